@@ -1,0 +1,238 @@
+//! Newtypes for every id and index, so that a partition is never taken for a shard.
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+index! {
+    /// A logical metadata server. Never renumbered; 16 bits, because an [`Ino`] carries it.
+    ShardIndex(u16)
+}
+index! {
+    /// One of 2¹⁶ fixed classes of directory ids (top bits) or inos (a hash of them). A slot belongs to one shard.
+    SlotIndex(u16)
+}
+index! {
+    /// Index `i` of a partition of one directory (GIGA+ §3.2). Below 2^[`Radix::MAX`].
+    PartitionIndex(u32)
+}
+index! {
+    /// Position in one shard's log: the number of insert groups logged up to and with this one. 0: nothing.
+    Lsn(u64)
+}
+index! {
+    /// How often a shard's log was opened; with an [`Lsn`] it names one log position for ever.
+    Epoch(u64)
+}
+index! {
+    /// A client's session, issued by the coordinator, never reused. 0 is no session.
+    SessionId(u64)
+}
+
+/// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+ §3.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct Radix(pub u8);
+
+impl Radix {
+    /// Largest depth: 2²⁴ partitions a directory.
+    pub const MAX: Self = Self(24);
+}
+
+impl fmt::Display for Radix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Predictable id of a directory: keyed hash of its birth triple (InfiniFS §3.3.1). It says where the directory
+/// lives and how its records are keyed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct DirId(pub [u8; 16]);
+
+impl DirId {
+    /// The root of the tree. Its slot is 0.
+    pub const ROOT: Self = Self([0; 16]);
+
+    /// The slot this directory's home is found by: the top 16 bits.
+    #[must_use]
+    pub const fn slot(self) -> SlotIndex {
+        SlotIndex(u16::from_be_bytes([self.0[0], self.0[1]]))
+    }
+}
+
+impl fmt::Debug for DirId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DirId({self})")
+    }
+}
+
+impl fmt::Display for DirId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// Inode number: allocating shard (16 bits) ‖ counter (48 bits); never reused; `st_ino`. A directory's ino is its
+/// incarnation: the same [`DirId`] may be born again, the ino may not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root directory: shard 0, counter 1, as Linux programs expect of a root.
+    pub const ROOT: Self = Self(1);
+    /// Counters fit in this many bits.
+    pub const COUNTER_BITS: u32 = 48;
+
+    /// The ino that `shard` numbers `counter`. `counter` is below 2⁴⁸.
+    #[must_use]
+    pub const fn new(shard: ShardIndex, counter: u64) -> Self {
+        assert!(counter < 1 << Self::COUNTER_BITS);
+        Self(((shard.0 as u64) << Self::COUNTER_BITS) | counter)
+    }
+
+    /// The shard that allocated it (not where it lives).
+    #[must_use]
+    pub const fn allocator(self) -> ShardIndex {
+        ShardIndex((self.0 >> Self::COUNTER_BITS) as u16)
+    }
+
+    /// The slot of its link shard: a multiplicative (Fibonacci) hash, so that neighbours spread.
+    #[must_use]
+    pub const fn slot(self) -> SlotIndex {
+        SlotIndex((self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16)
+    }
+}
+
+impl fmt::Debug for Ino {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ino({:#x})", self.0)
+    }
+}
+
+impl fmt::Display for Ino {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A name's place within its directory: its 58-bit hash, bit-reversed, then a 4-bit ordinal that tells apart the
+/// rare names which share them. At most 62 bits are used, so that a `readdir` position stays below 2⁶³.
+///
+/// Reversal makes every partition, and every half of one, one contiguous range:
+/// partition (i, r) is `reverse58(i) << 4 .. (reverse58(i) + 2^(58-r)) << 4`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Order(pub u64);
+
+impl Order {
+    /// Bits of hash in an order.
+    pub const HASH_BITS: u32 = 58;
+    /// Bits of ordinal below them.
+    pub const ORDINAL_BITS: u32 = 4;
+    /// One past the largest order.
+    pub const END: u64 = 1 << (Self::HASH_BITS + Self::ORDINAL_BITS);
+
+    /// The same order with ordinal 0: where the search for a name begins.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        Self(self.0 & !((1 << Self::ORDINAL_BITS) - 1))
+    }
+
+    /// The ordinal, 0 to 15.
+    #[must_use]
+    pub const fn ordinal(self) -> u8 {
+        (self.0 & ((1 << Self::ORDINAL_BITS) - 1)) as u8
+    }
+
+    /// The same hash with `ordinal` (below 16).
+    #[must_use]
+    pub const fn with_ordinal(self, ordinal: u8) -> Self {
+        assert!(ordinal < 1 << Self::ORDINAL_BITS);
+        Self(self.base().0 | ordinal as u64)
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Order({:#018x})", self.0)
+    }
+}
+
+/// A directory as requests name it: where it lives, and which incarnation is meant. A mismatch is `ESTALE`.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+pub struct DirRef {
+    /// Where it lives.
+    pub id: DirId,
+    /// Which directory it is.
+    pub ino: Ino,
+}
+
+impl DirRef {
+    /// The root directory.
+    pub const ROOT: Self = Self { id: DirId::ROOT, ino: Ino::ROOT };
+}
+
+/// A multi-shard operation: the shard that coordinates it and a number it never reuses.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+pub struct TxnId {
+    /// Its coordinator.
+    pub shard: ShardIndex,
+    /// Unique on that shard.
+    pub number: u64,
+}
+
+impl fmt::Display for TxnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.shard, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ino_remembers_its_allocator() {
+        let ino = Ino::new(ShardIndex(513), 7);
+        assert_eq!(ino.allocator(), ShardIndex(513));
+        assert_eq!(Ino::ROOT, Ino::new(ShardIndex(0), 1));
+    }
+
+    #[test]
+    fn ordinals_share_their_base() {
+        let order = Order(0x1230);
+        assert_eq!(order.with_ordinal(9).base(), order);
+        assert_eq!(order.with_ordinal(9).ordinal(), 9);
+    }
+
+    #[test]
+    fn neighbouring_inos_spread_over_slots() {
+        let mut slots: alloc::vec::Vec<_> =
+            (0..64).map(|n| Ino::new(ShardIndex(0), n).slot()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len(), 64);
+    }
+}

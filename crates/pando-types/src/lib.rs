@@ -1,0 +1,24 @@
+//! Vocabulary of Pando: ids, names, attributes, operations, replies, messages between shards.
+//!
+//! Everything here is plain data with no behaviour beyond its own invariants. Nothing here does I/O, knows where a
+//! name lives (`pando-placement`) or what an operation means (`pando-core`).
+#![no_std]
+
+extern crate alloc;
+
+pub mod attr;
+pub mod codec;
+pub mod error;
+pub mod id;
+pub mod name;
+pub mod op;
+pub mod peer;
+pub mod reply;
+
+pub use attr::{Attr, Credentials, FileKind, SetAttr, TimeSet, Timestamp};
+pub use error::Errno;
+pub use id::{
+    DirId, DirRef, Epoch, Ino, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,
+    TxnId,
+};
+pub use name::Name;

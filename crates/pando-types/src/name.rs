@@ -1,0 +1,76 @@
+//! One component of a path, checked once at the edge.
+
+use alloc::sync::Arc;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+use crate::Errno;
+
+/// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Any other bytes go, UTF-8 or not.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Name(Arc<[u8]>);
+
+impl Name {
+    /// Longest name, in bytes, as Linux' `NAME_MAX`.
+    pub const MAX_LEN: usize = 255;
+
+    /// Checks `bytes`. `ENAMETOOLONG` beyond 255 bytes; `ENOENT` for the empty name, as Linux; `EINVAL` for `/`, NUL
+    /// and the two names no directory may hold.
+    pub fn new(bytes: &[u8]) -> Result<Self, Errno> {
+        match bytes {
+            [] => Err(Errno::ENOENT),
+            b"." | b".." => Err(Errno::EINVAL),
+            _ if bytes.len() > Self::MAX_LEN => Err(Errno::ENAMETOOLONG),
+            _ if bytes.iter().any(|b| matches!(b, b'/' | 0)) => Err(Errno::EINVAL),
+            _ => Ok(Self(bytes.into())),
+        }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = <alloc::vec::Vec<u8>>::deserialize(deserializer)?;
+        Self::new(&bytes).map_err(|_| serde::de::Error::custom("not a valid file name"))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_as_linux_checks_them() {
+        let cases: [(&[u8], Result<(), Errno>); 9] = [
+            (b"a", Ok(())),
+            (&[b'x'; 255], Ok(())),
+            (b"\xff\xfe not utf-8 \n", Ok(())),
+            (b"...", Ok(())),
+            (b"", Err(Errno::ENOENT)),
+            (&[b'x'; 256], Err(Errno::ENAMETOOLONG)),
+            (b"a/b", Err(Errno::EINVAL)),
+            (b"a\0", Err(Errno::EINVAL)),
+            (b"..", Err(Errno::EINVAL)),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(Name::new(bytes).map(|_| ()), expected, "{}", bytes.escape_ascii());
+        }
+    }
+}
