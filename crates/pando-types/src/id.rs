@@ -49,7 +49,9 @@ index! {
 }
 
 /// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+ §3.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct Radix(pub u8);
 
 impl Radix {

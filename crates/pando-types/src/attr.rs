@@ -1,0 +1,129 @@
+//! Attributes of files and directories, and who asks.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::Ino;
+
+/// Nanosecond time since 1970; before it, `seconds` is negative and `nanos` still counts forward.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+pub struct Timestamp {
+    /// Seconds since the epoch.
+    pub seconds: i64,
+    /// 0 to 999,999,999.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// From nanoseconds since 1970.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self { seconds: (nanos / 1_000_000_000) as i64, nanos: (nanos % 1_000_000_000) as u32 }
+    }
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+/// Everything `stat` shows, and the counters that prepare caches, feeds and quotas (DESIGN §12).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission, setuid, setgid and sticky bits: the lowest 12.
+    pub mode: u16,
+    /// Names of a file; for a directory 2 + its subdirectories.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device node, as `makedev` builds it; else 0.
+    pub rdev: u32,
+    /// Bytes of a file or of a symlink's target; entries of a directory.
+    pub size: u64,
+    /// Last access. Pando behaves as if mounted `noatime`; it changes only when set.
+    pub atime: Timestamp,
+    /// Last change of the content.
+    pub mtime: Timestamp,
+    /// Last change of the inode.
+    pub ctime: Timestamp,
+    /// Birth.
+    pub btime: Timestamp,
+    /// Goes up with every change of data or size; a cached page is good only while it stands still.
+    pub data_version: u64,
+    /// Goes up with every change at all.
+    pub change: u64,
+    /// Project, inherited from the directory; for quotas to come.
+    pub project: u32,
+}
+
+/// One time of a `setattr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TimeSet {
+    /// The shard's clock when it runs the request.
+    Now,
+    /// This time. Needs ownership where `Now` needs only write permission.
+    To(Timestamp),
+}
+
+/// What a `setattr` changes; `None` stays.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct SetAttr {
+    /// New permission bits (lowest 12).
+    pub mode: Option<u16>,
+    /// New owner.
+    pub uid: Option<u32>,
+    /// New group.
+    pub gid: Option<u32>,
+    /// New size; files only.
+    pub size: Option<u64>,
+    /// Whether the truncation comes through a descriptor that was opened for writing, whose right was checked then.
+    pub size_by_handle: bool,
+    /// New access time.
+    pub atime: Option<TimeSet>,
+    /// New modification time.
+    pub mtime: Option<TimeSet>,
+}
+
+/// On whose behalf a request runs.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Effective user (`fsuid`); 0 may do what root may.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups, unordered.
+    pub groups: Vec<u32>,
+}
+
+impl Credentials {
+    /// The superuser.
+    pub const ROOT: Self = Self { uid: 0, gid: 0, groups: Vec::new() };
+
+    /// Whether `gid` is one of the caller's groups.
+    #[must_use]
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}

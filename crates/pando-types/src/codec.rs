@@ -1,0 +1,78 @@
+//! How records and messages become bytes: a version byte, then postcard (variable-length integers, little-endian).
+//!
+//! Every record and message type fixes its own version; a reader refuses a version it does not know. Nothing is
+//! allocated by a length that was not checked against the bytes at hand (postcard takes lengths from the slice).
+
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Why bytes are not what they should be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecodeError {
+    /// No bytes at all.
+    Empty,
+    /// A version this build does not know.
+    Version {
+        /// The version found.
+        found: u8,
+        /// The only one known.
+        known: u8,
+    },
+    /// Too short, too long, or not a value of the type.
+    Malformed,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the record is empty"),
+            Self::Version { found, known } => {
+                write!(f, "the record has version {found}, this build knows {known}")
+            }
+            Self::Malformed => f.write_str("the record is malformed"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// `version` ‖ the value.
+///
+/// # Panics
+/// Never for the types of this workspace: postcard fails only on types without a known length.
+pub fn encode<T: Serialize>(version: u8, value: &T) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(96);
+    bytes.push(version);
+    postcard::to_extend(value, bytes).expect("plain data always encodes")
+}
+
+/// The value of `bytes`, which must be `version` and hold nothing more.
+pub fn decode<T: DeserializeOwned>(version: u8, bytes: &[u8]) -> Result<T, DecodeError> {
+    let (&found, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
+    if found != version {
+        return Err(DecodeError::Version { found, known: version });
+    }
+    match postcard::take_from_bytes(body) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(DecodeError::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ino;
+
+    #[test]
+    fn a_value_returns_and_damage_is_refused() {
+        let bytes = encode(3, &Ino(77));
+        assert_eq!(decode::<Ino>(3, &bytes), Ok(Ino(77)));
+        assert_eq!(decode::<Ino>(4, &bytes), Err(DecodeError::Version { found: 3, known: 4 }));
+        assert_eq!(decode::<Ino>(3, &bytes[..1]), Err(DecodeError::Malformed));
+        assert_eq!(decode::<Ino>(3, &[]), Err(DecodeError::Empty));
+        let mut long = bytes;
+        long.push(0);
+        assert_eq!(decode::<Ino>(3, &long), Err(DecodeError::Malformed));
+    }
+}

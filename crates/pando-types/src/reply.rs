@@ -1,0 +1,216 @@
+//! Answers of shards to clients.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::op::{ObjectId, ObjectRange, RequestId};
+use crate::{
+    Attr, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, PartitionIndex, Radix, SessionId,
+    ShardIndex, Timestamp,
+};
+
+/// An answer as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reply {
+    /// Which request it answers.
+    pub id: RequestId,
+    /// Who answers.
+    pub shard: ShardIndex,
+    /// The shard's log epoch.
+    pub epoch: Epoch,
+    /// Everything up to here is durable on that shard.
+    pub durable: Lsn,
+    /// Log position that the answer depends on.
+    pub seen: Lsn,
+    /// Newest invalidation version the shard knows.
+    pub version: u64,
+    /// The shard's hybrid logical clock, nanoseconds.
+    pub clock: u64,
+    /// What came of it.
+    pub result: Result<Body, Refusal>,
+}
+
+/// Why a request was not run here. Only [`Refusal::Errno`] reaches the application.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The operation's own error. Final.
+    Errno(Errno),
+    /// The name belongs to another partition: here is split history the client lacks (GIGA+ §3.3). Merge, try again.
+    Redirect(SplitHistory),
+    /// This shard holds nothing of that directory; its home knows.
+    AskHome,
+    /// The inode is not under that name (any more): ask its link shard. If that is who says so, the inode is gone.
+    NotUnderName,
+    /// The data version moved on, or the layout is another: read again, then try again with a new sequence.
+    DataChanged,
+    /// A late duplicate of a request that was answered long ago. Nobody waits for this.
+    Answered,
+    /// The session is unknown or over: open a new one.
+    NoSession,
+}
+
+/// How one directory is spread, and what of its split tree the sender knows.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct SplitHistory {
+    /// Fixed at the first split; `None` before it.
+    pub spread: Option<Spread>,
+    /// Partitions the sender owns, with their depth: each implies all the splits that led to it.
+    pub leaves: Vec<(PartitionIndex, Radix)>,
+}
+
+/// Where a directory's partitions are (GIGA+ §3.4, §4.1): partition `i` below `servers · per_server` is on shard
+/// `(base + i) mod servers`, others on shard `i div per_server`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Spread {
+    /// Shard of partition 0 when it first split.
+    pub base: ShardIndex,
+    /// N₀: shards that existed then. Above 0.
+    pub servers: u16,
+    /// M: partitions a shard. Above 0.
+    pub per_server: u16,
+}
+
+/// What a name leads to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Found {
+    /// A file whose inode is in the entry.
+    File(Attr),
+    /// A file whose inode is at its link shard.
+    Linked(crate::Ino, FileKind),
+    /// A directory.
+    Dir(Access),
+}
+
+/// Access metadata of a directory (InfiniFS §3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Access {
+    /// Which directory.
+    pub dir: DirRef,
+    /// Permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Counts and times of one partition (DESIGN §4, per-partition deltas).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Delta {
+    /// Which partition.
+    pub partition: PartitionIndex,
+    /// Its depth.
+    pub radix: Radix,
+    /// Who answers.
+    pub shard: ShardIndex,
+    /// Names in it.
+    pub entries: u64,
+    /// Of those, directories.
+    pub subdirs: u64,
+    /// Changes of names in it, ever.
+    pub change: u64,
+    /// Newest change of names.
+    pub mtime: Timestamp,
+    /// Delta generation `mtime` belongs to: it counts only if that is at least the content's.
+    pub generation: u64,
+}
+
+/// A directory as its home knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DirAttr {
+    /// Attributes without the partitions' share: `nlink` 2, `size` 0, times as last set.
+    pub base: Attr,
+    /// Delta generation of those times.
+    pub generation: u64,
+    /// The partitions on the home shard itself.
+    pub deltas: Vec<Delta>,
+    /// To find the others.
+    pub history: SplitHistory,
+}
+
+/// One entry of a listing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its place; the next one is where a listing goes on.
+    pub order: Order,
+    /// Its name.
+    pub name: Name,
+    /// What it leads to.
+    pub found: Found,
+}
+
+/// Where some of a file's bytes are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Layout {
+    /// The file's attributes at that moment.
+    pub attr: Attr,
+    /// Whether the file's data is inline (true also of an empty file that never had an object).
+    pub is_inline: bool,
+    /// All inline bytes, from offset 0; beyond them up to the size are zeros.
+    #[serde(with = "serde_bytes")]
+    pub inline: Vec<u8>,
+    /// Ranges that overlap what was asked, ascending, not overlapping each other; between them zeros.
+    pub slices: Vec<Slice>,
+}
+
+/// A range of a file's data in an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Slice {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Where the bytes are.
+    pub range: ObjectRange,
+}
+
+/// A partition as `pando info` shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Inspected {
+    /// Counts, times, place.
+    pub delta: Delta,
+    /// Owned, splitting, arriving…, in words.
+    pub state: alloc::string::String,
+}
+
+/// What a successful operation returns.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Body {
+    /// Nothing to say.
+    Done,
+    /// Lookup.
+    Found(Found),
+    /// Attributes after the operation.
+    Attr(Attr),
+    /// Create: attributes, and whether it is new.
+    Created(Attr, bool),
+    /// Create without `exclusive` found a file whose inode is at its link shard: open it there.
+    Linked(crate::Ino, FileKind),
+    /// Mkdir.
+    Dir(DirAttr),
+    /// Rename: the ino and kind that moved, and whether a file's inode is now at its link shard.
+    Moved(crate::Ino, FileKind, bool),
+    /// One partition's counts.
+    Delta(Delta),
+    /// A page: entries; where to go on (`None`: that was the directory's last partition).
+    Page(Vec<Listed>, Option<Order>),
+    /// Bytes: a symlink's target, an attribute's value.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Names of extended attributes.
+    Names(Vec<Vec<u8>>),
+    /// Data.
+    Layout(Layout),
+    /// Parent directory and name within it; the root is its own parent.
+    Parent(DirRef, Option<Name>),
+    /// Inodes and logical bytes this shard counts.
+    StatFs {
+        /// Inodes.
+        inodes: u64,
+        /// Logical bytes of file data.
+        bytes: u64,
+    },
+    /// A session.
+    Session(SessionId),
+    /// Objects to delete.
+    Objects(Vec<ObjectId>),
+    /// Partitions on one shard.
+    Inspected(Vec<Inspected>),
+}
