@@ -45,6 +45,12 @@ impl DirMap {
         Self { spread: None, present: PartitionSet::new() }
     }
 
+    /// The map of a directory whose spread is fixed and whose first split is next.
+    #[must_use]
+    pub const fn with_spread(spread: Spread) -> Self {
+        Self { spread: Some(spread), present: PartitionSet::new() }
+    }
+
     /// Whether `i` is known to exist. Partition 0 always does.
     #[must_use]
     pub fn contains(&self, i: PartitionIndex) -> bool {
