@@ -140,14 +140,21 @@ impl DirMap {
     /// are passed over: a hostile history costs its own length and no more.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
-        for &(i, r) in &history.leaves {
-            if is_partition(i, r) {
-                for d in 0..r.0 {
-                    // The path from the root to (i, r) passes i mod 2^d at depth d, and goes on: that one has split.
-                    let on_path = partition_of(u64::from(i.0), Radix(d));
-                    learned |= self.present.insert(child(on_path, Radix(d)));
-                }
-            }
+        for &(i, r) in history.leaves.iter().filter(|&&(i, r)| is_partition(i, r)) {
+            learned |= self.insert_path(i, r);
+        }
+        learned
+    }
+
+    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one has split. From the
+    /// deepest up, until one is known, for then so are those above (invariant 1): a known leaf costs one look.
+    fn insert_path(&mut self, i: PartitionIndex, r: Radix) -> bool {
+        let mut path = (0..r.0).rev().map(|d| (partition_of(u64::from(i.0), Radix(d)), Radix(d)));
+        let mut learned = false;
+        while let Some((on_path, d)) = path.next()
+            && self.present.insert(child(on_path, d))
+        {
+            learned = true;
         }
         learned
     }
