@@ -18,6 +18,7 @@ use crate::error::{Fatal, FreezeError, LogReadError, ReadError, ReserveError};
 use crate::index::set::IndexSet;
 use crate::key::prefix_end;
 use crate::log::SealedLog;
+use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::reader::LogGroups;
 use crate::log::sync::Syncer;
 use crate::log::writer::{LogWriter, Priority};
@@ -150,6 +151,13 @@ impl Db {
     /// Keys that begin with `prefix`.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
         self.scan(prefix, prefix_end(prefix).as_deref())
+    }
+
+    /// Log of the active tree, which a restart would replay: the caller freezes when it is too much. (Values that
+    /// are overwritten again and again grow the log and not the tree.)
+    pub fn log_bytes(&self) -> u64 {
+        let sealed = self.active_logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET);
+        sealed.sum::<u64>() + self.log.group_bytes()
     }
 
     /// Memory of the active tree, roughly: the caller freezes when it is too much.
