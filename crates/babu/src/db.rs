@@ -72,7 +72,7 @@ pub struct Stats {
 impl Db {
     /// Applies an insert group: the next read sees it, the next [`Db::write`] hands it to the disk. `meta` is stored
     /// with the group in the log. To be refused before anything is applied if the disk is full, call
-    /// [`Db::reserve`] first.
+    /// [`Db::reserve`] first. In a store that has failed this still changes memory, but no later `write` succeeds.
     ///
     /// # Panics
     /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`].
@@ -86,6 +86,7 @@ impl Db {
     }
 
     /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel.
+    /// Any failure is for good, also a full disk, which [`Db::reserve`] would have told in time.
     pub fn write(&mut self) -> Result<Lsn, Fatal> {
         self.log.write()
     }

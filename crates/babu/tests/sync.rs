@@ -9,16 +9,18 @@ use std::sync::{Arc, Mutex};
 use babu::{Batch, Db, Disk, DiskFile, Lsn, MemDisk};
 use common::{contents, open, small_options};
 
+type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
+
 /// A disk whose file syncs, while the gate is armed, report that they have begun and wait to be let on.
 #[derive(Clone)]
 struct GateDisk {
     disk: MemDisk,
-    gate: Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>,
+    gate: Gate,
 }
 
 struct GateFile {
     file: Box<dyn DiskFile>,
-    gate: Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>,
+    gate: Gate,
 }
 
 impl GateDisk {
