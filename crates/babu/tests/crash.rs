@@ -6,7 +6,7 @@
 
 mod common;
 
-use babu::{Db, MemDisk};
+use babu::{Db, Disk, MemDisk};
 use common::{Model, Rng, Run, contents, open};
 
 const STEPS: usize = 60;
@@ -39,6 +39,10 @@ fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, context: 
     let (db, recovered) = open(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
     let last = recovered.last_lsn.0;
     assert!(last >= at_least, "{context}: {last} < {at_least}");
+    let files = disk.list().unwrap();
+    assert!(!files.contains(&"MANIFEST.new".to_owned()), "{context}");
+    let indexes = files.iter().filter(|name| name.starts_with("idx-")).count();
+    assert!(indexes <= 1, "{context}: an index file that nothing names");
     assert_eq!(
         contents(&db).unwrap(),
         promises.states[last as usize],
