@@ -1,0 +1,1 @@
+//! File contents of Pando.
