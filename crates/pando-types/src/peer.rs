@@ -1,1 +1,397 @@
-//! Messages between shards.
+//! Messages between shards: two-phase commit with ordered locks, and the copying of a splitting partition.
+//!
+//! ```text
+//!  coordinator                         participant
+//!      | -- Prepare(txn, step, what) ---->|   locks, logs, syncs
+//!      |<------ Voted(txn, step, vote) ---|
+//!      |   … the next step in lock order, until all have voted; then the decision is logged and synced …
+//!      | -- Finish(txn, step, changes) -->|   applies, unlocks, remembers (txn, step)
+//!      |<------ Finished(txn, step) ------|   once that is durable: the coordinator forgets the step
+//! ```
+//!
+//! Every message may be lost, repeated or late. `floor` in a coordinator's message says that all its transactions
+//! numbered below are forgotten: whatever still arrives of them is void.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::op::Place;
+use crate::reply::{Slice, SplitHistory, Spread};
+use crate::{
+    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, SessionId,
+    ShardIndex, Timestamp, TxnId,
+};
+
+/// A message as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Peer {
+    /// Who sends.
+    pub from: ShardIndex,
+    /// Hybrid logical clock of the sender, nanoseconds.
+    pub clock: u64,
+    /// Cut epoch of the sender.
+    pub cut: u64,
+    /// Which transaction this is about.
+    pub txn: TxnId,
+    /// Which step of it.
+    pub step: u16,
+    /// In messages of a coordinator: its lowest transaction still alive. Else 0.
+    pub floor: u64,
+    /// What it says.
+    pub say: Say,
+}
+
+/// What a [`Peer`] says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Say {
+    /// To a participant: lock this, check this, tell what is there.
+    Prepare(Place, Prepare),
+    /// To the coordinator.
+    Voted(Vote),
+    /// To a participant: the decision. `None`: undo. `Some`: apply these and unlock.
+    Finish(Option<Vec<Change>>),
+    /// To the coordinator: applied or undone, durably.
+    Finished,
+    /// To the coordinator, from one who has been prepared for long: what became of it?
+    Ask,
+    /// To the target of a split: records of the moving range, page by page.
+    Page {
+        /// The directory.
+        dir: DirRef,
+        /// The partition that is to be.
+        partition: PartitionIndex,
+        /// Its depth.
+        radix: Radix,
+        /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
+        number: u64,
+        /// Keys with their values.
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// To the source of a split: pages below this number are logged.
+    PageDone(u64),
+}
+
+/// What a participant is asked for. Locks are taken one after the other in the order of [`Prepare::rank`], then of
+/// place; so whoever waits for a lock holds only lower ones, and no circle can form.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Prepare {
+    /// The right to move a directory to another parent: one at a time in the tree. The coordinator shard walks up from `to`
+    /// and refuses with `EINVAL` if it meets `moved` (InfiniFS §4.1).
+    Graph {
+        /// The directory that moves.
+        moved: DirRef,
+        /// Its new parent.
+        to: DirRef,
+    },
+    /// Lock a name; tell its entry and the directory's permissions. Refuses what `by` may not do.
+    Name {
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// Who must have write and search permission (and, over an existing entry, must pass the sticky bit); `None`:
+        /// the system itself.
+        by: Option<Credentials>,
+    },
+    /// Lock a directory's content record.
+    Home(DirRef),
+    /// Reserve a directory id for a new directory; `EEXIST` if anything of that id is there.
+    NewHome(DirId),
+    /// Hold a partition: it neither splits nor changes its header. With `seal` it must also be empty and without locks, and
+    /// stays so: creates wait.
+    Partition {
+        /// The directory.
+        dir: DirRef,
+        /// Which partition.
+        partition: PartitionIndex,
+        /// Whether to seal.
+        seal: bool,
+    },
+    /// Lock an inode at its link shard; with `new`, reserve it for one that moves there.
+    Link {
+        /// Which inode.
+        ino: Ino,
+        /// See above.
+        new: bool,
+    },
+    /// Take over a partition whose rows have been copied.
+    Arrive(Arrival),
+    /// A session begins or ends everywhere.
+    Session(SessionId),
+}
+
+impl Prepare {
+    /// Class in the lock order.
+    #[must_use]
+    pub const fn rank(&self) -> u8 {
+        match self {
+            Self::Graph { .. } => 0,
+            Self::Name { .. } => 1,
+            Self::Home(_) => 2,
+            Self::NewHome(_) => 3,
+            Self::Partition { .. } => 4,
+            Self::Link { .. } => 5,
+            Self::Arrive(_) | Self::Session(_) => 6,
+        }
+    }
+}
+
+/// A partition about to change its owner (GIGA+ §4.1, DESIGN §5).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Arrival {
+    /// The directory.
+    pub dir: DirRef,
+    /// Its header, encoded as in the source's store.
+    pub header: Vec<u8>,
+    /// Rows copied.
+    pub rows: u64,
+    /// Open files in it.
+    pub opens: Vec<(Ino, SessionId, u32)>,
+    /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
+    pub slots: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A participant's answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Vote {
+    /// Locked, checked, logged.
+    Yes(Seen),
+    /// The operation fails with this.
+    No(Errno),
+    /// Not now (a split, another seal): undo all, try again later.
+    Busy,
+    /// The place belongs to another shard.
+    Redirect(SplitHistory),
+    /// This shard knows nothing of the directory; its home does.
+    AskHome,
+}
+
+/// What a participant saw under its lock.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Seen {
+    /// Nothing to tell.
+    Nothing,
+    /// A name.
+    Name {
+        /// What was there.
+        entry: Option<EntryRows>,
+        /// The directory's mode, owner, group and project, for what is made in it.
+        inherit: Inherit,
+    },
+    /// A content record.
+    Home {
+        /// Current parent.
+        parent: DirRef,
+        /// Current name.
+        name: Option<Name>,
+        /// Attributes of its own.
+        base: Attr,
+        /// Delta generation.
+        generation: u64,
+        /// Split history, as far as the home knows.
+        history: SplitHistory,
+    },
+    /// A held partition, with the history its owner knows.
+    Partition(SplitHistory),
+    /// An inode at its link shard, with its opens.
+    Link(Attr, Vec<(SessionId, u32)>),
+}
+
+/// What new entries take from their directory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Inherit {
+    /// Permission bits of the directory.
+    pub mode: u16,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its project.
+    pub project: u32,
+}
+
+/// An entry with all its rows, on the way to another place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EntryRows {
+    /// What it leads to.
+    pub value: EntryValue,
+    /// Rows of an inline inode; empty for others.
+    pub inode: InodeRows,
+}
+
+/// What a name leads to, as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum EntryValue {
+    /// A file; this is its inode.
+    File(Inode),
+    /// A file whose inode is at its link shard.
+    Linked(Ino, FileKind),
+    /// A directory's access metadata.
+    Dir(crate::reply::Access),
+}
+
+/// A file's hot record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Inode {
+    /// Attributes.
+    pub attr: Attr,
+    /// Whether data is inline (or there is none).
+    pub is_inline: bool,
+    /// Whether there are extended attributes.
+    pub has_xattrs: bool,
+}
+
+/// A file's cold records.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct InodeRows {
+    /// Extended attributes: name, value.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Inline data, or a symlink's target.
+    #[serde(with = "serde_bytes")]
+    pub inline: Vec<u8>,
+    /// Slices.
+    pub slices: Vec<Slice>,
+    /// Who has it open: session, count.
+    pub opens: Vec<(SessionId, u32)>,
+}
+
+/// One change that a decision makes at one participant. It cannot fail.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Change {
+    /// The name goes, with an inline inode's rows; its objects become garbage only with `destroy`.
+    RemoveEntry {
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// Whether the inode dies with it, rather than having moved.
+        destroy: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// The name leads here from now on; what it led to before is removed as by `RemoveEntry` with `destroy`.
+    PutEntry {
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// What is put.
+        entry: EntryRows,
+        /// Whether an inline inode that was there dies.
+        destroy: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// The entry's access metadata follow the directory's own.
+    SetAccess {
+        /// The parent directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// Mode, owner, group.
+        access: crate::reply::Access,
+    },
+    /// A directory begins.
+    NewHome {
+        /// Which.
+        dir: DirRef,
+        /// Its attributes.
+        base: Attr,
+        /// Its parent.
+        parent: DirRef,
+        /// Its name.
+        name: Name,
+    },
+    /// The directory has a new parent or name.
+    SetParent {
+        /// Which directory.
+        dir: DirRef,
+        /// The new parent.
+        parent: DirRef,
+        /// The new name.
+        name: Name,
+        /// When.
+        at: Timestamp,
+    },
+    /// New attributes of a directory, at its home.
+    SetBase {
+        /// Which directory.
+        dir: DirRef,
+        /// All its attributes.
+        base: Attr,
+        /// Delta generation from now on.
+        generation: u64,
+    },
+    /// The same in a partition's header.
+    SetHeader {
+        /// Which directory.
+        dir: DirRef,
+        /// Which partition.
+        partition: PartitionIndex,
+        /// Permission bits and owners.
+        inherit: Inherit,
+        /// Delta generation from now on.
+        generation: u64,
+    },
+    /// An empty directory is gone: its content and home partitions. With `tombstone` its id stays taken until `Bury`.
+    DropHome {
+        /// Which directory.
+        dir: DirRef,
+        /// Whether partitions elsewhere are still to be dropped.
+        tombstone: bool,
+    },
+    /// A partition of a removed directory goes.
+    DropPartition {
+        /// Which directory.
+        dir: DirRef,
+        /// Which partition.
+        partition: PartitionIndex,
+    },
+    /// The id of a removed directory is free again.
+    Bury(DirRef),
+    /// An inode arrives at its link shard.
+    PutLink {
+        /// Its record; `nlink` is right.
+        inode: Inode,
+        /// Its cold records.
+        rows: InodeRows,
+        /// Its names.
+        names: Vec<(DirRef, Name)>,
+    },
+    /// A further name.
+    AddName {
+        /// Which inode.
+        ino: Ino,
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// When.
+        at: Timestamp,
+    },
+    /// A name less; without names and opens the inode is destroyed.
+    DropName {
+        /// Which inode.
+        ino: Ino,
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// When.
+        at: Timestamp,
+    },
+    /// The arrived partition is owned from now on.
+    Own {
+        /// Which directory.
+        dir: DirRef,
+        /// Which partition.
+        partition: PartitionIndex,
+    },
+    /// A session begins.
+    OpenSession(SessionId),
+    /// A session is over.
+    EndSession(SessionId),
+}
+
+/// Spread of a directory at its first split: every partition is told.
+pub type FirstSplit = Spread;

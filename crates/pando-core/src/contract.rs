@@ -1,0 +1,167 @@
+//! The contract between a shard and the shell around it (DESIGN §2).
+//!
+//! ```text
+//!   input ──► handle(now, input, rows) ──► Effects { one insert group, messages out, next timer }
+//! ```
+//!
+//! The shell applies the insert group to the store at once, so that the next input sees it; writes the log once for
+//! all inputs at hand; and lets each message out when the log position it has seen satisfies its [`Need`]. After
+//! every `handle` it calls again with [`Input::Ready`] while [`Shard::has_ready`](crate::Shard::has_ready).
+//!
+//! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and runs the same
+//! input again.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::Request;
+use pando_types::peer::Peer;
+use pando_types::reply::Reply;
+use pando_types::{Epoch, Lsn, ShardIndex};
+
+/// Where a reply goes; means something to the shell only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientTag(pub u64);
+
+/// What happens to a shard.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A client asks.
+    Client(ClientTag, Request),
+    /// Another shard speaks.
+    Peer(Peer),
+    /// The time that [`Effects::wake_at`] named has come (or any other: it does no harm).
+    Tick,
+    /// Something that waited may go on.
+    Ready,
+}
+
+/// The moment an input is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Nanoseconds since 1970, never going back on one shard.
+    pub nanos: u64,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// Position of the last group applied: what this input can see.
+    pub seen: Lsn,
+    /// Everything up to here is durable.
+    pub durable: Lsn,
+}
+
+/// A block that is not in memory; the shell knows what to fetch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotResident(pub u64);
+
+/// Why an input could not be handled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// Fetch this and run the input again.
+    NotResident(NotResident),
+    /// The store could not be read, or holds what it cannot hold. The shard must stop.
+    Broken(String),
+}
+
+/// Read view of the store.
+pub trait Rows {
+    /// The value of `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt>;
+    /// Visits keys from `from` up to, not including, `to`, ascending, until `visit` answers false.
+    fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), Halt>;
+}
+
+/// One change of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// `key` has this value.
+    Put(Vec<u8>, Vec<u8>),
+    /// `key` is gone.
+    Delete(Vec<u8>),
+    /// All keys from the first up to, not including, the second are gone.
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+/// When a message may leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// When what it has seen is acknowledged in the sense of the durability mode (`os`: with the kernel; `disk`: fsynced).
+    Committed,
+    /// When what it has seen is fsynced; the shell syncs now.
+    Synced,
+    /// When what it has seen is fsynced, by whatever sync comes next.
+    Durable,
+}
+
+/// A message out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Out {
+    /// To a client.
+    Reply(ClientTag, Reply),
+    /// To another shard.
+    Peer(ShardIndex, Peer),
+}
+
+/// What came of an input.
+#[derive(Clone, Default, Debug)]
+pub struct Effects {
+    /// One insert group, in order; may be empty.
+    pub writes: Vec<Write>,
+    /// Messages, each with its need.
+    pub out: Vec<(Need, Out)>,
+    /// Call with [`Input::Tick`] at this time, nanoseconds, or soon after.
+    pub wake_at: Option<u64>,
+    /// Goes into the log group's header: session and sequence of the request, when it was one, and the time.
+    pub meta: GroupMeta,
+}
+
+/// What a log group says of itself, for replicas and feeds to come (DESIGN §12).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GroupMeta {
+    /// The request that caused it; zero for the shard's own work.
+    pub request: pando_types::op::RequestId,
+    /// Time of the input, nanoseconds.
+    pub now: u64,
+}
+
+/// What a shard is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which shard this is.
+    pub shard: ShardIndex,
+    /// Who owns which slot.
+    pub map: ClusterMap,
+    /// Hash secrets of the volume.
+    pub secrets: Secrets,
+    /// Entries beyond which a partition splits (GIGA+ §5: 8,000).
+    pub split_threshold: u64,
+    /// Partitions a shard at which a directory stops splitting (M).
+    pub partitions_per_shard: u16,
+    /// Rows in a page of a split.
+    pub split_page_rows: usize,
+    /// Resend after this long without an answer, nanoseconds.
+    pub resend_after: u64,
+    /// Ask a coordinator after being prepared for this long, nanoseconds.
+    pub ask_after: u64,
+}
+
+impl Config {
+    /// Defaults for one shard of a volume.
+    #[must_use]
+    pub fn new(shard: ShardIndex, map: ClusterMap, secrets: Secrets) -> Self {
+        Self {
+            shard,
+            map,
+            secrets,
+            split_threshold: 8_000,
+            partitions_per_shard: 1,
+            split_page_rows: 512,
+            resend_after: 200_000_000,
+            ask_after: 1_000_000_000,
+        }
+    }
+}
