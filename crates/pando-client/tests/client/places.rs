@@ -134,10 +134,10 @@ fn a_file_is_found_while_it_is_renamed_over_and_over() {
             cluster.state().delay = delay;
             let root = Ino::ROOT;
             let renames = async {
-                for n in 0.. {
-                    let (from, to) = (format!("{n}"), format!("{}", n + 1));
-                    let renamed = client.rename(ROOT, root, &name(&from), root, &name(&to), PLAIN);
-                    assert_eq!(renamed.await, Ok(()));
+                for n in 0_u32.. {
+                    let (from, to) = (name(&n.to_string()), name(&(n + 1).to_string()));
+                    let renamed = client.rename(ROOT, root, &from, root, &to, PLAIN).await;
+                    assert_eq!(renamed, Ok(()));
                 }
             };
             let reads = async {
