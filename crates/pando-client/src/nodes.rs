@@ -47,20 +47,31 @@ pub(crate) struct Nodes {
     shards: [Shard; SHARDS],
     /// Moves finished.
     moves: AtomicU64,
-    /// Moves under way.
+    /// Renames under way.
     moving: AtomicU32,
+    /// Who lets no further rename begin.
+    holds: AtomicU32,
 }
 
 /// On cache lines of its own.
 #[repr(align(128))]
 struct Shard(Mutex<HashMap<Ino, Node, Quick>>);
 
-/// A move under way; see [`Nodes::begin_move`].
+/// A rename under way; see [`Nodes::begin_rename`].
 pub(crate) struct Moving<'a>(&'a Nodes);
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        self.0.moving.fetch_sub(1, Ordering::AcqRel);
+        self.0.moving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// No rename begins; see [`Nodes::hold`].
+pub(crate) struct Hold<'a>(&'a Nodes);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -70,6 +81,7 @@ impl Nodes {
             shards: std::array::from_fn(|_| Shard(Mutex::default())),
             moves: AtomicU64::new(0),
             moving: AtomicU32::new(0),
+            holds: AtomicU32::new(0),
         }
     }
 
@@ -163,16 +175,24 @@ impl Nodes {
         }
     }
 
-    /// To be held from before a move is asked for until [`Nodes::moved`] was told of it: who misses a file
-    /// meanwhile should look again.
-    pub(crate) fn begin_move(&self) -> Moving<'_> {
-        self.moving.fetch_add(1, Ordering::AcqRel);
-        Moving(self)
+    /// To be kept from before a rename is asked for until [`Nodes::moved`] was told of it: who misses a file meanwhile
+    /// should look again. `None` while somebody holds renames up. (A link needs none of this: who misses the file
+    /// under its name asks the link shard, and there it is.)
+    pub(crate) fn begin_rename(&self) -> Option<Moving<'_>> {
+        self.moving.fetch_add(1, Ordering::SeqCst);
+        let moving = Moving(self);
+        (self.holds.load(Ordering::SeqCst) == 0).then_some(moving)
     }
 
-    /// Whether a move is under way, so that a place may be about to change.
+    /// Whether a rename is under way, so that a place may be about to change.
     pub(crate) fn is_moving(&self) -> bool {
-        self.moving.load(Ordering::Acquire) > 0
+        self.moving.load(Ordering::SeqCst) > 0
+    }
+
+    /// Holds up further renames, for someone who always comes too late.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+        Hold(self)
     }
 
     /// We moved the file `ino` to `at`.

@@ -42,7 +42,7 @@ pub struct State {
     pub namespace: Namespace,
     pub log: Vec<(ShardIndex, Request)>,
     pub slept: Vec<u64>,
-    /// Pending polls before each reply.
+    /// Pending polls before each request arrives, and again before its reply does.
     pub delay: u32,
     hook: Option<Hook>,
     outcomes: HashMap<(SessionId, u16), Outcome>,
@@ -159,6 +159,19 @@ impl State {
     }
 }
 
+/// Pending for so many polls.
+async fn travel(mut polls: u32) {
+    poll_fn(|context| {
+        if polls == 0 {
+            return Poll::Ready(());
+        }
+        polls -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 impl Transport for Cluster {
     fn call<'a>(
         &'a self,
@@ -168,30 +181,26 @@ impl Transport for Cluster {
         Box::pin(async move {
             let id = request.head.id;
             let key = (id.session, id.slot);
-            let mut delay = {
+            let delay = {
                 let mut state = self.state();
                 if id.sequence > 0 {
                     assert!(state.under_way.insert(key), "a slot has two requests under way");
                 }
                 state.delay
             };
+            travel(delay).await;
             let reply = self.arrive(shard, request);
-            poll_fn(|context| {
-                if delay == 0 {
-                    return Poll::Ready(());
-                }
-                delay -= 1;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            })
-            .await;
+            travel(delay).await;
             self.state().under_way.remove(&key);
             reply
         })
     }
 
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
-        self.state().slept.push(nanos);
-        Box::pin(std::future::ready(()))
+        let mut state = self.state();
+        state.slept.push(nanos);
+        // Time is counted in polls; a request takes `delay` of them there and as many back.
+        let polls = if state.delay == 0 { 0 } else { (nanos / 50_000) as u32 };
+        Box::pin(travel(polls))
     }
 }

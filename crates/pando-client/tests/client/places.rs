@@ -1,5 +1,9 @@
 //! Where files are after renames, links and removals.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use pando_client::{Client, block_on};
 use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::Refusal;
@@ -103,22 +107,47 @@ fn a_file_that_is_gone_is_stale_and_its_name_is_absent() {
     assert_eq!(block_on(client.getattr(Ino(99))), Err(Errno::ESTALE));
 }
 
-#[test]
-fn a_file_is_found_while_another_thread_renames_it() {
-    let cluster = Cluster::new();
-    cluster.state().delay = 20;
-    let client = cluster.client();
-    let ino = create(&client, "0", false);
-    std::thread::scope(|scope| {
-        let rename = scope.spawn(|| {
-            for n in 0..200 {
-                rename(&client, &n.to_string(), &(n + 1).to_string(), PLAIN);
+/// Polls `one` and `other` in turn, so many times each, until `one` is ready.
+fn race<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>, turns: (u32, u32)) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let mut other_is_ready = false;
+    loop {
+        for _ in 0..turns.0 {
+            if let Poll::Ready(output) = one.as_mut().poll(&mut context) {
+                return output;
             }
-        });
-        while !rename.is_finished() {
-            assert_eq!(block_on(client.getattr(ino)).map(|attr| attr.ino), Ok(ino));
         }
-    });
+        for _ in 0..turns.1 {
+            other_is_ready = other_is_ready || other.as_mut().poll(&mut context).is_ready();
+        }
+    }
+}
+
+#[test]
+fn a_file_is_found_while_it_is_renamed_over_and_over() {
+    for delay in [1, 2, 20] {
+        for turns in [(1, 1), (1, 2), (2, 1), (1, 7), (3, 2), (1, 40), (40, 1)] {
+            let cluster = Cluster::new();
+            let client = cluster.client();
+            let ino = create(&client, "0", false);
+            cluster.state().delay = delay;
+            let root = Ino::ROOT;
+            let renames = async {
+                for n in 0_u32.. {
+                    let (from, to) = (name(&n.to_string()), name(&(n + 1).to_string()));
+                    let renamed = client.rename(ROOT, root, &from, root, &to, PLAIN).await;
+                    assert_eq!(renamed, Ok(()));
+                }
+            };
+            let reads = async {
+                for _ in 0..50 {
+                    assert_eq!(client.getattr(ino).await.map(|attr| attr.ino), Ok(ino));
+                }
+            };
+            race(reads, renames, turns);
+        }
+    }
 }
 
 #[test]
