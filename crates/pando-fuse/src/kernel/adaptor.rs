@@ -26,6 +26,8 @@ use crate::vfs::{DirHandle, OpenFlags, Opened, Vfs};
 const STATFS_BLOCK: u32 = 4096;
 /// Inodes that may still be made, as far as `statfs` is concerned: there is no limit worth telling.
 const INODES_FREE: u64 = 1 << 40;
+/// Bytes copied by one request.
+const COPY_MAX: u64 = 64 << 20;
 /// Largest answer of a request for extended attributes.
 const XATTR_LIST_MAX: usize = 65536;
 
@@ -525,8 +527,8 @@ impl Filesystem for Adaptor {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        // The count in the answer has 32 bits.
-        let len = len.min(1 << 30);
+        // So that a request does not last; the caller comes again for the rest.
+        let len = len.min(COPY_MAX);
         match self.fs.copy_range((ino(ino_in), offset_in), (ino(ino_out), offset_out), len) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(error)),
