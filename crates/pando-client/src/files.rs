@@ -186,32 +186,38 @@ impl Client {
     ) -> Result<Body, Failure> {
         let ino = file.ino;
         let mut at = file.at;
+        let mut name = FileAt::Link;
         let mut backoff = Backoff::astray();
         let mut hold = None;
-        for places in 0..PLACES_MAX {
-            match self.run(by, op(FileRef { ino, at: at.clone() })).await {
-                Err(Failure::NotThere) => {}
+        let mut places = 0;
+        loop {
+            let failure = match self.run(by, op(FileRef { ino, at: at.clone() })).await {
+                Err(failure @ Failure::NotThere) => failure,
+                // What a link is told of an inode that has no names left.
+                Err(failure @ Failure::Errno(Errno::ENOENT)) if at == FileAt::Link => failure,
                 answer => return answer,
+            };
+            places += 1;
+            if places >= PLACES_MAX {
+                return Err(failure);
             }
             self.nodes.not_at(ino, &at);
-            // Before the table is read: a rename that is over has told it.
-            let mut is_moving = self.nodes.is_moving();
-            if places >= CHASES_MAX {
-                hold.get_or_insert_with(|| self.nodes.hold());
-                if is_moving {
-                    backoff.pause(self).await;
-                    is_moving = self.nodes.is_moving();
-                }
+            if at != FileAt::Link {
+                name = at.clone();
             }
+            if places > CHASES_MAX {
+                hold.get_or_insert_with(|| self.renames.hold());
+            }
+            // Before the table is read: a rename that is over has told it.
+            let is_moving = self.renames.concern(&name);
             match self.nodes.find(ino) {
                 Ok(Spot::File(next)) if next != at => at = next,
                 Err(_) if at != FileAt::Link => at = FileAt::Link,
                 _ if is_moving => {
                     backoff.pause(self).await;
                 }
-                _ => break,
+                _ => return Err(failure),
             }
         }
-        Err(Failure::NotThere)
     }
 }

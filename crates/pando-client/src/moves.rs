@@ -63,9 +63,9 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let mut backoff = Backoff::astray();
-        let _moving = loop {
-            match self.nodes.begin_rename() {
-                Some(moving) => break moving,
+        let _renaming = loop {
+            match self.renames.begin([(from, name), (to, new_name)]) {
+                Some(renaming) => break renaming,
                 None => backoff.pause(self).await,
             };
         };

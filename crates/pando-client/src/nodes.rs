@@ -10,7 +10,7 @@
 //!    such an answer may be older ([`Stamp`]).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::op::FileAt;
 use pando_types::{DirRef, Errno, Ino};
@@ -47,42 +47,15 @@ pub(crate) struct Nodes {
     shards: [Shard; SHARDS],
     /// Moves finished.
     moves: AtomicU64,
-    /// Renames under way.
-    moving: AtomicU32,
-    /// Who lets no further rename begin.
-    holds: AtomicU32,
 }
 
 /// On cache lines of its own.
 #[repr(align(128))]
 struct Shard(Mutex<HashMap<Ino, Node, Quick>>);
 
-/// A rename under way; see [`Nodes::begin_rename`].
-pub(crate) struct Moving<'a>(&'a Nodes);
-
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        self.0.moving.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// No rename begins; see [`Nodes::hold`].
-pub(crate) struct Hold<'a>(&'a Nodes);
-
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl Nodes {
     pub(crate) fn new() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Shard(Mutex::default())),
-            moves: AtomicU64::new(0),
-            moving: AtomicU32::new(0),
-            holds: AtomicU32::new(0),
-        }
+        Self { shards: std::array::from_fn(|_| Shard(Mutex::default())), moves: AtomicU64::new(0) }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Node, Quick>> {
@@ -173,26 +146,6 @@ impl Nodes {
         {
             node.spot = Spot::File(FileAt::Link);
         }
-    }
-
-    /// To be kept from before a rename is asked for until [`Nodes::moved`] was told of it: who misses a file meanwhile
-    /// should look again. `None` while somebody holds renames up. (A link needs none of this: who misses the file
-    /// under its name asks the link shard, and there it is.)
-    pub(crate) fn begin_rename(&self) -> Option<Moving<'_>> {
-        self.moving.fetch_add(1, Ordering::SeqCst);
-        let moving = Moving(self);
-        (self.holds.load(Ordering::SeqCst) == 0).then_some(moving)
-    }
-
-    /// Whether a rename is under way, so that a place may be about to change.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.moving.load(Ordering::SeqCst) > 0
-    }
-
-    /// Holds up further renames, for someone who always comes too late.
-    pub(crate) fn hold(&self) -> Hold<'_> {
-        self.holds.fetch_add(1, Ordering::SeqCst);
-        Hold(self)
     }
 
     /// We moved the file `ino` to `at`.

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use pando_client::block_on;
 use pando_types::op::Op;
-use pando_types::{DirRef, Ino};
+use pando_types::reply::Body;
+use pando_types::{DirRef, Errno, Ino, SetAttr};
 
-use crate::fake::{Cluster, ROOT, name};
+use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::routing::fill;
 
 #[test]
@@ -56,5 +57,30 @@ fn splits_during_the_fan_out_neither_lose_nor_double_entries() {
             let attr = block_on(client.getattr(Ino::ROOT)).expect("there");
             assert_eq!(attr.size, 200, "seed {seed}");
         }
+    }
+}
+
+#[test]
+fn an_answer_without_counts_is_completed_by_all_partitions() {
+    for splits in [0, 3] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        fill(&client, 100);
+        for _ in 0..splits {
+            cluster.state().namespace.split(DirRef::ROOT, 0);
+        }
+        cluster.on_request(|namespace, shard, request| {
+            let Op::DirSetAttr(dir, _) = request.op else { return None };
+            let Ok(Body::Dir(mut home)) = namespace.run(shard, &Op::DirGetAttr(dir)) else {
+                return None;
+            };
+            home.deltas.clear();
+            Some(Fate::Answer(Ok(Body::Dir(home))))
+        });
+        let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
+        let attr = block_on(client.setattr(ROOT, Ino::ROOT, set));
+        assert_eq!(attr.map(|attr| attr.size), Ok(100));
+        let set = SetAttr { size: Some(0), ..SetAttr::default() };
+        assert_eq!(block_on(client.setattr(ROOT, Ino::ROOT, set)), Err(Errno::EISDIR));
     }
 }
