@@ -185,8 +185,10 @@ pub enum Body {
     Created(Attr, bool),
     /// Create without `exclusive` found a file whose inode is at its link shard: open it there.
     Linked(crate::Ino, FileKind),
-    /// Mkdir.
+    /// Attributes of a directory.
     Dir(DirAttr),
+    /// Mkdir: the new directory.
+    Made(DirRef, DirAttr),
     /// Rename: the ino and kind that moved, and whether a file's inode is now at its link shard.
     Moved(crate::Ino, FileKind, bool),
     /// One partition's counts.

@@ -293,7 +293,7 @@ impl Namespace {
         let mut body = made.attr(self.cluster.home(this.id));
         body.base.mode = mode;
         self.dirs.insert(this.id, made);
-        Ok(Body::Dir(body))
+        Ok(Body::Made(this, body))
     }
 
     fn take(&mut self, dir: DirRef, name: &Name) -> Option<Value> {

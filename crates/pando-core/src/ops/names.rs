@@ -47,7 +47,7 @@ impl Shard {
         let access = Access { dir: made, mode, uid: base.uid, gid };
         names::insert(ctx, dir.id, self.order(name), name, EntryValue::Dir(access))?;
         names::count(ctx, dir.id, &header, 1, 1);
-        Ok(Body::Dir(new_dir_attr(base, self.config.shard)).into())
+        Ok(Body::Made(made, new_dir_attr(base, self.config.shard)).into())
     }
 
     /// Whether anything of a directory id is here.

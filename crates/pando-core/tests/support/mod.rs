@@ -225,13 +225,9 @@ impl Cluster {
 
     pub fn mkdir(&mut self, dir: DirRef, name: &str) -> Result<DirRef, Errno> {
         Self::errno(self.on_owner(&Op::Mkdir(dir, self.name(name), 0o755)), |body| match body {
-            Body::Dir(attr) => Some(attr.base.ino),
+            Body::Made(dir, _) => Some(dir),
             _ => None,
-        })?;
-        match self.lookup(dir, name)? {
-            Found::Dir(access) => Ok(access.dir),
-            other => panic!("not a directory: {other:?}"),
-        }
+        })
     }
 
     pub fn lookup(&mut self, dir: DirRef, name: &str) -> Result<Found, Errno> {

@@ -68,7 +68,7 @@ impl Mkdir {
         };
         let new =
             Change::NewHome { dir, base: base.clone(), parent: self.dir, name: self.name.clone() };
-        let body = Body::Dir(new_dir_attr(base, view.votes.0[home].to));
+        let body = Body::Made(dir, new_dir_attr(base, view.votes.0[home].to));
         Ok(Next::Decide(Decision { changes: vec![(at, put), (home, new)], then: Vec::new(), body }))
     }
 }
