@@ -16,8 +16,9 @@ const ORDER_BITS: u32 = Order::HASH_BITS + Order::ORDINAL_BITS;
 
 // A readdir position is an order plus a small constant and must stay below 2⁶³: 58 + 4 = 62 bits leave room.
 const _: () = assert!(ORDER_BITS < 63);
-// The deepest partition is selected by bits that an order has, and its index fits: 24 ≤ 58, 24 < 32.
-const _: () = assert!(Radix::MAX.0 as u32 <= Order::HASH_BITS && (Radix::MAX.0 as u32) < u32::BITS);
+// The deepest partition is selected by bits that an order has: 24 ≤ 58. Its index fits in 32 bits: 24 < 32.
+const _: () = assert!(Radix::MAX.0 as u32 <= Order::HASH_BITS);
+const _: () = assert!((Radix::MAX.0 as u32) < u32::BITS);
 const _: () = assert!(Order::END == 1 << ORDER_BITS);
 
 /// The order, ordinal 0, of a name that hashes to `hash`. Bits from 58 up do not count.
