@@ -228,7 +228,7 @@ impl<'a> Inspector<'a> {
                 }
                 Err(Refusal::AskHome) => {
                     let op = Op::DirGetAttr(dir);
-                    if let Ok(Body::DirAttr(attr)) = self.call(home, op)? {
+                    if let Ok(Body::Dir(attr)) = self.call(home, op)? {
                         map.merge(&attr.history);
                     }
                 }
