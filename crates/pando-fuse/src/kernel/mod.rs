@@ -1,0 +1,3 @@
+//! Everything that knows the FUSE library.
+
+pub mod session;
