@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::op::Op;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -180,10 +180,10 @@ impl Default for Latencies {
 }
 
 /// What is known of one operation's latency.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OpLatency {
     /// The operation.
-    pub op: &'static str,
+    pub op: String,
     /// How many were answered.
     pub count: u64,
     /// Half took at most about this, nanoseconds.
@@ -202,7 +202,7 @@ impl Latencies {
     pub fn list(&self) -> Vec<OpLatency> {
         let summary = |&kind: &OpKind| {
             let (count, p50_nanos, p99_nanos) = self.0[kind as usize].summary()?;
-            Some(OpLatency { op: kind.name(), count, p50_nanos, p99_nanos })
+            Some(OpLatency { op: kind.name().to_owned(), count, p50_nanos, p99_nanos })
         };
         OpKind::ALL.iter().filter_map(summary).collect()
     }

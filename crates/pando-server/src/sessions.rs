@@ -30,6 +30,11 @@ impl Sessions {
         Ok(Self { path, open: Mutex::new(open) })
     }
 
+    /// The list's file.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
     /// Those open.
     pub fn open(&self) -> Vec<SessionId> {
         self.open.lock().iter().copied().collect()

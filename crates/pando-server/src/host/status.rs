@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use pando_types::op::{Head, Op, Request};
 use pando_types::reply::Body;
 use pando_types::{Credentials, ShardIndex};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Host;
 use crate::metrics::OpLatency;
 
 /// One shard.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ShardStatus {
     /// Which.
     pub shard: u16,
@@ -47,6 +47,12 @@ impl Host {
     /// All shards. Waits for each to be free.
     pub fn status(&self) -> Vec<ShardStatus> {
         (0..self.shards()).map(|shard| self.shard_status(ShardIndex(shard))).collect()
+    }
+
+    /// Why shards have stopped, those that have.
+    pub fn status_failures(&self) -> Vec<String> {
+        let cells = self.shared.cells.iter();
+        cells.filter_map(|cell| Some(format!("shard {}: {}", cell.shard, cell.failure()?))).collect()
     }
 
     fn shard_status(&self, shard: ShardIndex) -> ShardStatus {
