@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// When the newest dirty byte was written.
     pub(crate) dirty_mtime: Timestamp,
+    /// Whether a dirty byte was written by someone whose writes take the setuid and setgid bits off.
+    pub(crate) dirty_kills: bool,
     /// When the file became dirty.
     pub(crate) dirty_since: Instant,
     /// Size as the shards last said.
@@ -54,6 +56,7 @@ impl Inode {
         let state = State {
             dirty: Dirty::default(),
             dirty_mtime: attr.mtime,
+            dirty_kills: false,
             dirty_since: Instant::now(),
             size: attr.size,
             version: attr.data_version,
@@ -87,6 +90,19 @@ impl State {
             attr.size = attr.size.max(self.dirty.end());
             attr.mtime = self.dirty_mtime;
             attr.ctime = attr.ctime.max(self.dirty_mtime);
+            if self.dirty_kills {
+                attr.mode = killed(attr.mode);
+            }
         }
     }
+}
+
+/// Permission bits after a write, truncation or change of owner: without setuid, and without setgid where it gives a
+/// group's rights to whoever executes.
+pub(crate) const fn killed(mode: u16) -> u16 {
+    const SETUID: u16 = 0o4000;
+    const SETGID: u16 = 0o2000;
+    const GROUP_EXECUTE: u16 = 0o010;
+    let mode = mode & !SETUID;
+    if mode & GROUP_EXECUTE != 0 { mode & !SETGID } else { mode }
 }

@@ -17,6 +17,7 @@
 //! It knows nothing of names, directories, permissions or the kernel.
 
 pub mod cache;
+mod client;
 mod dirty;
 mod fs;
 mod inode;

@@ -117,6 +117,30 @@ fn times_set_after_a_write_stay() {
 }
 
 #[test]
+fn a_users_write_truncation_and_any_chown_take_setuid_off() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    let user = Credentials { uid: 5, ..Credentials::ROOT };
+    let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+    let set_mode = || fs.setattr(&Credentials::ROOT, FILE, mode(0o6755)).unwrap().mode;
+    assert_eq!(set_mode(), 0o6755);
+    fs.write(FILE, 0, b"x").unwrap();
+    fs.kill_privileges(FILE).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o755, "at once");
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().mode, 0o755);
+    set_mode();
+    let size = SetAttr { size: Some(0), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&user, FILE, size).unwrap().mode, 0o755);
+    set_mode();
+    let owner = SetAttr { uid: Some(3), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&Credentials::ROOT, FILE, owner).unwrap().mode, 0o755);
+    fs.setattr(&Credentials::ROOT, FILE, mode(0o2644)).unwrap();
+    fs.write(FILE, 0, b"x").unwrap();
+    fs.kill_privileges(FILE).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o2644, "without group execution it means locking");
+}
+
+#[test]
 fn writers_of_many_files_stay_within_the_budget() {
     let limits = Limits { dirty_bytes: 50_000, ..Limits::default() };
     let Setup { fs, shards, .. } = setup(limits);

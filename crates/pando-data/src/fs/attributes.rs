@@ -1,8 +1,9 @@
 //! Attributes as a program on this mount must see them: with its unflushed writes.
 
-use pando_types::{Attr, Credentials, Errno, Ino, SetAttr};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
 use super::{DataFs, lock};
+use crate::inode::killed;
 
 impl DataFs {
     /// Attributes of a file.
@@ -15,11 +16,17 @@ impl DataFs {
         Ok(attr)
     }
 
-    /// Shows this mount's unflushed writes in attributes that came with another answer.
-    pub fn show(&self, attr: &mut Attr) {
+    /// Shows this mount's unflushed writes in attributes that came with another answer, which may be older than the
+    /// last flush: then they are asked for again.
+    pub fn show(&self, attr: &mut Attr) -> Result<(), Errno> {
         if let Some(inode) = self.file(attr.ino) {
-            super::read(&inode.state).show(attr);
+            let state = super::read(&inode.state);
+            if attr.data_version < state.version {
+                *attr = self.metadata.getattr(attr.ino)?;
+            }
+            state.show(attr);
         }
+        Ok(())
     }
 
     /// Changes attributes. Times come after the writes that were before them, so those are flushed first; a truncation
@@ -31,10 +38,14 @@ impl DataFs {
         set: SetAttr,
     ) -> Result<Attr, Errno> {
         let Some(inode) = self.file(ino) else {
-            return self.metadata.setattr(credentials, ino, set);
+            let kills = kills(credentials, &set);
+            let mut attr = self.metadata.setattr(credentials, ino, set)?;
+            self.kill_after(&mut attr, kills)?;
+            return Ok(attr);
         };
         let mut state = self.write_state(&inode);
-        if set.mtime.is_some() || set.atime.is_some() {
+        let kills = kills(credentials, &set);
+        if set.mtime.is_some() || set.atime.is_some() || state.dirty_kills {
             self.flush_state(&inode, &mut state)?;
         }
         let size = set.size;
@@ -47,7 +58,23 @@ impl DataFs {
             self.pages_follow(ino, before, attr.data_version);
         }
         state.hear(&attr);
+        self.kill_after(&mut attr, kills)?;
         state.show(&mut attr);
         Ok(attr)
     }
+
+    fn kill_after(&self, attr: &mut Attr, kills: bool) -> Result<(), Errno> {
+        if kills && attr.kind == FileKind::Regular {
+            self.kill_now(attr.ino, attr.mode)?;
+            attr.mode = killed(attr.mode);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a change takes the setuid and setgid bits off: any change of owner does, unless it sets them itself, and an
+/// ordinary user's truncation.
+fn kills(credentials: &Credentials, set: &SetAttr) -> bool {
+    let changes_owner = set.uid.is_some() || set.gid.is_some();
+    set.mode.is_none() && (changes_owner || (set.size.is_some() && credentials.uid != 0))
 }

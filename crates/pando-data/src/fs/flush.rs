@@ -86,8 +86,9 @@ impl DataFs {
             let mtime = Some(state.dirty_mtime);
             match self.metadata.write_data(inode.ino, plan.base, plan.pieces, mtime) {
                 Ok(attr) => {
+                    let kills = std::mem::take(&mut state.dirty_kills);
                     self.flushed(inode, state, &attr, plan.form);
-                    return Ok(());
+                    return if kills { self.kill_now(inode.ino, attr.mode) } else { Ok(()) };
                 }
                 Err(WriteError::DataChanged) => {
                     self.discard(&plan.objects);

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pando_types::op::FILE_SIZE_MAX;
-use pando_types::{Errno, Ino, Timestamp};
+use pando_types::{Credentials, Errno, Ino, SetAttr, Timestamp};
 
 use super::{DataFs, lock};
-use crate::inode::{Inode, State};
+use crate::inode::{Inode, State, killed};
 
 /// Extents of one file beyond which it is flushed, however small they are.
 const EXTENTS_MAX: usize = 2048;
@@ -23,6 +23,26 @@ impl DataFs {
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
         self.write_locked(&inode, &mut state, offset, data)
+    }
+
+    /// The writes until now take the setuid and setgid bits off the file, as those of ordinary users do.
+    pub fn kill_privileges(&self, ino: Ino) -> Result<(), Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        if state.dirty.is_empty() {
+            return self.kill_now(ino, self.metadata.getattr(ino)?.mode);
+        }
+        state.dirty_kills = true;
+        Ok(())
+    }
+
+    /// Takes those bits off permission bits `mode`, if they have any.
+    pub(super) fn kill_now(&self, ino: Ino, mode: u16) -> Result<(), Errno> {
+        if killed(mode) == mode {
+            return Ok(());
+        }
+        let set = SetAttr { mode: Some(killed(mode)), ..SetAttr::default() };
+        self.metadata.setattr(&Credentials::ROOT, ino, set).map(drop)
     }
 
     /// Writes `data` at the end of the file, as this mount knows it. Returns where that was.

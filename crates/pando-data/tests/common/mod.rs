@@ -270,6 +270,8 @@ impl Metadata for Shards {
                 file.attr.size = size;
                 file.attr.data_version += 1;
             }
+            file.attr.mode = set.mode.unwrap_or(file.attr.mode);
+            file.attr.uid = set.uid.unwrap_or(file.attr.uid);
             if let Some(TimeSet::To(time)) = set.mtime {
                 file.attr.mtime = time;
             }
