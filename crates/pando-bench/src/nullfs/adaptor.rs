@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -20,8 +20,7 @@ use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
 
 pub(super) struct NullFs {
     tree: Mutex<Tree>,
-    entry_timeout: Duration,
-    attr_timeout: Duration,
+    options: Options,
     open_flags: FopenFlags,
 }
 
@@ -29,12 +28,7 @@ impl NullFs {
     pub(super) fn new(options: &Options, behaviour: Behaviour) -> Self {
         let open_flags =
             if behaviour.no_flush { FopenFlags::FOPEN_NOFLUSH } else { FopenFlags::empty() };
-        Self {
-            tree: Mutex::new(Tree::new()),
-            entry_timeout: options.entry_timeout,
-            attr_timeout: options.attr_timeout,
-            open_flags,
-        }
+        Self { tree: Mutex::new(Tree::new()), options: options.clone(), open_flags }
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -83,9 +77,12 @@ impl NullFs {
 
     fn entry(&self, reply: ReplyEntry, result: Result<FileAttr, Errno>) {
         match result {
-            Ok(attr) => {
-                reply.entry_with_ttls(&self.attr_timeout, &self.entry_timeout, &attr, Generation(0))
-            }
+            Ok(attr) => reply.entry_with_ttls(
+                &self.options.attr_timeout,
+                &self.options.entry_timeout,
+                &attr,
+                Generation(0),
+            ),
             Err(errno) => reply.error(errno),
         }
     }
@@ -145,7 +142,7 @@ fn answer(reply: ReplyEmpty, result: Result<(), Refusal>) {
 
 impl Filesystem for NullFs {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiate(config);
+        negotiate(config, &self.options);
         Ok(())
     }
 
@@ -162,7 +159,7 @@ impl Filesystem for NullFs {
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         let result = self.tree().node(ino.0).map(|node| attributes(ino.0, node));
         match result {
-            Ok(attr) => reply.attr(&self.attr_timeout, &attr),
+            Ok(attr) => reply.attr(&self.options.attr_timeout, &attr),
             Err(refusal) => reply.error(errno(refusal)),
         }
     }
@@ -195,7 +192,7 @@ impl Filesystem for NullFs {
             attributes(ino.0, node)
         });
         match result {
-            Ok(attr) => reply.attr(&self.attr_timeout, &attr),
+            Ok(attr) => reply.attr(&self.options.attr_timeout, &attr),
             Err(refusal) => reply.error(errno(refusal)),
         }
     }
@@ -249,7 +246,7 @@ impl Filesystem for NullFs {
     ) {
         match self.add(req, parent, name, mode, Content::File { size: 0 }) {
             Ok(attr) => {
-                let (timeout, handle) = (&self.entry_timeout, FileHandle(0));
+                let (timeout, handle) = (&self.options.entry_timeout, FileHandle(0));
                 reply.created(timeout, &attr, Generation(0), handle, self.open_flags);
             }
             Err(errno) => reply.error(errno),
@@ -339,7 +336,7 @@ impl Filesystem for NullFs {
         mut reply: ReplyDirectoryPlus,
     ) {
         match self.list(ino, offset, |position, name, attr| {
-            reply.add(attr.ino, position, name, &self.entry_timeout, &attr, Generation(0))
+            reply.add(attr.ino, position, name, &self.options.entry_timeout, &attr, Generation(0))
         }) {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(errno),

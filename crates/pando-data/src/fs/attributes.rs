@@ -3,7 +3,6 @@
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
 use super::{DataFs, lock};
-use crate::inode::killed;
 
 impl DataFs {
     /// Attributes of a file.
@@ -64,11 +63,7 @@ impl DataFs {
     }
 
     fn kill_after(&self, attr: &mut Attr, kills: bool) -> Result<(), Errno> {
-        if kills && attr.kind == FileKind::Regular {
-            self.kill_now(attr.ino, attr.mode)?;
-            attr.mode = killed(attr.mode);
-        }
-        Ok(())
+        if kills && attr.kind == FileKind::Regular { self.kill_privileges_of(attr) } else { Ok(()) }
     }
 }
 

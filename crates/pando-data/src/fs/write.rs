@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pando_types::op::FILE_SIZE_MAX;
-use pando_types::{Credentials, Errno, Ino, SetAttr, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, Timestamp};
 
 use super::{DataFs, lock};
 use crate::inode::{Inode, State, killed};
@@ -33,6 +33,13 @@ impl DataFs {
             return self.kill_now(ino, self.metadata.getattr(ino)?.mode);
         }
         state.dirty_kills = true;
+        Ok(())
+    }
+
+    /// The same at once, for a file whose attributes were just told.
+    pub fn kill_privileges_of(&self, attr: &mut Attr) -> Result<(), Errno> {
+        self.kill_now(attr.ino, attr.mode)?;
+        attr.mode = killed(attr.mode);
         Ok(())
     }
 

@@ -4,10 +4,12 @@
 //! What is negotiated, and why:
 //! - `PARALLEL_DIROPS`: lookups and listings of one directory need not wait for each other;
 //! - `ATOMIC_O_TRUNC`: `open(O_TRUNC)` is one request, so that truncation is part of the open;
-//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: attributes ride on a listing when the kernel guesses they are wanted;
-//! - `EXPLICIT_INVAL_DATA`: cached pages are dropped by us at open, not whenever a size looks new;
+//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: attributes ride on a listing when the kernel guesses they are wanted; only
+//!   with timeouts above zero, since without them the kernel would ask for each attribute again;
+//! - `HANDLE_KILLPRIV_V2`: setuid and setgid are taken off by us on write, truncation and change of owner. Left to the
+//!   kernel, it would ask for an extended attribute before each write, and change the mode in the name of the writer, who
+//!   need not be the owner;
 //! - not `WRITEBACK_CACHE`: a write reaches us at once, so that size and times are ours;
-//! - not `HANDLE_KILLPRIV`: the kernel itself clears setuid and setgid on write, truncate and chown;
 //! - not `POSIX_LOCKS`, `FLOCK_LOCKS`: the kernel keeps locks within one mount.
 
 use std::io;
@@ -57,17 +59,19 @@ impl Default for Options {
 }
 
 /// Asks the kernel for what this crate relies on. To be called from `init` of every file system.
-pub fn negotiate(config: &mut KernelConfig) {
-    for wanted in [
+pub fn negotiate(config: &mut KernelConfig, options: &Options) {
+    let mut wanted = vec![
         InitFlags::FUSE_PARALLEL_DIROPS,
         InitFlags::FUSE_ATOMIC_O_TRUNC,
-        InitFlags::FUSE_DO_READDIRPLUS,
-        InitFlags::FUSE_READDIRPLUS_AUTO,
-        InitFlags::FUSE_EXPLICIT_INVAL_DATA,
         InitFlags::FUSE_ASYNC_DIO,
-    ] {
-        // A kernel that lacks one does without it; all are improvements, none changes meaning.
-        let _ = config.add_capabilities(wanted);
+        InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    ];
+    if !options.entry_timeout.is_zero() && !options.attr_timeout.is_zero() {
+        wanted.extend([InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO]);
+    }
+    for flag in wanted {
+        // A kernel that lacks one does without it.
+        let _ = config.add_capabilities(flag);
     }
     let _ = config.set_max_write(WRITE_SIZE_MAX);
     let _ = config.set_max_background(BACKGROUND_MAX);
