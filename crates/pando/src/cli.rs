@@ -146,7 +146,9 @@ pub struct DownArgs {
 
 /// Say what a volume and its shards are doing
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  pando status ~/volume\n  pando status ~/volume --json | jq '.shards[].counters'")]
+#[command(
+    after_help = "Examples:\n  pando status ~/volume\n  pando status ~/volume --json | jq '.shards[].counters'"
+)]
 pub struct StatusArgs {
     /// Where the volume is kept
     pub folder: PathBuf,
@@ -159,7 +161,9 @@ pub struct StatusArgs {
 ///
 /// A directory: its id and its partitions with index, depth, shard and count. A file: its shard, and where its data is.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  pando info ~/tree/photos\n  pando info ~/tree/notes.txt --json")]
+#[command(
+    after_help = "Examples:\n  pando info ~/tree/photos\n  pando info ~/tree/notes.txt --json"
+)]
 pub struct InfoArgs {
     /// A path on the mount; a symbolic link is shown itself
     pub path: PathBuf,

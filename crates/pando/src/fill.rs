@@ -32,7 +32,9 @@ pub fn run(args: &FillArgs) -> Result<ExitCode, Failure> {
         }
         threads.into_iter().try_for_each(|thread| thread.join().expect("creating files"))
     })
-    .map_err(|error: io::Error| Failure::plain(format!("cannot create a file in {shown}: {error}")))?;
+    .map_err(|error: io::Error| {
+        Failure::plain(format!("cannot create a file in {shown}: {error}"))
+    })?;
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!(
         "  {} files in {seconds:.1} s: {} a second",

@@ -17,8 +17,9 @@ use crate::text::{count, table};
 use crate::{mounts, output};
 
 pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
-    let path = resolve(&args.path)
-        .map_err(|error| Failure::plain(format!("cannot look at {}: {error}", args.path.display())))?;
+    let path = resolve(&args.path).map_err(|error| {
+        Failure::plain(format!("cannot look at {}: {error}", args.path.display()))
+    })?;
     let mount = mounts::of(&path)
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
     let found = mount.and_then(|mount| Some((mount.folder()?, mount.path)));

@@ -58,7 +58,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
         let digits = tail.get(..3).filter(|digits| byte == b'\\' && digits.is_ascii());
-        let code = digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        let code =
+            digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
         bytes.push(code.unwrap_or(byte));
         rest = if code.is_some() { &tail[3..] } else { tail };
     }
@@ -71,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_mount_of_pando_tells_its_folder() {
-        let line = br"36 25 0:33 / /mnt/a\040b rw,noatime shared:1 - fuse.pando pando:/srv/v\0401 rw";
+        let line =
+            br"36 25 0:33 / /mnt/a\040b rw,noatime shared:1 - fuse.pando pando:/srv/v\0401 rw";
         let mount = parse(line).unwrap();
         assert_eq!(mount.path, Path::new("/mnt/a b"));
         assert_eq!(mount.folder().unwrap(), Path::new("/srv/v 1"));

@@ -63,7 +63,14 @@ fn show(status: &VolumeStatus) -> String {
         ));
     }
     let heading = [
-        "shard", "inodes", "requests", "splits", "checkpoints", "memory", "index", "not durable",
+        "shard",
+        "inodes",
+        "requests",
+        "splits",
+        "checkpoints",
+        "memory",
+        "index",
+        "not durable",
         "state",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];

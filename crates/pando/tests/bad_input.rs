@@ -45,7 +45,8 @@ fn a_path_beyond_4096_bytes_is_refused_and_a_deeper_tree_works_step_by_step() {
     let volume = Volume::up(&TINY);
     let long: PathBuf = std::iter::repeat_n("x".repeat(200), 25).collect();
     assert_eq!(errno(fs::create_dir_all(volume.mount.join(&long))), Errno::NAMETOOLONG);
-    let script = "for i in $(seq 25); do n=$(printf 'y%.0s' $(seq 200)); mkdir $n; cd -P -- $n; done
+    let script =
+        "for i in $(seq 25); do n=$(printf 'y%.0s' $(seq 200)); mkdir $n; cd -P -- $n; done
                   echo deep > file && cat file";
     assert_eq!(common::shell(&volume.mount, script), "deep\n");
     common::shell(&volume.mount, "rm -rf y* x*");

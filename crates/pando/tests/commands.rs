@@ -12,8 +12,12 @@ use serde_json::Value;
 #[test]
 fn format_up_status_info_down_speak_json() {
     let mut volume = Volume::down();
-    let output =
-        pando().arg("format").arg(&volume.folder).args(["--shards", "3", "--json"]).output().unwrap();
+    let output = pando()
+        .arg("format")
+        .arg(&volume.folder)
+        .args(["--shards", "3", "--json"])
+        .output()
+        .unwrap();
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(made["shards"], 3);
     let status = volume.status();

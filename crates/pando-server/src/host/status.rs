@@ -52,7 +52,9 @@ impl Host {
     /// Why shards have stopped, those that have.
     pub fn status_failures(&self) -> Vec<String> {
         let cells = self.shared.cells.iter();
-        cells.filter_map(|cell| Some(format!("shard {}: {}", cell.shard, cell.failure()?))).collect()
+        cells
+            .filter_map(|cell| Some(format!("shard {}: {}", cell.shard, cell.failure()?)))
+            .collect()
     }
 
     fn shard_status(&self, shard: ShardIndex) -> ShardStatus {

@@ -34,12 +34,10 @@ pub fn start(args: &UpArgs) -> Result<ExitCode, Failure> {
     // Here, not there: it makes the folder of the log, and what it says is for the user's eyes.
     open_or_format(&folder, args.shards)?;
     let log_path = folder.log();
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&log_path)
-        .map_err(|error| Failure::plain(format!("cannot write {}: {error}", log_path.display())))?;
+    let log =
+        OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path).map_err(
+            |error| Failure::plain(format!("cannot write {}: {error}", log_path.display())),
+        )?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::plain(format!("cannot find this program: {error}")))?;
     let arguments = std::env::args_os().skip(1).filter(|argument| !is_detach(argument));
@@ -100,7 +98,11 @@ pub fn serve(args: &UpArgs) -> Result<ExitCode, Failure> {
             output::json(&Word::Ready(running.summary()));
             // The pipe's reader is about to leave.
             let _ = rustix::stdio::dup2_stdout(std::io::stderr());
-            eprintln!("pando: {} is mounted at {}", running.folder.path().display(), running.mountpoint().display());
+            eprintln!(
+                "pando: {} is mounted at {}",
+                running.folder.path().display(),
+                running.mountpoint().display()
+            );
             stop::serve_until_stopped(running)?;
             Ok(ExitCode::SUCCESS)
         }

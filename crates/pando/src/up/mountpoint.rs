@@ -57,7 +57,9 @@ fn check_free(path: &Path) -> Result<(), Failure> {
         };
         return Err(Failure::new(
             IN_USE,
-            format!("{what} is mounted at {shown} already: unmount that, or name another directory"),
+            format!(
+                "{what} is mounted at {shown} already: unmount that, or name another directory"
+            ),
         ));
     }
     let mut entries = fs::read_dir(path)

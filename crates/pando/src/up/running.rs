@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, Limits, LocalStore, Maintenance};
-use pando_fuse::Mounted;
+use pando_fuse::{Mounted, Vfs};
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::sessions::Sessions;
@@ -55,8 +55,7 @@ impl Running {
         let host = Arc::new(host);
         let sessions = load_sessions(&folder)?;
         end_old_sessions(&host, &sessions);
-        let transport: Arc<dyn Transport> =
-            Arc::new(InProcess::new(host.clone(), sessions));
+        let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
         let (client, data) = connect(&folder, &superblock, &host, transport)?;
         let maintenance = data
             .maintain(GARBAGE_INTERVAL)
@@ -170,10 +169,13 @@ fn mount(
 ) -> Result<Mounted, Failure> {
     let options = pando_fuse::Options {
         threads: args.threads.into(),
+        // Others may only be let in by root, or where /etc/fuse.conf says so.
+        allow_other: rustix::process::geteuid().is_root(),
         source: mounts::source(folder.path()),
         ..pando_fuse::Options::default()
     };
-    pando_fuse::mount(client.clone(), data.clone(), mountpoint, &options).map_err(|error| {
+    let vfs = Vfs::new(client.clone(), data.clone());
+    pando_fuse::mount(vfs, mountpoint, &options).map_err(|error| {
         let code = match error.kind() {
             std::io::ErrorKind::ResourceBusy => IN_USE,
             _ => crate::failure::FAILED,

@@ -49,9 +49,8 @@ pub fn serve(running: &Running, stop: Sender<Stop>) -> Result<(), Failure> {
         stop,
     };
     let socket = running.folder.socket();
-    admin::serve(&socket, move |query| parts.answer(query)).map_err(|error| {
-        Failure::plain(format!("cannot listen at {}: {error}", socket.display()))
-    })
+    admin::serve(&socket, move |query| parts.answer(query))
+        .map_err(|error| Failure::plain(format!("cannot listen at {}: {error}", socket.display())))
 }
 
 impl Parts {

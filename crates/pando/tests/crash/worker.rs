@@ -37,9 +37,12 @@ impl Worker {
         };
         let _ = fs::create_dir(mount.join(SHARED));
         let own = worker.own();
-        worker.attempt(|mount| fs::create_dir(mount.join(&own)), |tree| {
-            tree.insert(own.clone(), Node::Dir { mode: 0o755 });
-        });
+        worker.attempt(
+            |mount| fs::create_dir(mount.join(&own)),
+            |tree| {
+                tree.insert(own.clone(), Node::Dir { mode: 0o755 });
+            },
+        );
         worker
     }
 
@@ -183,18 +186,24 @@ impl Worker {
     fn make_directory(&mut self) {
         let path = self.new_path(false);
         let at = path.clone();
-        self.attempt(|mount| fs::create_dir(mount.join(&at)), |tree| {
-            tree.insert(path, Node::Dir { mode: 0o755 });
-        });
+        self.attempt(
+            |mount| fs::create_dir(mount.join(&at)),
+            |tree| {
+                tree.insert(path, Node::Dir { mode: 0o755 });
+            },
+        );
     }
 
     fn symlink(&mut self) {
         let path = self.new_path(true);
         let target = PathBuf::from(format!("target-{}", self.made));
         let (at, to) = (path.clone(), target.clone());
-        self.attempt(|mount| std::os::unix::fs::symlink(to, mount.join(at)), |tree| {
-            tree.insert(path, Node::Link { target });
-        });
+        self.attempt(
+            |mount| std::os::unix::fs::symlink(to, mount.join(at)),
+            |tree| {
+                tree.insert(path, Node::Link { target });
+            },
+        );
     }
 
     fn link(&mut self) {
@@ -203,11 +212,14 @@ impl Worker {
         let mut names = self.names_of(&old);
         names.push(path.clone());
         let (from, at) = (old.clone(), path.clone());
-        self.attempt(|mount| fs::hard_link(mount.join(from), mount.join(at)), |tree| {
-            let node = tree[&old].clone();
-            tree.insert(path, node);
-            recount(tree, &names);
-        });
+        self.attempt(
+            |mount| fs::hard_link(mount.join(from), mount.join(at)),
+            |tree| {
+                let node = tree[&old].clone();
+                tree.insert(path, node);
+                recount(tree, &names);
+            },
+        );
     }
 
     fn unlink(&mut self) {
@@ -215,10 +227,13 @@ impl Worker {
         let mut names = self.names_of(&path);
         names.retain(|name| *name != path);
         let at = path.clone();
-        self.attempt(|mount| fs::remove_file(mount.join(at)), |tree| {
-            tree.remove(&path);
-            recount(tree, &names);
-        });
+        self.attempt(
+            |mount| fs::remove_file(mount.join(at)),
+            |tree| {
+                tree.remove(&path);
+                recount(tree, &names);
+            },
+        );
     }
 
     fn remove_directory(&mut self) {
@@ -227,16 +242,17 @@ impl Worker {
         let empty = |path: &Path| tree.keys().filter(|other| other.starts_with(path)).count() == 1;
         let empty: Vec<PathBuf> = tree
             .iter()
-            .filter(|(path, node)| {
-                matches!(node, Node::Dir { .. }) && **path != own && empty(path)
-            })
+            .filter(|(path, node)| matches!(node, Node::Dir { .. }) && **path != own && empty(path))
             .map(|(path, _)| path.clone())
             .collect();
         let Some(path) = self.random.pick(&empty).cloned() else { return };
         let at = path.clone();
-        self.attempt(|mount| fs::remove_dir(mount.join(at)), |tree| {
-            tree.remove(&path);
-        });
+        self.attempt(
+            |mount| fs::remove_dir(mount.join(at)),
+            |tree| {
+                tree.remove(&path);
+            },
+        );
     }
 
     /// Files and directories, to new names and over old ones.
@@ -254,10 +270,13 @@ impl Worker {
         let mut replaced = self.names_of(&to);
         replaced.retain(|name| *name != to);
         let (old, new) = (from.clone(), to.clone());
-        self.attempt(|mount| fs::rename(mount.join(old), mount.join(new)), |tree| {
-            model::rename(tree, &from, &to);
-            recount(tree, &replaced);
-        });
+        self.attempt(
+            |mount| fs::rename(mount.join(old), mount.join(new)),
+            |tree| {
+                model::rename(tree, &from, &to);
+                recount(tree, &replaced);
+            },
+        );
     }
 
     fn chmod(&mut self) {
@@ -312,9 +331,10 @@ impl Worker {
         }
         let ino = |path: &Path| self.mount.join(path).symlink_metadata().map(|m| m.ino());
         let Ok(wanted) = ino(path) else { return vec![path.to_owned()] };
-        let linked = self.tree.iter().filter(|(_, node)| {
-            matches!(node, Node::File { links, .. } if *links > 1)
-        });
+        let linked = self
+            .tree
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::File { links, .. } if *links > 1));
         linked
             .filter(|(path, _)| ino(path).is_ok_and(|found| found == wanted))
             .map(|(path, _)| path.clone())
