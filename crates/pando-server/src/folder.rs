@@ -11,9 +11,9 @@
 //! FOLDER/run/log             messages of a process in the background
 //! ```
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -261,7 +261,8 @@ fn read_pid(file: &mut File) -> String {
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
+    // What is in there is everybody's files, whatever their permissions on the mount say.
+    match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }
