@@ -140,14 +140,21 @@ impl DirMap {
     /// are passed over: a hostile history costs its own length and no more.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
-        for &(i, r) in &history.leaves {
-            if is_partition(i, r) {
-                for d in 0..r.0 {
-                    // The path from the root to (i, r) passes i mod 2^d at depth d, and goes on: that one has split.
-                    let on_path = partition_of(u64::from(i.0), Radix(d));
-                    learned |= self.present.insert(child(on_path, Radix(d)));
-                }
-            }
+        for &(i, r) in history.leaves.iter().filter(|&&(i, r)| is_partition(i, r)) {
+            learned |= self.insert_path(i, r);
+        }
+        learned
+    }
+
+    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one has split. From the
+    /// deepest up, until one is known, for then so are those above (invariant 1): a known leaf costs one look.
+    fn insert_path(&mut self, i: PartitionIndex, r: Radix) -> bool {
+        let mut path = (0..r.0).rev().map(|d| (partition_of(u64::from(i.0), Radix(d)), Radix(d)));
+        let mut learned = false;
+        while let Some((on_path, d)) = path.next()
+            && self.present.insert(child(on_path, d))
+        {
+            learned = true;
         }
         learned
     }
@@ -278,6 +285,17 @@ mod tests {
             !map.merge(&SplitHistory { spread, leaves: vec![leaf(3, 2), leaf(1, 2), leaf(0, 1)] })
         );
         assert!(!map.merge(&map.history()));
+    }
+
+    #[test]
+    fn of_two_spreads_all_settle_for_the_lesser() {
+        let [lesser, greater] =
+            [1, 2].map(|base| Spread { base: ShardIndex(base), servers: 4, per_server: 1 });
+        for (first, second) in [(lesser, greater), (greater, lesser)] {
+            let mut map = DirMap::with_spread(first);
+            let learned = map.merge(&DirMap::with_spread(second).history());
+            assert_eq!((map.spread, learned), (Some(lesser), first == greater));
+        }
     }
 
     #[test]

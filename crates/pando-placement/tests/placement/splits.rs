@@ -1,5 +1,7 @@
 //! What must hold under every legal sequence of splits.
 
+use std::collections::BTreeSet;
+
 use pando_placement::{DirMap, parent, range};
 use pando_types::reply::SplitHistory;
 use pando_types::{Order, PartitionIndex, Radix};
@@ -137,6 +139,36 @@ fn leaves_imply_the_tree_and_each_a_part_of_it() {
             assert!(tree.map.radix(i).is_some_and(|truth| truth >= r), "({i}, {r}) never was");
         }
     });
+}
+
+/// What (i, r) implies, from the definition: `i` split at each depth from its birth to r, its parent at each depth up
+/// to the birth of `i`, and so on up.
+fn implied(i: u32, r: u32, all: &mut BTreeSet<u32>) {
+    all.insert(i);
+    let birth = u32::BITS - i.leading_zeros();
+    all.extend((birth..r).map(|d| i + (1 << d)));
+    if i > 0 {
+        implied(i - (1 << (birth - 1)), birth, all);
+    }
+}
+
+#[test]
+fn merge_learns_exactly_what_the_leaves_imply() {
+    for seed in 0..2000 {
+        let rng = &mut Rng::new(seed);
+        let (mut map, mut model) = (DirMap::new(), BTreeSet::from([0]));
+        for _ in 0..8 {
+            let r = rng.below(25) as u32;
+            let i = rng.below(1 << r) as u32;
+            let before = model.len();
+            implied(i, r, &mut model);
+            let leaves = vec![(PartitionIndex(i), Radix(r as u8))];
+            let learned = map.merge(&SplitHistory { spread: None, leaves });
+            assert_eq!(learned, model.len() > before, "({i}, {r})");
+            assert_eq!(map.len(), model.len(), "({i}, {r})");
+        }
+        assert!(model.iter().all(|&i| map.contains(PartitionIndex(i))));
+    }
 }
 
 #[test]
