@@ -168,6 +168,11 @@ impl Shard {
         Some((dir.id, self.order(name).0))
     }
 
+    /// Names that outcomes of undecided transactions will belong to: they stay here until then, locked or not yet.
+    pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
+        self.txns.values().filter_map(|txn| self.name_of(&txn.undecided()?.op))
+    }
+
     pub(crate) fn reply(
         &self,
         ctx: &mut Ctx<'_>,

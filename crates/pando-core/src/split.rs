@@ -203,7 +203,11 @@ impl Shard {
         let new = child(index, radix);
         let orders = range(new, Radix(radix.0 + 1));
         // Transactions that hold a name in the moving half finish first; the next create looks again.
-        if self.locks.hold(key).is_some() || self.locks.any_name(dir.id, &orders) {
+        let awaited = |at: (DirId, u64)| at.0 == dir.id && orders.contains(&at.1);
+        if self.locks.hold(key).is_some()
+            || self.locks.any_name(dir.id, &orders)
+            || self.undecided_names().any(awaited)
+        {
             return Ok(());
         }
         let moving = Header {

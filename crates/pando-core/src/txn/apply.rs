@@ -39,12 +39,18 @@ impl Shard {
             }
             Change::SetAccess { dir, name, access } => {
                 let (_, found) = self.locked_entry(ctx, *dir, name)?;
-                let found = found.ok_or_else(|| broken("a locked entry vanished"))?;
-                names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
-                Ok(())
+                match found {
+                    Some(found) if is_dir(&found.value, access.dir) => {
+                        names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
+                        Ok(())
+                    }
+                    _ => Err(broken("a locked entry vanished")),
+                }
             }
             Change::NewHome { dir, base, parent, name } => {
-                self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                if self.content(ctx, *dir).is_err() {
+                    self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                }
                 Ok(())
             }
             Change::SetParent { dir, parent, name, at } => {
@@ -269,6 +275,10 @@ impl Shard {
         ctx.delete(keys::session(session));
         Ok(())
     }
+}
+
+fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
+    matches!(value, EntryValue::Dir(access) if access.dir == dir)
 }
 
 fn put_name(ctx: &mut Ctx<'_>, ino: Ino, dir: DirRef, name: &Name) {

@@ -131,7 +131,10 @@ impl Shard {
         txn.sent = Some((to, step, say.clone()));
         txn.sent_at = ctx.now.nanos;
         self.txns.insert(number, txn);
-        self.tell(ctx, Need::Committed, to, (self.id(number), step), say);
+        // The rows of a split name objects, and are all there when its first page leaves: one sync is for all pages.
+        let first_page = matches!(say, Say::Page { number: 0, .. });
+        let need = if first_page { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, to, (self.id(number), step), say);
     }
 
     /// Who owns a place, as far as is known here.
@@ -274,9 +277,9 @@ impl Shard {
             self.counters.txns_committed[kind as usize] += 1;
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
-        let need = if remote { Need::Synced } else { Need::Committed };
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            self.answer(ctx, tag, &request, Ok(decision.body), need);
+            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
+            self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
         (txn.plan, txn.sent, txn.then) = (None, None, decision.then);

@@ -17,6 +17,12 @@ use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
 use crate::{names, perm};
 
+/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
+/// not synced, and with it all that came after.
+fn can_redo(change: &Change) -> bool {
+    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
+}
+
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
     Ok(match prepare {
@@ -70,8 +76,7 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                let redo = matches!(changes[..], [Change::Bury(_)]);
-                if !self.prepared.contains_key(&at) && !redo {
+                if !self.prepared.contains_key(&at) && !changes.iter().all(can_redo) {
                     return Err(broken("a decision came for a step that was never prepared"));
                 }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
@@ -125,6 +130,8 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = !matches!(prepare, Prepare::Look(_));
+        let redo =
+            !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
@@ -133,7 +140,8 @@ impl Shard {
             ctx.put(keys::prepared(at.0, at.1), record.encode());
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
-        let need = if matches!(vote, Vote::Yes(_)) { Need::Synced } else { Need::Committed };
+        let need =
+            if matches!(vote, Vote::Yes(_)) && !redo { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, from, at, Say::Voted(vote));
         Ok(())
     }
@@ -144,7 +152,9 @@ impl Shard {
                 self.locks.free_for(LockKey::Graph, txn)?;
                 Seen::Nothing
             }
-            Prepare::Name { dir, name, by } => self.see_name(ctx, txn, *dir, name, by.as_ref())?,
+            Prepare::Name { dir, name, by, .. } => {
+                self.see_name(ctx, txn, *dir, name, by.as_ref())?
+            }
             Prepare::Look(dir) | Prepare::Home(dir) => {
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
