@@ -1,0 +1,116 @@
+//! Who owns which slot, and so which shard is a directory's home (DESIGN §1, §4).
+//!
+//! 1. Every slot's owner is one of the `shards`.
+//! 2. Slot 0, the root's, is shard 0's: what a client finds before it knows anything.
+//! 3. Shards are added, never taken away or renumbered. Of two maps of one cluster, that with the higher epoch is
+//!    the truth.
+//!
+//! Which process hosts a shard, and how to reach it, is not here.
+
+use pando_types::{DirId, Ino, ShardIndex, SlotIndex};
+use serde::{Deserialize, Serialize};
+
+use crate::rendezvous;
+use crate::slot_table::SlotTable;
+
+const ROOT_SLOT: SlotIndex = DirId::ROOT.slot();
+
+/// Who owns slots.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct ClusterMap {
+    /// Grows with each change.
+    pub epoch: u64,
+    /// How many there are; above 0.
+    pub shards: u16,
+    /// What all shards can do; raised once all of them can.
+    pub feature_level: u32,
+    slots: SlotTable,
+}
+
+/// Why a slot cannot be handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HandoverError {
+    /// The root stays on shard 0.
+    Root,
+    /// There is no such shard.
+    NoSuchShard,
+}
+
+impl ClusterMap {
+    /// The map of a new cluster of `shards`: epoch 1, feature level 1, slots by [`rendezvous`].
+    ///
+    /// # Panics
+    ///
+    /// If `shards` is 0.
+    #[must_use]
+    pub fn new(shards: u16) -> Self {
+        assert!(shards > 0, "a cluster has at least one shard");
+        let slots = SlotTable::new(|slot| rendezvous(slot, shards));
+        Self { epoch: 1, shards, feature_level: 1, slots }
+    }
+
+    /// The shard that owns `slot`.
+    #[must_use]
+    pub fn slot_owner(&self, slot: SlotIndex) -> ShardIndex {
+        self.slots.owner(slot)
+    }
+
+    /// The shard with a directory's content and partition 0.
+    #[must_use]
+    pub fn home(&self, dir: DirId) -> ShardIndex {
+        self.slot_owner(dir.slot())
+    }
+
+    /// The shard with an inode that no longer belongs to exactly one name.
+    #[must_use]
+    pub fn link(&self, ino: Ino) -> ShardIndex {
+        self.slot_owner(ino.slot())
+    }
+
+    /// Adds a shard, which owns nothing yet; `None` if shard numbers are used up. [`rendezvous`] over the new count
+    /// says which slots to hand it.
+    pub fn add_shard(&mut self) -> Option<ShardIndex> {
+        let new = ShardIndex(self.shards);
+        self.shards = self.shards.checked_add(1)?;
+        self.epoch += 1;
+        Some(new)
+    }
+
+    /// Records that `slot` now belongs to `to`.
+    pub fn hand_over(&mut self, slot: SlotIndex, to: ShardIndex) -> Result<(), HandoverError> {
+        if slot == ROOT_SLOT {
+            return Err(HandoverError::Root);
+        }
+        if to.0 >= self.shards {
+            return Err(HandoverError::NoSuchShard);
+        }
+        self.slots.set_owner(slot, to);
+        self.epoch += 1;
+        Ok(())
+    }
+}
+
+/// As it comes from afar.
+#[derive(Deserialize)]
+struct Unchecked {
+    epoch: u64,
+    shards: u16,
+    feature_level: u32,
+    slots: SlotTable,
+}
+
+impl TryFrom<Unchecked> for ClusterMap {
+    type Error = &'static str;
+
+    fn try_from(map: Unchecked) -> Result<Self, Self::Error> {
+        let Unchecked { epoch, shards, feature_level, slots } = map;
+        if slots.owner(ROOT_SLOT) != ShardIndex(0) {
+            return Err("the root's slot belongs to shard 0");
+        }
+        if slots.iter().any(|owner| owner.0 >= shards) {
+            return Err("a slot belongs to a shard that does not exist");
+        }
+        Ok(Self { epoch, shards, feature_level, slots })
+    }
+}

@@ -1,0 +1,302 @@
+//! One directory's partitions as a client or shard knows them (GIGA+ §3.3, §4.2).
+//!
+//! A map may be stale and never lies: what it holds once existed, and partitions do not vanish, they only get
+//! deeper. So maps are joined by union, in any order and any number of times, and whoever is addressed by a stale one
+//! answers with leaves that lead on.
+//!
+//! ```text
+//! leaf (5, 3) = ‥101 implies its whole split history, one step per depth:
+//!   d = 0   0 split → 1 exists        path goes to 1 (bit 0 set)
+//!   d = 1   1 split → 3 exists        stays at 1     (bit 1 clear)
+//!   d = 2   1 split → 5 exists        goes to 5      (bit 2 set)
+//! ```
+//!
+//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth implies.
+//! 2. A partition's depth follows from what is present: the first at or after its birth with no child there.
+//! 3. The leaves' ranges tile the orders.
+
+use alloc::vec::Vec;
+use pando_types::reply::{SplitHistory, Spread};
+use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
+
+use crate::partition_set::PartitionSet;
+use crate::{
+    birth_radix, child, hash_of_order, is_partition, is_spread, partition_of, range, shard_of,
+};
+
+/// What is known of one directory's split tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirMap {
+    /// Fixed at the first split; `None` before it.
+    pub spread: Option<Spread>,
+    present: PartitionSet,
+}
+
+impl Default for DirMap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DirMap {
+    /// The map of a directory that never split: partition 0 holds all. Does not allocate.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { spread: None, present: PartitionSet::new() }
+    }
+
+    /// The map of a directory whose spread is fixed and whose first split is next.
+    #[must_use]
+    pub const fn with_spread(spread: Spread) -> Self {
+        Self { spread: Some(spread), present: PartitionSet::new() }
+    }
+
+    /// Whether `i` is known to exist. Partition 0 always does.
+    #[must_use]
+    pub fn contains(&self, i: PartitionIndex) -> bool {
+        self.present.contains(i)
+    }
+
+    /// How many partitions are known.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "partition 0 always exists")]
+    pub fn len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// The depth of `i` as far as known (the true one is that or larger); `None` if `i` is not known.
+    #[must_use]
+    pub fn radix(&self, i: PartitionIndex) -> Option<Radix> {
+        self.present.contains(i).then(|| self.radix_of_present(i))
+    }
+
+    fn radix_of_present(&self, i: PartitionIndex) -> Radix {
+        let mut r = birth_radix(i);
+        while r < Radix::MAX && self.present.contains(child(i, r)) {
+            r.0 += 1;
+        }
+        r
+    }
+
+    /// The leaf that holds `order`, whatever its ordinal (GIGA+ §4.2: try the hash's low r bits from the largest r
+    /// down). Does not allocate; nothing to search while the directory is unsplit.
+    #[must_use]
+    pub fn locate(&self, order: Order) -> (PartitionIndex, Radix) {
+        if self.present.is_only_zero() {
+            return (PartitionIndex(0), Radix(0));
+        }
+        let hash = hash_of_order(order);
+        let mut r = self.present.birth_radix_max();
+        // Ends at r = 0 at the latest: partition 0 is present.
+        while !self.present.contains(partition_of(hash, r)) {
+            r.0 -= 1;
+        }
+        let i = partition_of(hash, r);
+        (i, self.radix_of_present(i))
+    }
+
+    /// The leaves, in ascending order of their ranges, which tile the orders.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<(PartitionIndex, Radix)> {
+        self.leaves_from(Order(0)).collect()
+    }
+
+    /// The leaf that holds `order` and all after it. Does not allocate.
+    pub fn leaves_from(&self, order: Order) -> impl Iterator<Item = (PartitionIndex, Radix)> {
+        let mut next = order.0;
+        core::iter::from_fn(move || {
+            (next < Order::END).then(|| {
+                let (i, r) = self.locate(Order(next));
+                next = range(i, r).end;
+                (i, r)
+            })
+        })
+    }
+
+    /// The shard that has `i`, for a directory whose home is `home` now. Partition 0 is at home and moves with it;
+    /// the others stay where the first split's [`Spread`] puts them. Home too if the directory never split.
+    #[must_use]
+    pub fn shard(&self, home: ShardIndex, i: PartitionIndex) -> ShardIndex {
+        match &self.spread {
+            Some(spread) if i != PartitionIndex(0) => shard_of(spread, i),
+            _ => home,
+        }
+    }
+
+    /// Splits leaf `i`; its new sibling. The caller sees to [`DirMap::spread`], and asks
+    /// [`may_split`](crate::may_split) first.
+    ///
+    /// # Panics
+    ///
+    /// If `i` is not present or as deep as can be.
+    pub fn split(&mut self, i: PartitionIndex) -> PartitionIndex {
+        let r = self.radix(i).expect("only a present partition splits");
+        let new = child(i, r);
+        self.present.insert(new);
+        new
+    }
+
+    /// Learns from someone's split history; true if anything was new. Leaves that cannot be, and a spread that cannot,
+    /// are passed over: a hostile history costs its own length and no more.
+    pub fn merge(&mut self, history: &SplitHistory) -> bool {
+        let mut learned = self.merge_spread(history.spread);
+        for &(i, r) in history.leaves.iter().filter(|&&(i, r)| is_partition(i, r)) {
+            learned |= self.insert_path(i, r);
+        }
+        learned
+    }
+
+    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one has split. From the
+    /// deepest up, until one is known, for then so are those above (invariant 1): a known leaf costs one look.
+    fn insert_path(&mut self, i: PartitionIndex, r: Radix) -> bool {
+        let mut path = (0..r.0).rev().map(|d| (partition_of(u64::from(i.0), Radix(d)), Radix(d)));
+        let mut learned = false;
+        while let Some((on_path, d)) = path.next()
+            && self.present.insert(child(on_path, d))
+        {
+            learned = true;
+        }
+        learned
+    }
+
+    /// Learns all that `other` knows. Commutative, associative, idempotent.
+    pub fn join(&mut self, other: &Self) {
+        self.merge_spread(other.spread);
+        self.present.union(&other.present);
+    }
+
+    /// A directory has one spread for life. Should two be told (only a faulty or hostile sender can), all who hear
+    /// both settle for the same: the lesser.
+    fn merge_spread(&mut self, other: Option<Spread>) -> bool {
+        let Some(other) = other.filter(is_spread) else { return false };
+        if self.spread.is_some_and(|mine| mine <= other) {
+            return false;
+        }
+        self.spread = Some(other);
+        true
+    }
+
+    /// Everything known, for a client or shard that lacks it.
+    #[must_use]
+    pub fn history(&self) -> SplitHistory {
+        SplitHistory { spread: self.spread, leaves: self.leaves() }
+    }
+
+    /// What follows from some partitions alone, as a shard tells of those it owns (GIGA+ §3.3). Absent ones are left
+    /// out.
+    #[must_use]
+    pub fn history_of(&self, owned: impl IntoIterator<Item = PartitionIndex>) -> SplitHistory {
+        let leaves = owned.into_iter().filter_map(|i| Some((i, self.radix(i)?))).collect();
+        SplitHistory { spread: self.spread, leaves }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn leaf(i: u32, r: u8) -> (PartitionIndex, Radix) {
+        (PartitionIndex(i), Radix(r))
+    }
+
+    fn learned(leaves: &[(u32, u8)]) -> DirMap {
+        let mut map = DirMap::new();
+        let leaves = leaves.iter().map(|&(i, r)| leaf(i, r)).collect();
+        map.merge(&SplitHistory { spread: None, leaves });
+        map
+    }
+
+    #[test]
+    fn a_leaf_implies_its_whole_split_history() {
+        let cases = [
+            (leaf(0, 0), vec![leaf(0, 0)]),
+            (leaf(1, 1), vec![leaf(0, 1), leaf(1, 1)]),
+            (leaf(0, 2), vec![leaf(0, 2), leaf(2, 2), leaf(1, 1)]),
+            (leaf(2, 2), vec![leaf(0, 2), leaf(2, 2), leaf(1, 1)]),
+            (leaf(5, 3), vec![leaf(0, 1), leaf(1, 3), leaf(5, 3), leaf(3, 2)]),
+            (leaf(6, 3), vec![leaf(0, 2), leaf(2, 3), leaf(6, 3), leaf(1, 1)]),
+        ];
+        for ((i, r), expected) in cases {
+            assert_eq!(learned(&[(i.0, r.0)]).leaves(), expected, "({i}, {r})");
+        }
+    }
+
+    #[test]
+    fn a_deep_leaf_leaves_one_sibling_at_each_depth() {
+        let deepest = ((1 << 24) - 1, 24);
+        let map = learned(&[deepest]);
+        assert_eq!(map.len(), 25);
+        assert_eq!(map.leaves().len(), 25);
+        assert_eq!(map.locate(Order(Order::END - 1)), leaf(deepest.0, deepest.1));
+    }
+
+    #[test]
+    fn impossible_histories_change_nothing() {
+        let impossible =
+            [(1, 0), (4, 2), (1 << 24, 24), (0, 25), (0, 255), (u32::MAX, 255), (u32::MAX, 24)];
+        assert_eq!(learned(&impossible), DirMap::new());
+        let mut map = DirMap::new();
+        for (servers, per_server) in [(0, 0), (0, 1), (1, 0)] {
+            let spread = Some(Spread { base: ShardIndex(0), servers, per_server });
+            assert!(!map.merge(&SplitHistory { spread, leaves: vec![leaf(7, 2)] }));
+        }
+        assert_eq!(map, DirMap::new());
+    }
+
+    #[test]
+    fn possible_leaves_are_learned_beside_impossible_ones() {
+        assert_eq!(learned(&[(9, 2), (3, 2), (0, 99)]), learned(&[(3, 2)]));
+    }
+
+    #[test]
+    fn orders_beyond_the_end_are_located_without_panic() {
+        for order in [Order::END, Order::END + 1, u64::MAX] {
+            assert_eq!(DirMap::new().locate(Order(order)), leaf(0, 0));
+            let (i, _) = learned(&[(5, 3), (6, 3)]).locate(Order(order));
+            assert!(learned(&[(5, 3), (6, 3)]).contains(i));
+            assert_eq!(DirMap::new().leaves_from(Order(order)).count(), 0);
+        }
+    }
+
+    #[test]
+    fn partition_0_follows_the_home_and_others_stay() {
+        let mut map = DirMap::new();
+        assert_eq!(map.shard(ShardIndex(3), PartitionIndex(0)), ShardIndex(3));
+        map.spread = Some(Spread { base: ShardIndex(3), servers: 4, per_server: 2 });
+        for home in [3, 7] {
+            let shard = |i| map.shard(ShardIndex(home), PartitionIndex(i));
+            assert_eq!(shard(0), ShardIndex(home));
+            assert_eq!(
+                (shard(1), shard(4), shard(8)),
+                (ShardIndex(0), ShardIndex(3), ShardIndex(4))
+            );
+        }
+    }
+
+    #[test]
+    fn merge_tells_whether_anything_was_new() {
+        let mut map = DirMap::new();
+        let spread = Some(Spread { base: ShardIndex(0), servers: 2, per_server: 1 });
+        assert!(!map.merge(&SplitHistory { spread: None, leaves: vec![leaf(0, 0)] }));
+        assert!(map.merge(&SplitHistory { spread, leaves: vec![] }));
+        assert!(map.merge(&SplitHistory { spread, leaves: vec![leaf(3, 2)] }));
+        assert!(
+            !map.merge(&SplitHistory { spread, leaves: vec![leaf(3, 2), leaf(1, 2), leaf(0, 1)] })
+        );
+        assert!(!map.merge(&map.history()));
+    }
+
+    #[test]
+    fn history_of_some_partitions_tells_of_them_alone() {
+        let map = learned(&[(5, 3), (6, 3)]);
+        let owned = [5, 4, 2].map(PartitionIndex);
+        assert_eq!(map.history_of(owned).leaves, [leaf(5, 3), leaf(2, 3)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "only a present partition splits")]
+    fn an_absent_partition_does_not_split() {
+        DirMap::new().split(PartitionIndex(1));
+    }
+}

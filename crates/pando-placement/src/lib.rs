@@ -1,0 +1,35 @@
+//! Where names live: predictable directory ids, orders, partitions of a directory, and which shard has what.
+//!
+//! ```text
+//! (parent id, name, version) ──keyed BLAKE3──▶ DirId ──top 16 bits──▶ slot ──ClusterMap──▶ home shard
+//! name ──SipHash-1-3──▶ 58 bits, reversed ──▶ Order ──DirMap──▶ partition (i, r) ──Spread──▶ shard
+//! ```
+//!
+//! Pure and integer arithmetic throughout: no clock, randomness, I/O or floating point, so that clients and shards
+//! come to the same answer. This crate neither knows what a partition holds nor decides when it splits.
+//!
+//! Papers: GIGA+ §3 and §4 (partitions, stale maps, server additions), InfiniFS §3.3.1 (predictable ids).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod birth;
+mod cluster_map;
+mod dir_map;
+mod name_hash;
+mod partition;
+mod partition_set;
+mod rendezvous;
+mod secrets;
+mod slot_table;
+mod spread;
+
+pub use cluster_map::{ClusterMap, HandoverError};
+pub use dir_map::DirMap;
+pub use partition::{
+    birth_radix, child, hash_of_order, is_partition, order_of_hash, parent, partition_of, range,
+};
+pub use rendezvous::rendezvous;
+pub use secrets::Secrets;
+pub use spread::{is_spread, may_split, shard_of};

@@ -1,0 +1,111 @@
+//! Which partitions exist: GIGA+'s bitmap (§4.2), sparse.
+//!
+//! Partitions 0 to 63 are bits of one inline word: a directory on up to 64 shards costs no allocation and a look-up
+//! in it is a shift. Further words, at most 2¹⁸, are kept by number and only if they hold something, so that a deep
+//! lopsided tree of hostile making costs no more than its partitions (user-level report §4.10.2: a flat bitmap does).
+//!
+//! 1. Partition 0 is always in.
+//! 2. No word of `rest` is 0, so equal sets are equal values.
+
+use alloc::collections::BTreeMap;
+use pando_types::{PartitionIndex, Radix};
+
+use crate::birth_radix;
+
+const WORD_BITS: u32 = u64::BITS;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PartitionSet {
+    first: u64,
+    /// Word number (index / 64, from 1) → partitions of that word.
+    rest: BTreeMap<u32, u64>,
+}
+
+impl PartitionSet {
+    /// Partition 0 alone.
+    pub(crate) const fn new() -> Self {
+        Self { first: 1, rest: BTreeMap::new() }
+    }
+
+    pub(crate) fn is_only_zero(&self) -> bool {
+        self.first == 1 && self.rest.is_empty()
+    }
+
+    pub(crate) fn contains(&self, i: PartitionIndex) -> bool {
+        let (number, bit) = (i.0 / WORD_BITS, i.0 % WORD_BITS);
+        let word = match number {
+            0 => self.first,
+            _ => self.rest.get(&number).copied().unwrap_or(0),
+        };
+        word >> bit & 1 == 1
+    }
+
+    /// True if it was not there.
+    pub(crate) fn insert(&mut self, i: PartitionIndex) -> bool {
+        let (number, bit) = (i.0 / WORD_BITS, i.0 % WORD_BITS);
+        let word = match number {
+            0 => &mut self.first,
+            _ => self.rest.entry(number).or_insert(0),
+        };
+        let before = *word;
+        *word |= 1 << bit;
+        *word != before
+    }
+
+    pub(crate) fn union(&mut self, other: &Self) {
+        self.first |= other.first;
+        for (&number, &word) in &other.rest {
+            *self.rest.entry(number).or_insert(0) |= word;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let ones = self.rest.values().map(|word| word.count_ones()).sum::<u32>();
+        (self.first.count_ones() + ones) as usize
+    }
+
+    /// The largest depth at which any of them was born (GIGA+ §4.2: the maximum tree depth).
+    pub(crate) fn birth_radix_max(&self) -> Radix {
+        let (number, word) = match self.rest.last_key_value() {
+            None => (0, self.first),
+            Some((&number, &word)) => (number, word),
+        };
+        birth_radix(PartitionIndex(number * WORD_BITS + word.ilog2()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partition_0_is_always_in() {
+        let set = PartitionSet::new();
+        assert!(set.is_only_zero() && set.contains(PartitionIndex(0)));
+        assert_eq!((set.len(), set.birth_radix_max()), (1, Radix(0)));
+    }
+
+    #[test]
+    fn members_are_found_on_both_sides_of_a_word_boundary() {
+        let members = [1, 62, 63, 64, 65, 127, 128, (1 << 24) - 1];
+        let mut set = PartitionSet::new();
+        for i in members {
+            assert!(set.insert(PartitionIndex(i)), "{i}");
+            assert!(!set.insert(PartitionIndex(i)), "{i}");
+        }
+        assert_eq!(set.len(), 1 + members.len());
+        assert!(!set.is_only_zero());
+        for i in (0..200).chain((1 << 24) - 200..(1 << 24) + 200) {
+            assert_eq!(set.contains(PartitionIndex(i)), i == 0 || members.contains(&i), "{i}");
+        }
+    }
+
+    #[test]
+    fn largest_birth_depth_follows_the_largest_index() {
+        let mut set = PartitionSet::new();
+        for (i, radix) in [(1, 1), (3, 2), (2, 2), (63, 6), (64, 7), (1 << 23, 24), (65, 24)] {
+            set.insert(PartitionIndex(i));
+            assert_eq!(set.birth_radix_max(), Radix(radix), "{i}");
+        }
+    }
+}

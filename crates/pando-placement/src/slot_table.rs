@@ -1,0 +1,52 @@
+//! The owner of each of the 2¹⁶ slots, as a table that is shared until it changes.
+
+use alloc::sync::Arc;
+use core::fmt;
+use pando_types::{ShardIndex, SlotIndex};
+use serde::{Deserialize, Serialize};
+
+const SLOTS: usize = 1 << 16;
+
+/// Always 2¹⁶ entries.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Arc<[ShardIndex]>", into = "Arc<[ShardIndex]>")]
+pub(crate) struct SlotTable(Arc<[ShardIndex]>);
+
+impl SlotTable {
+    pub(crate) fn new(owner: impl Fn(SlotIndex) -> ShardIndex) -> Self {
+        Self((0..=u16::MAX).map(|slot| owner(SlotIndex(slot))).collect())
+    }
+
+    pub(crate) fn owner(&self, slot: SlotIndex) -> ShardIndex {
+        self.0[usize::from(slot.0)]
+    }
+
+    pub(crate) fn set_owner(&mut self, slot: SlotIndex, owner: ShardIndex) {
+        Arc::make_mut(&mut self.0)[usize::from(slot.0)] = owner;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ShardIndex> {
+        self.0.iter().copied()
+    }
+}
+
+impl TryFrom<Arc<[ShardIndex]>> for SlotTable {
+    type Error = &'static str;
+
+    fn try_from(owners: Arc<[ShardIndex]>) -> Result<Self, Self::Error> {
+        if owners.len() == SLOTS { Ok(Self(owners)) } else { Err("a slot table has 65,536 slots") }
+    }
+}
+
+impl From<SlotTable> for Arc<[ShardIndex]> {
+    fn from(table: SlotTable) -> Self {
+        table.0
+    }
+}
+
+/// Not 65,536 lines: the first few owners.
+impl fmt::Debug for SlotTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlotTable({:?}..)", &self.0[..4])
+    }
+}

@@ -1,0 +1,10 @@
+//! What the papers claim of placement, what must hold under any history, and the formats that may never change.
+
+mod format;
+mod gigaplus;
+mod infinifs;
+mod rng;
+mod slots;
+mod splits;
+mod stale;
+mod tree;
