@@ -1,0 +1,135 @@
+//! What clients did and saw.
+
+use std::collections::BTreeSet;
+
+use pando_model::{Call, Op, Outcome, Value};
+use pando_types::{FileKind, Ino};
+
+/// Position of an event in its history.
+pub type EventIndex = usize;
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Operations of one lane follow each other.
+    pub lane: usize,
+    /// What was asked.
+    pub call: Call,
+    /// When. No two moments of a history are the same.
+    pub invoked: u64,
+    /// When it was answered, and how. `None`: nobody knows whether it ran, or it may still run.
+    pub returned: Option<(u64, Outcome)>,
+    /// Nothing else was under way: listings and directory sizes are exact.
+    pub exact: bool,
+}
+
+/// All operations of a run.
+#[derive(Clone, Default, Debug)]
+pub struct History {
+    events: Vec<Event>,
+    lanes: usize,
+    clock: u64,
+}
+
+impl History {
+    /// A new lane.
+    pub fn lane(&mut self) -> usize {
+        self.lanes += 1;
+        self.lanes - 1
+    }
+
+    /// Number of lanes.
+    #[must_use]
+    pub const fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// All events in the order they began.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// An operation begins.
+    pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
+        self.clock += 1;
+        self.events.push(Event { lane, call, invoked: self.clock, returned: None, exact });
+        self.events.len() - 1
+    }
+
+    /// It is answered. What a lookup tells of a file's attributes becomes a read of its own, on the lane `aside`.
+    pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
+        self.clock += 1;
+        if let Some(stat) = separate(&self.events[event].call.op, &outcome) {
+            let mut second = self.events[event].clone();
+            second.lane = aside;
+            second.call.op = Op::GetAttr(stat.ino);
+            second.returned = Some((self.clock, Ok(Value::Stat(stat))));
+            self.events.push(second);
+            self.clock += 1;
+        }
+        self.events[event].returned = Some((self.clock, outcome));
+    }
+
+    /// The same history, but for one answer.
+    #[cfg(test)]
+    pub(super) fn replay(&mut self, other: &Self, lie: EventIndex, outcome: Outcome) {
+        self.events.clone_from(&other.events);
+        if let Some(returned) = &mut self.events[lie].returned {
+            returned.1 = outcome;
+        }
+    }
+
+    /// Inos that were seen but that no answered operation made: made by operations nobody saw the end of.
+    #[must_use]
+    pub fn orphans(&self) -> Vec<Ino> {
+        let mut made = BTreeSet::from([Ino::ROOT]);
+        let mut seen = BTreeSet::new();
+        for event in &self.events {
+            let Some((_, Ok(value))) = &event.returned else { continue };
+            if let Some(ino) = created(&event.call.op, value) {
+                made.insert(ino);
+            }
+            match value {
+                Value::Stat(stat) | Value::Created(stat, _) => {
+                    seen.insert(stat.ino);
+                }
+                Value::Entries(entries) => seen.extend(entries.values().map(|(ino, _)| *ino)),
+                _ => {}
+            }
+        }
+        seen.difference(&made).copied().collect()
+    }
+
+    /// An ino that two operations made.
+    #[must_use]
+    pub fn ino_made_twice(&self) -> Option<Ino> {
+        let mut made = BTreeSet::new();
+        self.events.iter().find_map(|event| {
+            let Some((_, Ok(value))) = &event.returned else { return None };
+            created(&event.call.op, value).filter(|ino| !made.insert(*ino))
+        })
+    }
+}
+
+/// The ino that an operation made.
+#[must_use]
+pub fn created(op: &Op, value: &Value) -> Option<Ino> {
+    match (op, value) {
+        (Op::Create { .. }, Value::Created(stat, true)) => Some(stat.ino),
+        (Op::Mkdir(..), Value::Stat(stat)) => Some(stat.ino),
+        _ => None,
+    }
+}
+
+fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
+    match (op, outcome) {
+        (Op::Lookup(..), Ok(Value::Stat(stat)))
+        | (Op::Create { .. }, Ok(Value::Created(stat, false)))
+            if stat.kind != FileKind::Directory =>
+        {
+            Some(*stat)
+        }
+        _ => None,
+    }
+}
