@@ -29,7 +29,7 @@ impl Tree {
             return Err(Errno::EINVAL);
         };
         let by = &call.credentials;
-        let valid = (*kind == FileKind::Symlink) == !symlink.is_empty();
+        let valid = (*kind == FileKind::Symlink) != symlink.is_empty();
         if *kind == FileKind::Directory || !valid {
             return Err(Errno::EINVAL);
         }
