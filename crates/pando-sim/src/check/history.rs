@@ -57,7 +57,8 @@ impl History {
         self.events.len() - 1
     }
 
-    /// It is answered. What a lookup tells of a file's attributes becomes a read of its own, on the lane `aside`.
+    /// It is answered. What a lookup tells of a file's attributes, and a
+    /// change of a directory of its, becomes a read of its own, on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
         if let Some(stat) = separate(&self.events[event].call.op, &outcome) {
@@ -124,6 +125,7 @@ pub fn created(op: &Op, value: &Value) -> Option<Ino> {
 
 fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
     match (op, outcome) {
+        (Op::SetAttr(..), Ok(Value::Stat(stat))) if stat.kind == FileKind::Directory => Some(*stat),
         (Op::Lookup(..), Ok(Value::Stat(stat)))
         | (Op::Create { .. }, Ok(Value::Created(stat, false)))
             if stat.kind != FileKind::Directory =>

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a directory, which several
-//! partitions answer for. A lookup is two reads: where the name leads, and what the inode looks like.
+//! partitions answer for. A lookup is two reads: where the name leads, and what the inode looks like; a change of a
+//! directory's attributes is a change and a read.
 
 mod agree;
 mod history;
@@ -17,6 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub use agree::file_of;
 pub use history::{Event, EventIndex, History};
 pub use listing::check_listings;
 pub use report::Failure;
