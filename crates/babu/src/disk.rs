@@ -1,0 +1,60 @@
+//! The one door to storage: a folder of files.
+//!
+//! The database knows nothing of paths, file systems or devices; it knows a [`Disk`]. What it relies on:
+//!
+//! 1. Bytes written are seen by later reads at once, and survive the death of the process.
+//! 2. [`DiskFile::sync`] makes durable what was written to that file before it, and no more. Without it, any
+//!    subset of the writes may survive a loss of power, each of them in part.
+//! 3. [`Disk::sync_dir`] does the same for the creation, removal and renaming of files.
+//! 4. A rename replaces its target in one step.
+//! 5. A handle keeps working after its file is removed.
+
+use std::io;
+
+/// A folder.
+pub trait Disk: Send + Sync {
+    /// Creates a file, or empties the one there is.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Names of all files, in any order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Makes creations, removals and renames durable.
+    fn sync_dir(&self) -> io::Result<()>;
+}
+
+/// An open file. Offsets are explicit, so that one handle serves readers and a writer.
+pub trait DiskFile: Send + Sync {
+    /// Writes all bytes at an offset, extending the file if needed.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills the buffer from an offset; `UnexpectedEof` if the file is too short.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// True if the file holds no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Makes the file's bytes and length durable.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Cuts or extends the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reserves space so that writes below `len` cannot run out of it, and extends the file with zeros up to there.
+    /// Best effort: a file system that cannot reserve says nothing. Never shortens.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+}

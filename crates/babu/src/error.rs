@@ -1,0 +1,187 @@
+//! What can go wrong: one type per kind of operation, each fact in a field of its own.
+
+use std::io;
+use std::sync::Arc;
+
+/// Bytes on disk that are not what was written there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file} is damaged at offset {offset}: {what}")]
+pub struct Damage {
+    /// Name of the file within the database's folder.
+    pub file: String,
+    /// Where in the file the damaged structure begins.
+    pub offset: u64,
+    /// What is damaged, and what depends on it.
+    pub what: String,
+}
+
+impl Damage {
+    pub(crate) fn new(file: &str, offset: u64, what: impl Into<String>) -> Self {
+        Damage { file: file.to_owned(), offset, what: what.into() }
+    }
+}
+
+/// An input or output operation that the disk refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {file}: {source}")]
+pub struct IoFailure {
+    /// Name of the file within the database's folder; `.` is the folder itself.
+    pub file: String,
+    /// The operation, as a verb.
+    pub operation: &'static str,
+    /// The disk's own error.
+    pub source: io::Error,
+}
+
+impl IoFailure {
+    /// True if the disk has no room left, as opposed to being broken.
+    pub fn is_full(&self) -> bool {
+        is_full(&self.source)
+    }
+}
+
+/// Adds file and operation to the result of a disk operation.
+pub(crate) trait IoContext<T> {
+    fn during(self, operation: &'static str, file: &str) -> Result<T, IoFailure>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn during(self, operation: &'static str, file: &str) -> Result<T, IoFailure> {
+        self.map_err(|source| IoFailure { file: file.to_owned(), operation, source })
+    }
+}
+
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A read that could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The disk refused.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// The bytes are damaged.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The file was written by a later version of this crate.
+    #[error("{file} has format version {found}; this program reads up to {supported}")]
+    Version {
+        /// Name of the file.
+        file: String,
+        /// The version found.
+        found: u16,
+        /// The newest version understood.
+        supported: u16,
+    },
+}
+
+/// A database that could not be opened. Nothing was changed that a later attempt would miss.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A file is unreadable, damaged or too new.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<IoFailure> for OpenError {
+    fn from(failure: IoFailure) -> Self {
+        OpenError::Read(failure.into())
+    }
+}
+
+impl From<Damage> for OpenError {
+    fn from(damage: Damage) -> Self {
+        OpenError::Read(damage.into())
+    }
+}
+
+/// The store has stopped accepting writes, for good: a write or sync failed, so that nobody knows what the disk
+/// holds. Opening the database again finds out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the store accepts no more writes: cannot {} {}: {}", .0.operation, .0.file, .0.cause)]
+pub struct Fatal(pub(crate) Arc<FatalFacts>);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FatalFacts {
+    pub(crate) file: String,
+    pub(crate) operation: &'static str,
+    pub(crate) cause: String,
+}
+
+impl Fatal {
+    /// Name of the file whose write or sync failed first.
+    pub fn file(&self) -> &str {
+        &self.0.file
+    }
+
+    /// The disk's error, as text.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+}
+
+impl From<IoFailure> for Fatal {
+    fn from(failure: IoFailure) -> Self {
+        Fatal(Arc::new(FatalFacts {
+            file: failure.file,
+            operation: failure.operation,
+            cause: failure.source.to_string(),
+        }))
+    }
+}
+
+/// There is no room in the log. Nothing was applied; the same call may succeed once space has been made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no space for {wanted_bytes} bytes of log ({spare_bytes} left)")]
+pub struct Full {
+    /// How much was asked for, without what is kept in reserve.
+    pub wanted_bytes: u64,
+    /// How much the caller's priority may still use.
+    pub spare_bytes: u64,
+}
+
+/// The log could not be asked for room.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReserveError {
+    /// The disk is full; nothing was applied.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The store has failed.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}
+
+/// The active tree could not be frozen; the store goes on as before.
+pub type FreezeError = ReserveError;
+
+/// A checkpoint that did not come about. Unless it is `Fatal` the store goes on; another job may be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The old index is unreadable, or the new one could not be written.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The log could not be synced.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}
+
+impl From<IoFailure> for CheckpointError {
+    fn from(failure: IoFailure) -> Self {
+        CheckpointError::Read(failure.into())
+    }
+}
+
+/// The log cannot be read from the position asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum LogReadError {
+    /// Groups before `oldest` are no longer in the log; a checkpoint holds their effect.
+    #[error("the log begins at group {oldest}")]
+    Gone {
+        /// The first group that can still be read.
+        oldest: u64,
+    },
+    /// A log file is unreadable.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}

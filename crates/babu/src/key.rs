@@ -1,0 +1,125 @@
+//! A key that owns its bytes, without an allocation if it is short.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Deref;
+
+/// Keys up to this length are kept inline; a key of Pando has 25 bytes.
+const INLINE_BYTES: usize = 30;
+
+/// The longest key there may be.
+pub const MAX_KEY_BYTES: usize = u16::MAX as usize;
+
+/// A key. Compares as its bytes do.
+#[derive(Clone)]
+pub struct Key(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE_BYTES] },
+    Heap(Box<[u8]>),
+}
+
+impl Key {
+    /// Joins two parts.
+    pub(crate) fn join(head: &[u8], tail: &[u8]) -> Key {
+        let len = head.len() + tail.len();
+        if len <= INLINE_BYTES {
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..head.len()].copy_from_slice(head);
+            bytes[head.len()..len].copy_from_slice(tail);
+            Key(Repr::Inline { len: len as u8, bytes })
+        } else {
+            Key(Repr::Heap([head, tail].concat().into()))
+        }
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Key {
+        Key::join(bytes, &[])
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.escape_ascii())
+    }
+}
+
+/// The first key after every key that begins with `prefix`; `None` if there is no such key.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut end = prefix[..=kept].to_vec();
+    end[kept] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_its_last_byte_below_255_is_one_higher() {
+        for (prefix, end) in [
+            (&b"ab"[..], Some(&b"ac"[..])),
+            (b"a\xff", Some(b"b")),
+            (b"\xff\xff", None),
+            (b"", None),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn keys_compare_as_their_bytes_whether_inline_or_not() {
+        let long = [7u8; 31];
+        assert!(Key::from(&long[..30]) < Key::from(&long[..]));
+        assert_eq!(Key::join(&long[..30], &long[30..]), Key::from(&long[..]));
+        assert_eq!(std::mem::size_of::<Key>(), 32);
+    }
+}

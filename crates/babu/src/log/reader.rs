@@ -1,0 +1,201 @@
+//! Reading groups one after another.
+
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::codec::Seal;
+use crate::disk::Disk;
+use crate::error::{Damage, IoContext, IoFailure, LogReadError, ReadError};
+use crate::log::group::{self, Fault, GROUP_HEADER_BYTES, GROUP_VERSION, Group};
+use crate::log::header::{self, LOG_DATA_OFFSET};
+use crate::log::window::Window;
+use crate::log::{SealedLog, log_name};
+use crate::lsn::{Epoch, Lsn};
+
+/// One log file, read from the first group on.
+pub(crate) struct LogReader {
+    pub(crate) window: Window,
+    seal: Seal,
+    pub(crate) offset: u64,
+}
+
+impl LogReader {
+    pub(crate) fn open(disk: &dyn Disk, database_id: u64, number: u64) -> Result<Self, IoFailure> {
+        let name = log_name(number);
+        let file = Arc::from(disk.open(&name).during("open", &name)?);
+        Ok(LogReader {
+            window: Window::new(file, name)?,
+            seal: header::seal(database_id, number),
+            offset: LOG_DATA_OFFSET,
+        })
+    }
+
+    /// The group at `offset` and where it ends, without moving on.
+    pub(crate) fn group_at(
+        &mut self,
+        offset: u64,
+    ) -> Result<Result<(Group<'_>, u64), Fault>, IoFailure> {
+        const ABSENT: Fault = Fault::Broken("is cut short");
+        let Some(head) = self.window.get(offset, GROUP_HEADER_BYTES as u64)? else {
+            return Ok(Err(ABSENT));
+        };
+        let Some(count) = group::encoded_bytes(head) else {
+            return Ok(Err(Fault::Broken("does not begin as a group does")));
+        };
+        let seal = self.seal;
+        Ok(match self.window.get(offset, count)? {
+            None => Err(ABSENT),
+            Some(bytes) => group::decode(bytes, seal, offset).map(|group| (group, offset + count)),
+        })
+    }
+
+    /// The error for a fault that may not be cut away.
+    pub(crate) fn refuse(&self, fault: Fault, offset: u64, lsn: Lsn, why: &str) -> ReadError {
+        let what = match fault {
+            Fault::Broken(how) => format!("group {lsn} {how}{why}"),
+            Fault::Nonsense => format!("group {lsn} is intact but makes no sense"),
+            Fault::Version(found) => {
+                return ReadError::Version {
+                    file: self.window.name().to_owned(),
+                    found,
+                    supported: GROUP_VERSION,
+                };
+            }
+        };
+        Damage::new(self.window.name(), offset, what).into()
+    }
+}
+
+/// Calls `each` with every group of a log whose end is known. Every fault is damage.
+pub(crate) fn read_sealed(
+    disk: &dyn Disk,
+    database_id: u64,
+    log: &SealedLog,
+    mut each: impl FnMut(&Group<'_>),
+) -> Result<(), ReadError> {
+    let mut reader = LogReader::open(disk, database_id, log.number)?;
+    let mut lsn = log.base;
+    while reader.offset < log.end_offset {
+        lsn = lsn.next();
+        reader.offset = read_expected(&mut reader, log.epoch, lsn, &mut each)?;
+    }
+    if lsn != log.last || reader.offset != log.end_offset {
+        let what = format!("the log ends with group {lsn}, not {}", log.last);
+        return Err(Damage::new(reader.window.name(), reader.offset, what).into());
+    }
+    Ok(())
+}
+
+/// Reads the group at the reader's offset, which must be this one; returns where it ends.
+fn read_expected(
+    reader: &mut LogReader,
+    epoch: Epoch,
+    lsn: Lsn,
+    each: &mut impl FnMut(&Group<'_>),
+) -> Result<u64, ReadError> {
+    let offset = reader.offset;
+    let fault = match reader.group_at(offset)? {
+        Ok((group, end)) if group.epoch == epoch && group.lsn == lsn => {
+            each(&group);
+            return Ok(end);
+        }
+        Ok(_) => Fault::Broken("has another group in its place"),
+        Err(fault) => fault,
+    };
+    Err(reader.refuse(fault, offset, lsn, ""))
+}
+
+/// An insert group as the log holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogGroup {
+    /// The opening that made it.
+    pub epoch: Epoch,
+    /// Its number.
+    pub lsn: Lsn,
+    /// What the caller gave along with the changes.
+    pub meta: Vec<u8>,
+    /// Its changes.
+    pub batch: Batch,
+}
+
+impl LogGroup {
+    fn of(group: &Group<'_>) -> LogGroup {
+        LogGroup {
+            epoch: group.epoch,
+            lsn: group.lsn,
+            meta: group.meta.to_vec(),
+            batch: Batch::from_parts(group.encoded_changes.to_vec(), group.change_count),
+        }
+    }
+}
+
+/// Iterator over the groups in the log. See [`crate::Db::log_groups_from`].
+pub struct LogGroups<'a> {
+    disk: &'a dyn Disk,
+    database_id: u64,
+    /// Logs still to be read, the next one last.
+    logs: Vec<SealedLog>,
+    current: Option<(LogReader, SealedLog)>,
+    next: Lsn,
+    from: Lsn,
+}
+
+impl<'a> LogGroups<'a> {
+    /// `logs` is everything retained, oldest first.
+    pub(crate) fn new(
+        disk: &'a dyn Disk,
+        database_id: u64,
+        mut logs: Vec<SealedLog>,
+        from: Lsn,
+    ) -> Result<Self, LogReadError> {
+        let oldest = logs.first().map_or(Lsn(0), |log| log.base).next();
+        if from < oldest {
+            return Err(LogReadError::Gone { oldest: oldest.0 });
+        }
+        logs.retain(|log| log.last >= from);
+        logs.reverse();
+        Ok(LogGroups { disk, database_id, logs, current: None, next: from, from })
+    }
+
+    fn advance(&mut self) -> Result<Option<LogGroup>, ReadError> {
+        loop {
+            let Some((reader, log)) = &mut self.current else {
+                let Some(log) = self.logs.pop() else {
+                    return Ok(None);
+                };
+                let reader = LogReader::open(self.disk, self.database_id, log.number)?;
+                self.next = log.base.next();
+                self.current = Some((reader, log));
+                continue;
+            };
+            if reader.offset >= log.end_offset {
+                self.current = None;
+                continue;
+            }
+            let mut found = None;
+            let from = self.from;
+            reader.offset = read_expected(reader, log.epoch, self.next, &mut |group| {
+                if group.lsn >= from {
+                    found = Some(LogGroup::of(group));
+                }
+            })?;
+            self.next = self.next.next();
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+impl Iterator for LogGroups<'_> {
+    type Item = Result<LogGroup, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.advance().transpose();
+        if let Some(Err(_)) = item {
+            self.logs.clear();
+            self.current = None;
+        }
+        item
+    }
+}

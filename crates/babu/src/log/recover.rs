@@ -1,0 +1,280 @@
+//! Reading the logs of the last opening, whose end nobody wrote down. Applies the rule in the head of [`crate::log`].
+
+use crate::disk::Disk;
+use crate::error::{Damage, ReadError};
+use crate::log::group::{Fault, GROUP_ALIGNMENT, GROUP_MAGIC};
+use crate::log::header::{
+    self, Claim, HeaderFault, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LOG_VERSION, LogHeader,
+    MARK_BYTES, MARK_OFFSETS,
+};
+use crate::log::reader::LogReader;
+use crate::log::{SealedLog, log_name};
+use crate::lsn::{Epoch, Lsn};
+
+/// What was cut off the end of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// The file that was cut.
+    pub file: String,
+    /// Where.
+    pub offset: u64,
+    /// Bytes cut, in this file and later ones, without trailing zeros.
+    pub bytes: u64,
+    /// Whole groups among them, which followed a hole.
+    pub whole_groups: u64,
+}
+
+/// The logs of the last opening, each with the end that the rule gives it.
+pub(crate) struct Tail {
+    pub(crate) logs: Vec<SealedLog>,
+    pub(crate) torn: Option<TornTail>,
+}
+
+/// A log read on its own, before it is known what to make of its faults.
+struct Survey {
+    number: u64,
+    len: u64,
+    header: Result<LogHeader, Fault>,
+    /// Of the unbroken run of groups at the beginning.
+    first: Option<Lsn>,
+    last: Option<Lsn>,
+    end_offset: u64,
+    /// What stopped the run, if not the end of what was written.
+    fault: Option<Fault>,
+    /// End of the last byte that is not zero.
+    nonzero_end: u64,
+    groups_after_fault: u64,
+    /// What marks and groups here claim durable.
+    claim: Claim,
+}
+
+/// Finds the end of the log. `numbers` are all log files from `first` on, ascending; `base` is the group before them.
+pub(crate) fn find_tail(
+    disk: &dyn Disk,
+    database_id: u64,
+    epoch: Epoch,
+    first: u64,
+    base: Lsn,
+    numbers: &[u64],
+) -> Result<Tail, ReadError> {
+    let mut surveys = Vec::new();
+    for &number in numbers {
+        let survey = survey(disk, database_id, epoch, number)?;
+        // An opening that never got as far as its manifest left an empty log of a later epoch.
+        if !matches!(survey.header, Ok(header) if header.epoch > epoch) {
+            surveys.push(survey);
+        }
+    }
+    // The first log was durable before the manifest that names it.
+    let known = Claim { lsn: base, log: first };
+    let claim = surveys.iter().map(|s| s.claim).fold(known, Claim::max);
+    let newest = surveys.last().map_or(0, |survey| survey.number);
+    if newest < claim.log {
+        let file = log_name(claim.log);
+        return Err(Damage::new(&file, 0, "the log is missing").into());
+    }
+    let mut tail = Tail { logs: Vec::new(), torn: None };
+    let mut last = base;
+    for (position, survey) in surveys.iter().enumerate() {
+        let log = log_name(survey.number);
+        let expected = first + position as u64;
+        if survey.number != expected {
+            if expected <= claim.log {
+                return Err(Damage::new(&log_name(expected), 0, "the log is missing").into());
+            }
+            tail.tear(last, claim, &surveys[position..], None)?;
+            return Ok(tail);
+        }
+        let header = match survey.header {
+            Ok(header) => header,
+            Err(Fault::Version(found)) => return Err(version_error(log, found)),
+            Err(_) if survey.number <= claim.log => {
+                return Err(Damage::new(&log, 0, "the header of the log is unreadable").into());
+            }
+            Err(fault) => {
+                tail.tear(last, claim, &surveys[position..], Some(fault))?;
+                return Ok(tail);
+            }
+        };
+        if header.epoch != epoch || header.base < last || (position == 0 && header.base != base) {
+            let what = format!(
+                "the log follows group {} of epoch {}, not group {last} of epoch {epoch}",
+                header.base, header.epoch
+            );
+            return Err(Damage::new(&log, 0, what).into());
+        }
+        if survey.number <= claim.log && survey.len < LOG_DATA_OFFSET {
+            return Err(Damage::new(&log, survey.len, "the log is cut off").into());
+        }
+        if header.base > last {
+            // The end of the log before was lost without a trace.
+            tail.tear(last, claim, &surveys[position..], None)?;
+            return Ok(tail);
+        }
+        last = survey.last.unwrap_or(last);
+        tail.logs.push(SealedLog {
+            number: survey.number,
+            epoch,
+            base: header.base,
+            last,
+            end_offset: survey.end_offset,
+        });
+        match survey.fault {
+            None => {}
+            Some(Fault::Version(found)) => return Err(version_error(log, found)),
+            Some(Fault::Nonsense) => {
+                let what = format!("group {} is intact but makes no sense", last.next());
+                return Err(Damage::new(&log, survey.end_offset, what).into());
+            }
+            Some(fault) => {
+                tail.tear(last, claim, &surveys[position..], Some(fault))?;
+                return Ok(tail);
+            }
+        }
+    }
+    if last < claim.lsn {
+        tail.tear(last, claim, &[], None)?;
+    }
+    Ok(tail)
+}
+
+fn version_error(file: String, found: u16) -> ReadError {
+    ReadError::Version { file, found, supported: LOG_VERSION }
+}
+
+impl Tail {
+    /// Decides about a log that stops after group `last`: damage if more was durable, a legal cut otherwise.
+    /// `rest` begins with the file that is cut.
+    fn tear(
+        &mut self,
+        last: Lsn,
+        claim: Claim,
+        rest: &[Survey],
+        fault: Option<Fault>,
+    ) -> Result<(), ReadError> {
+        // Where the missing group should stand: behind the last one found.
+        let (file, offset) = match self.logs.last() {
+            Some(log) => (log_name(log.number), log.end_offset),
+            None => (rest.first().map_or_else(String::new, |s| log_name(s.number)), 0),
+        };
+        if last < claim.lsn {
+            let how = match fault {
+                Some(Fault::Broken(how)) => how,
+                _ => "is missing",
+            };
+            let what = format!(
+                "group {} {how}, though group {} and all before it had been durable",
+                last.next(),
+                claim.lsn
+            );
+            return Err(Damage::new(&file, offset, what).into());
+        }
+        let cut_here = self.logs.last().map(|log| (log.number, log.end_offset));
+        let mut torn = TornTail { file, offset, bytes: 0, whole_groups: 0 };
+        for survey in rest {
+            let (kept_end, groups_in_run) = match cut_here {
+                Some((number, end)) if number == survey.number => (end, 0),
+                _ => (
+                    LOG_DATA_OFFSET,
+                    match (survey.first, survey.last) {
+                        (Some(first), Some(last)) => last.0 - first.0 + 1,
+                        _ => 0,
+                    },
+                ),
+            };
+            torn.bytes += survey.nonzero_end.saturating_sub(kept_end);
+            torn.whole_groups += groups_in_run + survey.groups_after_fault;
+        }
+        if torn.bytes > 0 {
+            self.torn = Some(torn);
+        }
+        Ok(())
+    }
+}
+
+fn survey(
+    disk: &dyn Disk,
+    database_id: u64,
+    epoch: Epoch,
+    number: u64,
+) -> Result<Survey, ReadError> {
+    let mut reader = LogReader::open(disk, database_id, number)?;
+    let seal = header::seal(database_id, number);
+    let header = match reader.window.get(0, LOG_HEADER_BYTES as u64)? {
+        None => Err(HeaderFault::Broken),
+        Some(bytes) => LogHeader::decode(bytes, database_id, number),
+    }
+    .map_err(|fault| match fault {
+        HeaderFault::Broken => Fault::Broken("is behind an unreadable header"),
+        HeaderFault::Version(found) => Fault::Version(found),
+    });
+    let mut claim = Claim::default();
+    for slot in MARK_OFFSETS {
+        if let Some(bytes) = reader.window.get(slot, MARK_BYTES as u64)? {
+            claim = claim.max(header::decode_mark(bytes, seal, slot, epoch).unwrap_or_default());
+        }
+    }
+    let mut survey = Survey {
+        number,
+        len: reader.window.len(),
+        header,
+        first: None,
+        last: None,
+        end_offset: LOG_DATA_OFFSET,
+        fault: None,
+        nonzero_end: 0,
+        groups_after_fault: 0,
+        claim,
+    };
+    let fault = loop {
+        let expected = match (survey.last, survey.header) {
+            (Some(last), _) => Some(last.next()),
+            (None, Ok(header)) => Some(header.base.next()),
+            (None, Err(_)) => None,
+        };
+        match reader.group_at(survey.end_offset)? {
+            Ok((group, end))
+                if group.epoch == epoch && expected.is_none_or(|lsn| lsn == group.lsn) =>
+            {
+                survey.first.get_or_insert(group.lsn);
+                survey.last = Some(group.lsn);
+                survey.claim.lsn = survey.claim.lsn.max(group.durable);
+                survey.end_offset = end;
+            }
+            Ok(_) => break Fault::Broken("has another group in its place"),
+            Err(fault) => break fault,
+        }
+    };
+    survey.nonzero_end = reader.window.nonzero_end(survey.end_offset)?;
+    if survey.nonzero_end > survey.end_offset {
+        survey.fault = Some(fault);
+        claims_behind(&mut reader, epoch, &mut survey)?;
+    }
+    Ok(survey)
+}
+
+/// Looks behind a fault for groups that are whole, for the sake of what they claim.
+fn claims_behind(
+    reader: &mut LogReader,
+    epoch: Epoch,
+    survey: &mut Survey,
+) -> Result<(), ReadError> {
+    let mut offset = survey.end_offset;
+    while offset < survey.nonzero_end {
+        let begins = reader
+            .window
+            .get(offset, GROUP_MAGIC.len() as u64)?
+            .is_some_and(|bytes| bytes == GROUP_MAGIC);
+        if begins
+            && let Ok((group, end)) = reader.group_at(offset)?
+            && group.epoch == epoch
+        {
+            survey.claim.lsn = survey.claim.lsn.max(group.durable);
+            survey.groups_after_fault += 1;
+            offset = end;
+        } else {
+            offset += GROUP_ALIGNMENT;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Making the log durable, from any thread.
+//!
+//! One sync covers every write before it: callers that arrive while one is under way wait for it, and the first of
+//! them then syncs for all. That is the whole of group commit.
+//!
+//! 1. `durable ≤ written`, and both only grow.
+//! 2. A file leaves the list of unsynced ones only after a sync that began when it was already sealed.
+//! 3. After the first failure nothing is written or synced any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Fatal, IoContext, IoFailure};
+use crate::log::header::{self, Claim, MARK_OFFSETS};
+use crate::log::log_name;
+use crate::lsn::{Epoch, Lsn};
+
+/// Makes what was written durable. Clones do the same; any thread may hold one.
+#[derive(Clone)]
+pub struct Syncer(pub(crate) Arc<LogState>);
+
+/// What the writer and the syncers share.
+pub(crate) struct LogState {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) database_id: u64,
+    pub(crate) epoch: Epoch,
+    written: AtomicU64,
+    durable: AtomicU64,
+    fatal: OnceLock<Fatal>,
+    files: Mutex<Files>,
+    /// Held during a sync. Holds the number of marks written, which picks the slot.
+    syncing: Mutex<usize>,
+}
+
+struct Files {
+    /// Sealed logs that no sync has covered yet, then the active log.
+    unsynced: Vec<(u64, Arc<dyn DiskFile>)>,
+    names_unsynced: bool,
+}
+
+impl LogState {
+    /// `active` and its name are durable already, as is everything up to `durable`.
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        database_id: u64,
+        epoch: Epoch,
+        durable: Lsn,
+        active: (u64, Arc<dyn DiskFile>),
+    ) -> Arc<LogState> {
+        Arc::new(LogState {
+            disk,
+            database_id,
+            epoch,
+            written: AtomicU64::new(durable.0),
+            durable: AtomicU64::new(durable.0),
+            fatal: OnceLock::new(),
+            files: Mutex::new(Files { unsynced: vec![active], names_unsynced: false }),
+            syncing: Mutex::new(0),
+        })
+    }
+
+    pub(crate) fn written(&self) -> Lsn {
+        Lsn(self.written.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// To be called after the bytes of all groups up to `lsn` are with the disk.
+    pub(crate) fn set_written(&self, lsn: Lsn) {
+        self.written.store(lsn.0, Ordering::Release);
+    }
+
+    /// To be called after everything of the log before is written, and before anything is written to this one.
+    pub(crate) fn begin_log(&self, number: u64, file: Arc<dyn DiskFile>) {
+        let mut files = self.files();
+        files.unsynced.push((number, file));
+        files.names_unsynced = true;
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Fatal> {
+        self.fatal.get().map_or(Ok(()), |fatal| Err(fatal.clone()))
+    }
+
+    /// Records the first failure; returns it, whichever it was.
+    pub(crate) fn fail(&self, failure: IoFailure) -> Fatal {
+        self.fatal.get_or_init(|| failure.into()).clone()
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync(&self) -> Result<Lsn, Fatal> {
+        let wanted = self.written();
+        let mut marks = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        let (files, names_unsynced, target) = {
+            let files = self.files();
+            if self.durable() >= wanted && !files.names_unsynced && files.unsynced.len() == 1 {
+                return Ok(self.durable());
+            }
+            // Under the lock, so that no log begins between reading the LSN and the list.
+            (files.unsynced.clone(), files.names_unsynced, self.written())
+        };
+        self.sync_files(&files, names_unsynced).map_err(|failure| self.fail(failure))?;
+        {
+            let mut now = self.files();
+            now.unsynced.drain(..files.len() - 1);
+            // A log that began meanwhile has set it again.
+            now.names_unsynced = now.unsynced.len() > 1;
+        }
+        self.durable.store(target.0, Ordering::Release);
+        self.mark(&files, target, &mut marks).map_err(|failure| self.fail(failure))?;
+        Ok(target)
+    }
+
+    /// Leaves a mark of a sync in the files it covered.
+    fn mark(
+        &self,
+        files: &[(u64, Arc<dyn DiskFile>)],
+        lsn: Lsn,
+        marks: &mut usize,
+    ) -> Result<(), IoFailure> {
+        let slot = MARK_OFFSETS[*marks % MARK_OFFSETS.len()];
+        *marks += 1;
+        let log = files.last().map_or(0, |(number, _)| *number);
+        for (number, file) in files {
+            let seal = header::seal(self.database_id, *number);
+            let mark = header::encode_mark(seal, slot, self.epoch, Claim { lsn, log });
+            file.write_at(slot, &mark).during("write", &log_name(*number))?;
+        }
+        Ok(())
+    }
+
+    fn sync_files(
+        &self,
+        files: &[(u64, Arc<dyn DiskFile>)],
+        names_unsynced: bool,
+    ) -> Result<(), IoFailure> {
+        for (number, file) in files {
+            file.sync().during("sync", &log_name(*number))?;
+        }
+        if names_unsynced {
+            self.disk.sync_dir().during("sync", ".")?;
+        }
+        Ok(())
+    }
+}
+
+impl Syncer {
+    /// Makes durable what was written before the call; returns how far that reaches. Blocks.
+    pub fn sync(&self) -> Result<Lsn, Fatal> {
+        self.0.sync()
+    }
+
+    /// Everything up to here survives a loss of power.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.0.durable()
+    }
+
+    /// Everything up to here survives the death of this process.
+    pub fn written_lsn(&self) -> Lsn {
+        self.0.written()
+    }
+}

@@ -1,0 +1,185 @@
+//! Appending groups to the active log.
+//!
+//! ```text
+//! │ written          │ pending (in memory) │ preallocated                 │ reserve │
+//! 4096            end_offset                                                  allocated_end
+//! ```
+//!
+//! Groups collect in memory and go to the disk in one write. Space is taken in chunks ahead of need, so that a full
+//! disk is noticed by `reserve`, before anything is applied.
+
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::codec::Seal;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Fatal, Full, IoContext, IoFailure, ReserveError};
+use crate::log::group;
+use crate::log::header::{self, LOG_DATA_OFFSET, LogHeader};
+use crate::log::sync::LogState;
+use crate::log::{SealedLog, log_name};
+use crate::lsn::Lsn;
+use crate::options::Options;
+
+/// Who may use the last of the log space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Changes that take space.
+    Normal,
+    /// Changes that must go on when the disk is full: deletions, recovery.
+    Reserve,
+}
+
+pub(crate) struct LogWriter {
+    state: Arc<LogState>,
+    file: Arc<dyn DiskFile>,
+    number: u64,
+    seal: Seal,
+    base: Lsn,
+    end_offset: u64,
+    allocated_end: u64,
+    pending: Vec<u8>,
+    pending_last: Lsn,
+    chunk_bytes: u64,
+    reserve_bytes: u64,
+}
+
+/// Creates a log file and writes its header. Returns the file and up to where it is preallocated.
+pub(crate) fn create_log(
+    disk: &dyn Disk,
+    header: &LogHeader,
+    options: &Options,
+) -> Result<(Arc<dyn DiskFile>, u64), IoFailure> {
+    let name = log_name(header.number);
+    let file: Arc<dyn DiskFile> = Arc::from(disk.create(&name).during("create", &name)?);
+    let chunk_bytes = options.log_chunk_bytes.max(1);
+    let wanted = (LOG_DATA_OFFSET + options.reserve_bytes).next_multiple_of(chunk_bytes);
+    file.allocate(wanted).during("allocate", &name)?;
+    file.write_at(0, &header.encode()).during("write", &name)?;
+    Ok((file, wanted))
+}
+
+impl LogWriter {
+    /// Continues after `base` in a log made by [`create_log`].
+    pub(crate) fn new(
+        state: Arc<LogState>,
+        (file, allocated_end): (Arc<dyn DiskFile>, u64),
+        number: u64,
+        base: Lsn,
+        options: &Options,
+    ) -> LogWriter {
+        LogWriter {
+            seal: header::seal(state.database_id, number),
+            state,
+            file,
+            number,
+            base,
+            end_offset: LOG_DATA_OFFSET,
+            allocated_end,
+            pending: Vec::new(),
+            pending_last: base,
+            chunk_bytes: options.log_chunk_bytes.max(1),
+            reserve_bytes: options.reserve_bytes,
+        }
+    }
+
+    pub(crate) fn state(&self) -> &Arc<LogState> {
+        &self.state
+    }
+
+    /// The active log as far as it is written.
+    pub(crate) fn as_sealed(&self) -> SealedLog {
+        SealedLog {
+            number: self.number,
+            epoch: self.state.epoch,
+            base: self.base,
+            last: self.state.written(),
+            end_offset: self.end_offset,
+        }
+    }
+
+    /// Adds a group to what the next `write` writes.
+    pub(crate) fn append(&mut self, lsn: Lsn, meta: &[u8], batch: &Batch) {
+        let offset = self.end_offset + self.pending.len() as u64;
+        let position = (self.state.epoch, lsn, self.state.durable());
+        group::encode(&mut self.pending, self.seal, offset, position, meta, batch);
+        self.pending_last = lsn;
+    }
+
+    /// Hands all pending groups to the disk.
+    pub(crate) fn write(&mut self) -> Result<Lsn, Fatal> {
+        self.state.check()?;
+        if !self.pending.is_empty() {
+            self.file
+                .write_at(self.end_offset, &self.pending)
+                .during("write", &log_name(self.number))
+                .map_err(|failure| self.state.fail(failure))?;
+            self.end_offset += self.pending.len() as u64;
+            self.pending.clear();
+            self.state.set_written(self.pending_last);
+        }
+        Ok(self.state.written())
+    }
+
+    /// Sees to it that `wanted_bytes` more of log fit.
+    pub(crate) fn reserve(
+        &mut self,
+        wanted_bytes: u64,
+        priority: Priority,
+    ) -> Result<(), ReserveError> {
+        self.state.check()?;
+        let kept_bytes = match priority {
+            Priority::Normal => self.reserve_bytes,
+            Priority::Reserve => 0,
+        };
+        let used_end = self.end_offset + self.pending.len() as u64;
+        let needed_end = used_end.saturating_add(wanted_bytes).saturating_add(kept_bytes);
+        if needed_end <= self.allocated_end {
+            return Ok(());
+        }
+        let full = Full {
+            wanted_bytes,
+            spare_bytes: self.allocated_end.saturating_sub(used_end.saturating_add(kept_bytes)),
+        };
+        let Some(new_end) = needed_end.checked_next_multiple_of(self.chunk_bytes) else {
+            return Err(full.into());
+        };
+        match self.file.allocate(new_end).during("allocate", &log_name(self.number)) {
+            Ok(()) => {
+                self.allocated_end = new_end;
+                Ok(())
+            }
+            // Nothing has been applied that would need the space: the store is as good as before.
+            Err(failure) if failure.is_full() => Err(full.into()),
+            Err(failure) => Err(self.state.fail(failure).into()),
+        }
+    }
+
+    /// Begins the next log and returns the one that ends here. If there is no space for it, nothing changes.
+    pub(crate) fn rotate(&mut self, options: &Options) -> Result<SealedLog, ReserveError> {
+        let last = self.write()?;
+        let header = LogHeader {
+            database_id: self.state.database_id,
+            number: self.number + 1,
+            epoch: self.state.epoch,
+            base: last,
+        };
+        let disk = self.state.disk.clone();
+        let made = match create_log(&*disk, &header, options) {
+            Ok(made) => made,
+            Err(failure) if failure.is_full() => {
+                // If it stays, it is an empty log without a header, which the next attempt replaces.
+                let _ = disk.remove(&log_name(header.number));
+                return Err(Full { wanted_bytes: options.log_chunk_bytes, spare_bytes: 0 }.into());
+            }
+            Err(failure) => return Err(self.state.fail(failure).into()),
+        };
+        let sealed = self.as_sealed();
+        self.state.begin_log(header.number, made.0.clone());
+        let next = LogWriter::new(self.state.clone(), made, header.number, last, options);
+        // The buffer's memory is worth keeping; it is empty.
+        let pending = std::mem::take(&mut self.pending);
+        *self = LogWriter { pending, ..next };
+        Ok(sealed)
+    }
+}

@@ -1,0 +1,496 @@
+//! A disk in memory that can lose power, for tests and simulations.
+//!
+//! ```text
+//! write_at ──► visible bytes (what reads see)      ──crash_process──► survives
+//!    └──────► unsynced list ──sync──► durable bytes ──crash_power───► survives, with a random part of the list
+//! ```
+//!
+//! 1. Deterministic: no clock, no threads, no randomness but the caller's.
+//! 2. A crash ends the life of every handle made before it; the crash functions return a fresh one.
+//! 3. A failed or crashed write may have left part of its bytes, as real ones do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{Disk, DiskFile};
+
+/// A disk in memory. Clones share the same content.
+#[derive(Clone)]
+pub struct MemDisk {
+    inner: Arc<Mutex<Inner>>,
+    life: u64,
+}
+
+/// How many operations a [`MemDisk`] has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Calls of `write_at`.
+    pub writes: u64,
+    /// Calls of `sync` and `sync_dir`.
+    pub syncs: u64,
+    /// All calls that change something: the points at which [`MemDisk::crash_at`] and [`MemDisk::fail_at`] can
+    /// strike.
+    pub changes: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Incremented by every crash; handles of an earlier life only err.
+    life: u64,
+    crashed: bool,
+    files: BTreeMap<u64, Content>,
+    next_file: u64,
+    names: BTreeMap<String, u64>,
+    durable_names: BTreeMap<String, u64>,
+    unsynced_names: Vec<NameChange>,
+    counters: Counters,
+    fail_at: Option<u64>,
+    crash_at: Option<u64>,
+    capacity: Option<u64>,
+}
+
+#[derive(Default, Clone)]
+struct Content {
+    visible: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<ContentChange>,
+}
+
+#[derive(Clone)]
+enum ContentChange {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLen(u64),
+    Extend(u64),
+}
+
+enum NameChange {
+    Link { name: String, file: u64 },
+    Unlink { name: String },
+    Rename { from: String, to: String, file: u64 },
+}
+
+/// What is to become of the operation at hand.
+enum Verdict {
+    Proceed,
+    /// Do half of it, then return the error.
+    Fail(io::Error),
+}
+
+impl Default for MemDisk {
+    fn default() -> Self {
+        MemDisk::new()
+    }
+}
+
+impl MemDisk {
+    /// An empty disk.
+    pub fn new() -> MemDisk {
+        MemDisk { inner: Arc::default(), life: 0 }
+    }
+
+    /// A disk that holds these bytes durably.
+    pub fn with_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> MemDisk {
+        let disk = MemDisk::new();
+        {
+            let mut inner = disk.lock();
+            for (name, bytes) in files {
+                let file = inner.new_file();
+                let content = Content {
+                    visible: bytes.to_vec(),
+                    durable: bytes.to_vec(),
+                    unsynced: Vec::new(),
+                };
+                inner.files.insert(file, content);
+                inner.names.insert(name.to_owned(), file);
+                inner.durable_names.insert(name.to_owned(), file);
+            }
+        }
+        disk
+    }
+
+    /// All files with the bytes that reads would see.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let inner = self.lock();
+        let content = |file| inner.files[file].visible.clone();
+        inner.names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
+    }
+
+    /// Operations seen so far.
+    pub fn counters(&self) -> Counters {
+        self.lock().counters
+    }
+
+    /// Lets the `n`-th change from now (1 is the next) fail with an I/O error. Later ones succeed again.
+    pub fn fail_at(&self, n: u64) {
+        let mut inner = self.lock();
+        inner.fail_at = Some(inner.counters.changes + n);
+    }
+
+    /// Lets the machine stop in the middle of the `n`-th change from now: it and everything after errs, until one of
+    /// the crash functions is called.
+    pub fn crash_at(&self, n: u64) {
+        let mut inner = self.lock();
+        inner.crash_at = Some(inner.counters.changes + n);
+    }
+
+    /// Lets the disk be full after `bytes` more.
+    pub fn full_after(&self, bytes: u64) {
+        let mut inner = self.lock();
+        inner.capacity = Some(inner.used() + bytes);
+    }
+
+    /// Takes back [`MemDisk::full_after`].
+    pub fn unlimited(&self) {
+        self.lock().capacity = None;
+    }
+
+    /// The process dies, the machine goes on: everything written is kept.
+    pub fn crash_process(&self) -> MemDisk {
+        self.next_life(&mut self.lock())
+    }
+
+    /// Power is lost: of what was not synced, a random part survives, in any order, each write perhaps in part.
+    pub fn crash_power(&self, random: &mut dyn FnMut() -> u64) -> MemDisk {
+        let mut inner = self.lock();
+        for content in inner.files.values_mut() {
+            content.lose_power(random);
+        }
+        let changes = std::mem::take(&mut inner.unsynced_names);
+        // Half of the time everything up to some point survives, as on a journalling file system.
+        let in_order = random().is_multiple_of(2);
+        let kept = random() as usize % (changes.len() + 1);
+        for (position, change) in changes.iter().enumerate() {
+            if if in_order { position < kept } else { random().is_multiple_of(2) } {
+                change.apply(&mut inner.durable_names);
+            }
+        }
+        inner.names = inner.durable_names.clone();
+        let Inner { files, names, .. } = &mut *inner;
+        files.retain(|file, _| names.values().any(|named| named == file));
+        self.next_life(&mut inner)
+    }
+
+    fn next_life(&self, inner: &mut Inner) -> MemDisk {
+        inner.life += 1;
+        inner.crashed = false;
+        inner.crash_at = None;
+        inner.fail_at = None;
+        MemDisk { inner: self.inner.clone(), life: inner.life }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alive(&self) -> io::Result<MutexGuard<'_, Inner>> {
+        let inner = self.lock();
+        if inner.life != self.life || inner.crashed {
+            return Err(io::Error::other("the simulated machine has crashed"));
+        }
+        Ok(inner)
+    }
+}
+
+impl Inner {
+    fn new_file(&mut self) -> u64 {
+        self.next_file += 1;
+        self.next_file
+    }
+
+    fn used(&self) -> u64 {
+        self.names.values().map(|file| self.files[file].visible.len() as u64).sum()
+    }
+
+    /// Counts a change and says whether it comes about.
+    fn change(&mut self) -> Verdict {
+        self.counters.changes += 1;
+        let now = self.counters.changes;
+        if self.crash_at.is_some_and(|at| now >= at) {
+            self.crashed = true;
+            return Verdict::Fail(io::Error::other("the simulated machine has crashed"));
+        }
+        if self.fail_at == Some(now) {
+            return Verdict::Fail(io::Error::other("simulated I/O error"));
+        }
+        Verdict::Proceed
+    }
+
+    /// For changes that happen entirely or not at all.
+    fn whole_change(&mut self) -> io::Result<()> {
+        match self.change() {
+            Verdict::Proceed => Ok(()),
+            Verdict::Fail(error) => Err(error),
+        }
+    }
+
+    fn grow(&self, file: u64, len: u64) -> io::Result<()> {
+        let current = self.files.get(&file).map_or(0, |c| c.visible.len() as u64);
+        let growth = len.saturating_sub(current);
+        match self.capacity {
+            Some(capacity) if growth > 0 && self.used() + growth > capacity => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn content(&mut self, file: u64) -> io::Result<&mut Content> {
+        // Only a crash takes files away from their handles, and then the handle is refused earlier.
+        self.files.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Content {
+    fn change(&mut self, change: ContentChange) {
+        change.apply(&mut self.visible, usize::MAX);
+        self.unsynced.push(change);
+    }
+
+    fn lose_power(&mut self, random: &mut dyn FnMut() -> u64) {
+        let changes = std::mem::take(&mut self.unsynced);
+        if !changes.is_empty() {
+            let in_order = random().is_multiple_of(2);
+            let kept = random() as usize % (changes.len() + 1);
+            let torn = random() as usize % changes.len();
+            for (position, change) in changes.iter().enumerate() {
+                let survives = if in_order { position < kept } else { !random().is_multiple_of(4) };
+                if position == torn {
+                    change.apply(&mut self.durable, random() as usize % (change.bytes_count() + 1));
+                } else if survives {
+                    change.apply(&mut self.durable, usize::MAX);
+                }
+            }
+        }
+        self.visible = self.durable.clone();
+    }
+}
+
+impl ContentChange {
+    fn bytes_count(&self) -> usize {
+        match self {
+            ContentChange::Write { bytes, .. } => bytes.len(),
+            ContentChange::SetLen(_) | ContentChange::Extend(_) => 1,
+        }
+    }
+
+    /// Applies the first `limit` bytes of a write; of a change of length, all or (at 0) nothing.
+    fn apply(&self, to: &mut Vec<u8>, limit: usize) {
+        match self {
+            _ if limit == 0 => {}
+            ContentChange::Write { offset, bytes } => {
+                let bytes = &bytes[..bytes.len().min(limit)];
+                let start = *offset as usize;
+                if to.len() < start + bytes.len() {
+                    to.resize(start + bytes.len(), 0);
+                }
+                to[start..start + bytes.len()].copy_from_slice(bytes);
+            }
+            ContentChange::SetLen(len) => to.resize(*len as usize, 0),
+            ContentChange::Extend(len) => {
+                if to.len() < *len as usize {
+                    to.resize(*len as usize, 0);
+                }
+            }
+        }
+    }
+}
+
+impl NameChange {
+    fn apply(&self, to: &mut BTreeMap<String, u64>) {
+        match self {
+            NameChange::Link { name, file } => {
+                to.insert(name.clone(), *file);
+            }
+            NameChange::Unlink { name } => {
+                to.remove(name);
+            }
+            NameChange::Rename { from, to: target, file } => {
+                to.remove(from);
+                to.insert(target.clone(), *file);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn change_names(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.unsynced_names.push(change);
+    }
+}
+
+impl Disk for MemDisk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut inner = self.alive()?;
+        inner.whole_change()?;
+        // As O_TRUNC does: the name keeps its file, which loses its bytes.
+        let file = match inner.names.get(name) {
+            Some(&file) => {
+                inner.content(file)?.change(ContentChange::SetLen(0));
+                file
+            }
+            None => {
+                let file = inner.new_file();
+                inner.files.insert(file, Content::default());
+                inner.change_names(NameChange::Link { name: name.to_owned(), file });
+                file
+            }
+        };
+        Ok(Box::new(MemFile { disk: self.clone(), file }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let inner = self.alive()?;
+        let file = *inner.names.get(name).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(Box::new(MemFile { disk: self.clone(), file }))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.alive()?.names.keys().cloned().collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut inner = self.alive()?;
+        if !inner.names.contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        inner.whole_change()?;
+        inner.change_names(NameChange::Unlink { name: name.to_owned() });
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut inner = self.alive()?;
+        let Some(&file) = inner.names.get(from) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        inner.whole_change()?;
+        inner.change_names(NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file });
+        Ok(())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        let mut inner = self.alive()?;
+        inner.counters.syncs += 1;
+        inner.whole_change()?;
+        inner.durable_names = inner.names.clone();
+        inner.unsynced_names.clear();
+        Ok(())
+    }
+}
+
+struct MemFile {
+    disk: MemDisk,
+    file: u64,
+}
+
+impl DiskFile for MemFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut inner = self.disk.alive()?;
+        inner.counters.writes += 1;
+        inner.grow(self.file, offset + bytes.len() as u64)?;
+        let verdict = inner.change();
+        let (bytes, result) = match verdict {
+            Verdict::Proceed => (bytes, Ok(())),
+            Verdict::Fail(error) => (&bytes[..bytes.len() / 2], Err(error)),
+        };
+        inner.content(self.file)?.change(ContentChange::Write { offset, bytes: bytes.to_vec() });
+        result
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut inner = self.disk.alive()?;
+        let content = inner.content(self.file)?;
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > content.visible.len() as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer.copy_from_slice(&content.visible[offset as usize..end as usize]);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.alive()?.content(self.file)?.visible.len() as u64)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut inner = self.disk.alive()?;
+        inner.counters.syncs += 1;
+        inner.whole_change()?;
+        let content = inner.content(self.file)?;
+        for change in content.unsynced.drain(..) {
+            change.apply(&mut content.durable, usize::MAX);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut inner = self.disk.alive()?;
+        inner.grow(self.file, len)?;
+        inner.whole_change()?;
+        inner.content(self.file)?.change(ContentChange::SetLen(len));
+        Ok(())
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let mut inner = self.disk.alive()?;
+        inner.grow(self.file, len)?;
+        inner.whole_change()?;
+        inner.content(self.file)?.change(ContentChange::Extend(len));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_crash_keeps_what_was_written_and_ends_old_handles() {
+        let disk = MemDisk::new();
+        let file = disk.create("a").unwrap();
+        file.write_at(0, b"hello").unwrap();
+        let again = disk.crash_process();
+        assert!(file.write_at(0, b"x").is_err());
+        assert!(disk.list().is_err());
+        let mut bytes = [0; 5];
+        again.open("a").unwrap().read_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"hello");
+    }
+
+    #[test]
+    fn a_power_loss_keeps_what_was_synced_and_may_lose_the_rest() {
+        let mut lost = 0;
+        for seed in 0..64u64 {
+            let disk = MemDisk::new();
+            let file = disk.create("a").unwrap();
+            file.write_at(0, b"kept").unwrap();
+            file.sync().unwrap();
+            disk.sync_dir().unwrap();
+            file.write_at(4, b"tail").unwrap();
+            let mut state = seed;
+            let again = disk.crash_power(&mut || {
+                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                state.wrapping_mul(state | 1) >> 33
+            });
+            let bytes = again.files()["a"].clone();
+            assert!(bytes.starts_with(b"kept") && b"kepttail".starts_with(&bytes[..]));
+            lost += usize::from(bytes.len() < 8);
+        }
+        assert!(lost > 0 && lost < 64);
+    }
+
+    #[test]
+    fn a_full_disk_refuses_growth_until_space_is_made() {
+        let disk = MemDisk::new();
+        let file = disk.create("a").unwrap();
+        file.allocate(10).unwrap();
+        disk.full_after(0);
+        file.write_at(0, &[1; 10]).unwrap();
+        let error = file.write_at(10, &[1]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        disk.unlimited();
+        file.write_at(10, &[1]).unwrap();
+    }
+}

@@ -1,0 +1,262 @@
+//! Opening: finding out what is there, and beginning a new epoch.
+//!
+//! Nothing that a repeated attempt would need is changed before the manifest of the new epoch is durable:
+//!
+//! 1. read the manifest, open the index files, replay the logs (sealed ones to the byte, then the tail);
+//! 2. sync the logs replayed, so that what was found is durable;
+//! 3. create a new log, sync it;
+//! 4. write the manifest: epoch + 1, the end of every log replayed, the number of the new log;
+//! 5. only then cut torn tails and remove what is no longer named.
+
+use std::sync::{Arc, Weak};
+
+use crate::db::{Db, apply_changes};
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
+use crate::index::cache::BlockCache;
+use crate::index::file::IndexFile;
+use crate::index::set::IndexSet;
+use crate::index::{index_name, index_number};
+use crate::log::header::{LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
+use crate::log::reader::read_sealed;
+use crate::log::recover::{Tail, TornTail, find_tail};
+use crate::log::sync::LogState;
+use crate::log::window::Window;
+use crate::log::writer::{LogWriter, create_log};
+use crate::log::{SealedLog, log_name, log_number};
+use crate::lsn::{Epoch, Lsn};
+use crate::manifest::{MANIFEST, Manifest};
+use crate::options::Options;
+use crate::tree::Tree;
+
+/// What an opening found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// False if the database has just been created.
+    pub existed: bool,
+    /// The epoch that begins with this opening.
+    pub epoch: Epoch,
+    /// The last group there is. It is durable now.
+    pub last_lsn: Lsn,
+    /// The last group that the index files hold.
+    pub checkpoint_lsn: Lsn,
+    /// Groups replayed from the log.
+    pub groups_replayed: u64,
+    /// What a crash had left unfinished at the end of the log, and is gone.
+    pub torn: Option<TornTail>,
+}
+
+impl Recovered {
+    /// Bytes of log that were cut.
+    pub fn torn_bytes(&self) -> u64 {
+        self.torn.as_ref().map_or(0, |torn| torn.bytes)
+    }
+}
+
+/// File numbers in a folder, ascending.
+pub(crate) struct Listing {
+    pub(crate) logs: Vec<u64>,
+    pub(crate) indexes: Vec<u64>,
+}
+
+impl Listing {
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Listing, IoFailure> {
+        let names = disk.list().during("list", ".")?;
+        let mut logs: Vec<_> = names.iter().filter_map(|name| log_number(name)).collect();
+        let mut indexes: Vec<_> = names.iter().filter_map(|name| index_number(name)).collect();
+        logs.sort_unstable();
+        indexes.sort_unstable();
+        Ok(Listing { logs, indexes })
+    }
+}
+
+impl Db {
+    /// Opens the database in a folder; creates it if nothing is there.
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
+        let listing = Listing::read(&*disk)?;
+        let found = Manifest::read(&*disk)?;
+        let existed = found.is_some();
+        let old = match found {
+            Some(manifest) => manifest,
+            None => {
+                refuse_lost_manifest(&*disk, &listing)?;
+                Manifest {
+                    database_id: options.database_id,
+                    epoch: Epoch(0),
+                    checkpoint: Lsn(0),
+                    first_log: 0,
+                    next_index: 1,
+                    index_files: Vec::new(),
+                    sealed_logs: Vec::new(),
+                }
+            }
+        };
+        let index = IndexSet {
+            files: open_index(&*disk, &old)?,
+            cache: Arc::new(BlockCache::new(options.cache_bytes)),
+        };
+        let has_below = !index.is_empty();
+        let tail = match existed {
+            true => read_tail(&*disk, &old, &listing)?,
+            false => Tail { logs: Vec::new(), torn: None },
+        };
+        let mut logs = old.sealed_logs.clone();
+        logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
+        let mut active = Tree::default();
+        for log in &logs {
+            read_sealed(&*disk, old.database_id, log, |group| {
+                apply_changes(&mut active, group.changes, has_below);
+            })?;
+        }
+        let last = logs.last().map_or(old.checkpoint, |log| log.last);
+        for log in &tail.logs {
+            let name = log_name(log.number);
+            let file = disk.open(&name).during("open", &name)?;
+            file.sync().during("sync", &name)?;
+        }
+        let epoch = Epoch(old.epoch.0 + 1);
+        let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
+        let header = LogHeader { database_id: old.database_id, number, epoch, base: last };
+        let made = create_first_log(&*disk, &header, &options)?;
+        made.0.sync().during("sync", &log_name(number))?;
+        let next_index = listing.indexes.last().map_or(1, |number| number + 1);
+        let manifest = Manifest {
+            epoch,
+            first_log: number,
+            next_index: old.next_index.max(next_index),
+            sealed_logs: logs,
+            ..old
+        };
+        manifest.write(&*disk)?;
+        clean_up(&*disk, &listing, &manifest)?;
+        let state = LogState::new(
+            disk.clone(),
+            manifest.database_id,
+            epoch,
+            last,
+            (number, made.0.clone()),
+        );
+        let recovered = Recovered {
+            existed,
+            epoch,
+            last_lsn: last,
+            checkpoint_lsn: manifest.checkpoint,
+            groups_replayed: last.0 - manifest.checkpoint.0,
+            torn: tail.torn,
+        };
+        let db = Db {
+            disk,
+            log: LogWriter::new(state, made, number, last, &options),
+            options,
+            active,
+            active_logs: manifest.sealed_logs,
+            active_base: manifest.checkpoint,
+            frozen: Vec::new(),
+            index,
+            applied: last,
+            next_index: manifest.next_index,
+            job: Weak::new(),
+        };
+        Ok((db, recovered))
+    }
+}
+
+/// The database was never created unless its files hold nothing: the first manifest is durable before anything is
+/// written to the log.
+pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
+    let mut something = !listing.indexes.is_empty();
+    for &number in &listing.logs {
+        let name = log_name(number);
+        let file = Arc::from(disk.open(&name).during("open", &name)?);
+        let start = LOG_HEADER_BYTES as u64;
+        something |= Window::new(file, name)?.nonzero_end(start)? > start;
+    }
+    if something {
+        let what = "the manifest is missing, though log or index files are there";
+        return Err(Damage::new(MANIFEST, 0, what).into());
+    }
+    Ok(())
+}
+
+pub(crate) fn open_index(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+) -> Result<Vec<Arc<IndexFile>>, ReadError> {
+    manifest
+        .index_files
+        .iter()
+        .map(|&(number, len)| {
+            IndexFile::open(disk, manifest.database_id, number, len).map(Arc::new)
+        })
+        .collect()
+}
+
+/// Finds the end of the log, after checking that the sealed logs lead up to it.
+pub(crate) fn read_tail(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    listing: &Listing,
+) -> Result<Tail, ReadError> {
+    let mut last = manifest.checkpoint;
+    for log in &manifest.sealed_logs {
+        if log.base != last || log.last < log.base {
+            let what = format!("{} does not follow group {last}", log_name(log.number));
+            return Err(Damage::new(MANIFEST, 0, what).into());
+        }
+        if !listing.logs.contains(&log.number) {
+            return Err(Damage::new(&log_name(log.number), 0, "the log is missing").into());
+        }
+        last = log.last;
+    }
+    let start = listing.logs.partition_point(|&number| number < manifest.first_log);
+    find_tail(
+        disk,
+        manifest.database_id,
+        manifest.epoch,
+        manifest.first_log,
+        last,
+        &listing.logs[start..],
+    )
+}
+
+/// On a full disk a database can still be opened, read, and given space: its log just has none ahead.
+fn create_first_log(
+    disk: &dyn Disk,
+    header: &LogHeader,
+    options: &Options,
+) -> Result<(Arc<dyn DiskFile>, u64), IoFailure> {
+    match create_log(disk, header, options) {
+        Err(failure) if failure.is_full() => {
+            let small =
+                Options { log_chunk_bytes: LOG_DATA_OFFSET, reserve_bytes: 0, ..options.clone() };
+            create_log(disk, header, &small)
+        }
+        result => result,
+    }
+}
+
+/// Removes what the manifest does not name, and cuts logs to their end.
+fn clean_up(disk: &dyn Disk, listing: &Listing, manifest: &Manifest) -> Result<(), IoFailure> {
+    let sealed = |number: u64| -> Option<&SealedLog> {
+        manifest.sealed_logs.iter().find(|log| log.number == number)
+    };
+    for &number in &listing.logs {
+        let name = log_name(number);
+        match sealed(number) {
+            Some(log) => {
+                let file = disk.open(&name).during("open", &name)?;
+                if file.len().during("read", &name)? > log.end_offset {
+                    file.set_len(log.end_offset).during("cut", &name)?;
+                }
+            }
+            None => disk.remove(&name).during("remove", &name)?,
+        }
+    }
+    for &number in &listing.indexes {
+        if !manifest.index_files.iter().any(|file| file.0 == number) {
+            let name = index_name(number);
+            disk.remove(&name).during("remove", &name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! A folder of the operating system's file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+
+use crate::disk::{Disk, DiskFile};
+
+/// Name of the file that carries the lock. Never part of a listing.
+const LOCK_FILE: &str = "LOCK";
+
+/// A folder held exclusively: a second `RealDisk` on it is refused for as long as this one lives, in this process or
+/// any other.
+#[derive(Debug)]
+pub struct RealDisk {
+    folder: PathBuf,
+    /// Holds the lock; synced for directory changes through `directory`.
+    _lock: File,
+    directory: File,
+}
+
+impl RealDisk {
+    /// Opens a folder, creating it if it is missing, and locks it.
+    pub fn open(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
+        let folder = folder.as_ref().to_path_buf();
+        fs::create_dir_all(&folder)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(folder.join(LOCK_FILE))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::ResourceBusy,
+                    format!("{} is in use by another process", folder.display()),
+                ));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        let directory = File::open(&folder)?;
+        Ok(RealDisk { folder, _lock: lock, directory })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(self.folder.join(name))?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.folder.join(name))?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            // Names that are not UTF-8 cannot be ours.
+            if let Ok(name) = entry?.file_name().into_string()
+                && name != LOCK_FILE
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.folder.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.folder.join(from), self.folder.join(to))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let current = self.len()?;
+        if len <= current {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), current, len - current) {
+            Ok(()) => Ok(()),
+            // Without support there is no guarantee, but no error either: see the trait.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_opener_of_a_folder_is_told_it_is_in_use() {
+        let folder = std::env::temp_dir().join(format!("babu-lock-{}", std::process::id()));
+        let first = RealDisk::open(&folder).unwrap();
+        let error = RealDisk::open(&folder).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(error.to_string().contains("in use"), "{error}");
+        drop(first);
+        RealDisk::open(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,168 @@
+//! Crashes at every operation that changes something on disk.
+//!
+//! Run once to count the changes; then run again for each, and stop there. What must hold after reopening:
+//! a process crash loses nothing that was written; a loss of power loses nothing that was durable; and in both cases
+//! the state is exactly that after some group.
+
+mod common;
+
+use babu::{Db, MemDisk};
+use common::{Model, Rng, Run, contents, open};
+
+const STEPS: usize = 60;
+
+/// What the store had promised when it stopped.
+struct Promises {
+    written: u64,
+    durable: u64,
+    states: Vec<Model>,
+}
+
+/// Works until the disk fails.
+fn work(db: Db, rng: &mut Rng) -> Promises {
+    let mut run = Run::new(db);
+    for _ in 0..STEPS {
+        if run.step(rng).is_err() {
+            break;
+        }
+    }
+    Promises {
+        written: run.db.written_lsn().0,
+        durable: run.db.durable_lsn().0,
+        states: run.states,
+    }
+}
+
+fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, context: &str) -> u64 {
+    let report = babu::check(disk).unwrap();
+    assert!(report.is_clean(), "{context}: {report:?}");
+    let (db, recovered) = open(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let last = recovered.last_lsn.0;
+    assert!(last >= at_least, "{context}: {last} < {at_least}");
+    assert_eq!(
+        contents(&db).unwrap(),
+        promises.states[last as usize],
+        "{context}: state after group {last}"
+    );
+    last
+}
+
+fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool) {
+    let mut lost = 0;
+    for seed in seeds {
+        let start = |crash_at: Option<u64>| {
+            let disk = MemDisk::new();
+            if let Some(n) = crash_at {
+                disk.crash_at(n);
+            }
+            let promises = match open(&disk) {
+                Ok((db, _)) => work(db, &mut Rng::new(seed)),
+                Err(_) => Promises { written: 0, durable: 0, states: vec![Model::new()] },
+            };
+            (disk, promises)
+        };
+        let changes = start(None).0.counters().changes;
+        for n in 1..=changes {
+            let (disk, promises) = start(Some(n));
+            let mut rng = Rng::new(seed * 1000 + n);
+            let (disk, at_least) = match power {
+                true => (disk.crash_power(&mut || rng.next()), promises.durable),
+                false => (disk.crash_process(), promises.written),
+            };
+            let context = format!("seed {seed}, change {n} of {changes}");
+            // Recovery is itself interrupted, at a point that differs from crash to crash.
+            disk.crash_at(1 + n % 12);
+            let _ = open(&disk);
+            let disk = match power {
+                true => disk.crash_power(&mut || rng.next()),
+                false => disk.crash_process(),
+            };
+            let last = assert_recovers(&disk, &promises, at_least, &context);
+            lost += promises.states.len() as u64 - 1 - last;
+
+            // The store goes on from there, and survives another crash.
+            let disk = disk.crash_process();
+            let (db, _) = open(&disk).unwrap();
+            disk.crash_at(1 + rng.below(40) as u64);
+            let promises = work(db, &mut rng);
+            let (disk, at_least) = match power {
+                true => (disk.crash_power(&mut || rng.next()), promises.durable),
+                false => (disk.crash_process(), promises.written),
+            };
+            assert_recovers(&disk, &promises, at_least, &format!("{context}, again"));
+        }
+    }
+    assert!(lost > 0, "some crash must have lost something");
+}
+
+#[test]
+fn a_process_crash_at_any_change_keeps_every_written_group_and_no_part_of_one() {
+    crash_everywhere(0..300, false);
+}
+
+#[test]
+fn a_power_loss_at_any_change_keeps_every_durable_group_and_no_part_of_one() {
+    crash_everywhere(1000..1500, true);
+}
+
+#[test]
+fn after_a_failed_write_or_sync_nothing_is_accepted_and_reopening_recovers() {
+    let mut fatal = 0;
+    for seed in 0..150 {
+        let disk = MemDisk::new();
+        work(open(&disk).unwrap().0, &mut Rng::new(seed));
+        let changes = disk.counters().changes;
+        for n in 1..=changes {
+            let disk = MemDisk::new();
+            disk.fail_at(n);
+            let Ok((db, _)) = open(&disk) else {
+                continue;
+            };
+            let mut run = Run::new(db);
+            let mut rng = Rng::new(seed);
+            for _ in 0..STEPS {
+                if run.step(&mut rng).is_err() {
+                    break;
+                }
+            }
+            let failed = run.db.fatal();
+            if let Some(failed) = &failed {
+                fatal += 1;
+                assert!(failed.to_string().contains("simulated I/O error"), "{failed}");
+                assert!(!failed.file().is_empty());
+                let before = disk.counters();
+                run.apply(&rng.batch());
+                assert_eq!(run.db.write().as_ref(), Err(failed));
+                assert_eq!(run.db.syncer().sync().as_ref(), Err(failed));
+                assert_eq!(run.db.freeze().err(), Some(failed.clone().into()));
+                assert_eq!(disk.counters(), before, "nothing was tried");
+            } else {
+                // A failed checkpoint costs nothing but the attempt.
+                run.job = None;
+                run.done = None;
+                run.db.checkpoint().unwrap();
+            }
+            let promises = Promises {
+                written: run.db.written_lsn().0,
+                durable: run.db.durable_lsn().0,
+                states: run.states,
+            };
+            let at_least = promises.written;
+            let context = format!("seed {seed}, change {n}");
+            assert_recovers(&disk.crash_process(), &promises, at_least, &context);
+        }
+    }
+    assert!(fatal > 100);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let bytes = |seed| {
+        let disk = MemDisk::new();
+        work(open(&disk).unwrap().0, &mut Rng::new(seed));
+        disk.files()
+    };
+    for seed in 0..10 {
+        assert_eq!(bytes(seed), bytes(seed));
+    }
+}

@@ -1,0 +1,333 @@
+//! Flipped, cut and missing bytes: found, or harmless; never a panic, never a wrong answer.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use babu::{Batch, Db, Lsn, MemDisk, OpenError, ReadError};
+use common::{Model, Rng, Run, contents, open};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn disk_of(files: &Files) -> MemDisk {
+    MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])))
+}
+
+/// A database with an index file, a log of an earlier opening, and two logs of the last one; everything is durable.
+fn database() -> (Files, Model) {
+    let mut rng = Rng::new(5);
+    let disk = MemDisk::new();
+    let mut run = Run::new(open(&disk).unwrap().0);
+    let mut work = |run: &mut Run, groups| {
+        for _ in 0..groups {
+            run.apply(&rng.batch());
+            run.db.write().unwrap();
+        }
+        run.db.syncer().sync().unwrap();
+    };
+    let mut many = Batch::new();
+    for number in 0..60u8 {
+        many.put(&[b"many", &[number][..]].concat(), &[number; 20]);
+    }
+    work(&mut run, 30);
+    run.apply(&many);
+    work(&mut run, 3);
+    run.db.checkpoint().unwrap();
+    work(&mut run, 5);
+    let mut run = Run::new(open(&disk.crash_process()).unwrap().0);
+    let disk = disk.crash_process();
+    drop(run);
+    run = Run::new(open(&disk).unwrap().0);
+    work(&mut run, 5);
+    run.db.freeze().unwrap();
+    work(&mut run, 5);
+    let model = run.model().clone();
+    let files = disk.files();
+    let count = |prefix| files.keys().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((count("idx-"), count("log-")), (1, 3));
+    assert!(model.len() > 20);
+    (files, model)
+}
+
+enum Outcome {
+    Refused(ReadError),
+    Read(Model),
+}
+
+fn read_all(disk: &MemDisk) -> Outcome {
+    let opened = open(disk).map(|(db, _): (Db, _)| {
+        let all = contents(&db);
+        // Lookups meet the same blocks on another way.
+        for key in all.iter().flatten() {
+            assert_eq!(db.get(key.0).unwrap().as_deref(), Some(&key.1[..]));
+        }
+        all
+    });
+    match opened {
+        Err(OpenError::Read(error)) | Ok(Err(error)) => Outcome::Refused(error),
+        Ok(Ok(model)) => Outcome::Read(model),
+    }
+}
+
+/// `changed` is the file that is not as it was.
+fn assert_found_or_harmless(files: &Files, model: &Model, changed: &str, context: &str) {
+    let disk = disk_of(files);
+    let report = babu::check(&disk).unwrap();
+    match read_all(&disk) {
+        Outcome::Read(found) => {
+            assert!(&found == model, "{context}: a wrong answer");
+        }
+        Outcome::Refused(ReadError::Damaged(damage)) => {
+            assert_eq!(damage.file, changed, "{context}: {damage}");
+            assert!(!report.is_clean(), "{context}: {damage}, but the check found nothing");
+            assert!(report.damage.iter().any(|d| d.file == changed), "{context}");
+        }
+        Outcome::Refused(error) => panic!("{context}: {error}"),
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_a_durable_database_is_found_or_harmless() {
+    let (files, model) = database();
+    let disk = disk_of(&files);
+    assert!(babu::check(&disk).unwrap().is_clean());
+    assert!(matches!(read_all(&disk), Outcome::Read(found) if found == model));
+    for name in files.keys() {
+        let used = files[name].iter().rposition(|&byte| byte != 0).unwrap() + 20;
+        let mut refused = 0;
+        for at in (0..used.min(files[name].len())).step_by(3) {
+            for mask in [1, 0xff] {
+                let mut damaged = files.clone();
+                damaged.get_mut(name).unwrap()[at] ^= mask;
+                let context = format!("{name} at {at} ^ {mask}");
+                assert_found_or_harmless(&damaged, &model, name, &context);
+                refused += usize::from(!babu::check(&disk_of(&damaged)).unwrap().is_clean());
+            }
+        }
+        assert!(refused > 20, "{name}: {refused}");
+    }
+}
+
+#[test]
+fn every_cut_of_a_durable_database_is_found_or_harmless() {
+    let (files, model) = database();
+    for name in files.keys() {
+        for len in (0..files[name].len()).step_by(37) {
+            let mut damaged = files.clone();
+            damaged.get_mut(name).unwrap().truncate(len);
+            let context = format!("{name} cut at {len}");
+            assert_found_or_harmless(&damaged, &model, name, &context);
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let (files, _) = database();
+    for name in files.keys() {
+        let mut damaged = files.clone();
+        damaged.remove(name);
+        let disk = disk_of(&damaged);
+        let report = babu::check(&disk).unwrap();
+        assert_eq!(report.damage.len(), 1, "{name}: {report:?}");
+        match read_all(&disk) {
+            Outcome::Refused(ReadError::Damaged(damage)) => {
+                assert!(damage.file == *name || damage.what.contains("missing"), "{name}: {damage}")
+            }
+            _ => panic!("{name} is not missed"),
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_database_is_not_taken_for_ours() {
+    let (files, _) = database();
+    let other = MemDisk::new();
+    let options = babu::Options { database_id: 78, ..common::small_options() };
+    let (mut db, _) = Db::open(std::sync::Arc::new(other.clone()), options).unwrap();
+    let mut batch = Batch::new();
+    batch.put(b"key", b"value");
+    for _ in 0..3 {
+        db.apply(&batch, b"");
+        db.freeze().unwrap();
+    }
+    for (name, bytes) in other.files() {
+        if name != "MANIFEST" && files.contains_key(&name) {
+            let mut mixed = files.clone();
+            mixed.insert(name.clone(), bytes);
+            assert!(matches!(read_all(&disk_of(&mixed)), Outcome::Refused(_)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn random_bytes_in_any_file_never_panic() {
+    let (files, model) = database();
+    let mut rng = Rng::new(9);
+    for round in 0..1500 {
+        for name in files.keys() {
+            let mut damaged = files.clone();
+            let bytes = damaged.get_mut(name).unwrap();
+            if round % 3 == 0 {
+                let len = rng.below(bytes.len() + 100);
+                *bytes = (0..len).map(|_| rng.next() as u8).collect();
+            } else {
+                for _ in 0..1 + rng.below(8) {
+                    let at = rng.below(bytes.len().min(6000));
+                    bytes[at] = rng.next() as u8;
+                }
+            }
+            let disk = disk_of(&damaged);
+            let _ = babu::check(&disk);
+            if let Outcome::Read(found) = read_all(&disk) {
+                assert!(found == model, "round {round}, {name}: a wrong answer");
+            }
+        }
+    }
+}
+
+/// A log of three groups on three writes. `synced` groups were synced before the next was made.
+fn three_groups(synced: usize) -> (Files, Vec<std::ops::Range<usize>>) {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    let mut ranges = Vec::new();
+    let mut start = 4096;
+    for number in 1..=3u8 {
+        batch.clear();
+        batch.put(&[number], &[number; 50]);
+        let end = start + batch.log_bytes(0) as usize;
+        ranges.push(start..end);
+        start = end;
+        db.apply(&batch, b"");
+        db.write().unwrap();
+        if usize::from(number) <= synced {
+            db.syncer().sync().unwrap();
+        }
+    }
+    (disk.files(), ranges)
+}
+
+const LOG: &str = "log-0000000000000001";
+
+fn erase_marks(files: &mut Files) {
+    files.get_mut(LOG).unwrap()[64..4096].fill(0);
+}
+
+#[test]
+fn a_whole_group_behind_a_hole_that_was_never_durable_is_cut() {
+    for synced in 0..2 {
+        let (mut files, groups) = three_groups(synced);
+        files.get_mut(LOG).unwrap()[groups[1].clone()].fill(0);
+        let disk = disk_of(&files);
+        let report = babu::check(&disk).unwrap();
+        assert!(report.is_clean() && report.torn.is_some());
+        let (db, recovered) = open(&disk).unwrap();
+        assert_eq!(recovered.last_lsn, Lsn(1));
+        let torn = recovered.torn.unwrap();
+        assert_eq!((&torn.file[..], torn.offset), (LOG, groups[1].start as u64));
+        assert_eq!(torn.whole_groups, 1);
+        assert!(torn.bytes > groups[1].len() as u64);
+        assert_eq!(db.get(&[3]).unwrap().as_deref(), None);
+        // It stays cut, and what comes next takes its place.
+        let (mut db, recovered) = open(&disk.crash_process()).unwrap();
+        assert_eq!((recovered.last_lsn, recovered.torn), (Lsn(1), None));
+        assert_eq!(db.apply(&Batch::new(), b""), Lsn(2));
+    }
+}
+
+#[test]
+fn a_damaged_group_that_a_later_group_knew_durable_is_an_error_with_file_and_offset() {
+    let (mut files, groups) = three_groups(2);
+    erase_marks(&mut files);
+    for group in &groups[..2] {
+        for at in group.clone() {
+            let mut damaged = files.clone();
+            damaged.get_mut(LOG).unwrap()[at] ^= 0x10;
+            let disk = disk_of(&damaged);
+            let Err(OpenError::Read(ReadError::Damaged(damage))) = open(&disk).map(|_| ()) else {
+                panic!("byte {at} is not missed");
+            };
+            assert_eq!((&damage.file[..], damage.offset), (LOG, group.start as u64));
+            assert!(damage.what.contains("had been durable"), "{damage}");
+        }
+    }
+}
+
+#[test]
+fn the_last_group_is_protected_by_the_mark_of_its_sync() {
+    let (files, groups) = three_groups(3);
+    let mut damaged = files.clone();
+    damaged.get_mut(LOG).unwrap()[groups[2].start + 60] ^= 1;
+    assert!(open(&disk_of(&damaged)).is_err());
+    // Each of the two slots may be lost: the other one still knows group 2.
+    for slot in [512, 1024] {
+        let mut damaged = files.clone();
+        let log = damaged.get_mut(LOG).unwrap();
+        log[slot] ^= 1;
+        log[groups[1].start + 60] ^= 1;
+        assert!(open(&disk_of(&damaged)).is_err());
+    }
+    // Without any sync it is a torn tail.
+    let (mut files, groups) = three_groups(0);
+    files.get_mut(LOG).unwrap()[groups[2].start + 60] ^= 1;
+    let (_, recovered) = open(&disk_of(&files)).unwrap();
+    assert_eq!(recovered.last_lsn, Lsn(2));
+    assert_eq!(
+        recovered.torn_bytes(),
+        groups[2].len() as u64 - recovered_zeros(&files, &groups[2])
+    );
+}
+
+/// Trailing zeros of a group do not count as torn bytes.
+fn recovered_zeros(files: &Files, group: &std::ops::Range<usize>) -> u64 {
+    let bytes = &files[LOG][group.clone()];
+    bytes.iter().rev().take_while(|&&byte| byte == 0).count() as u64
+}
+
+#[test]
+fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
+    // The bytes of a log with durable claims, stored at 8-byte offsets inside a value that is then torn.
+    let (files, groups) = three_groups(3);
+    let stolen = &files[LOG][groups[1].start..groups[2].end];
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    for shift in 0..8 {
+        let value = [&vec![0; shift], stolen].concat();
+        let mut batch = Batch::new();
+        batch.put(b"key", &value);
+        db.apply(&batch, b"");
+    }
+    db.write().unwrap();
+    let mut files = disk.files();
+    files.get_mut(LOG).unwrap()[4096 + 20] ^= 1;
+    let (_, recovered) = open(&disk_of(&files)).unwrap();
+    assert_eq!(recovered.last_lsn, Lsn(0));
+    assert_eq!(recovered.torn.unwrap().whole_groups, 7);
+}
+
+#[test]
+fn a_later_format_version_is_named_not_called_damage() {
+    let (mut files, _) = database();
+    let manifest = files.get_mut("MANIFEST").unwrap();
+    manifest[8] = 2;
+    // The checksum is right for the new version: seed, then the head, then the body.
+    let crc = |bytes: &[u8], seed| crc32c_append(seed, bytes);
+    let seed = crc(&[0; 16], crc(b"babuMAN\n", 0));
+    let checksum = crc(&manifest[16..], crc(&manifest[..12], seed));
+    manifest[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let error = open(&disk_of(&files)).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "MANIFEST has format version 2; this program reads up to 1");
+}
+
+/// CRC-32C bit by bit: a second opinion on the checksum in use.
+fn crc32c_append(seed: u32, bytes: &[u8]) -> u32 {
+    let mut crc = !seed;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}

@@ -1,0 +1,218 @@
+//! Random operations against a sorted map.
+
+mod common;
+
+use std::sync::Arc;
+
+use babu::{Batch, Db, LogReadError, Lsn, MemDisk, Options, RealDisk};
+use common::{Rng, Run, contents, open};
+
+fn compare_reads(run: &Run, rng: &mut Rng) {
+    let model = run.model();
+    assert_eq!(&contents(&run.db).unwrap(), model);
+    for _ in 0..5 {
+        let key = rng.key();
+        let found = run.db.get(&key).unwrap();
+        assert_eq!(found.as_deref(), model.get(&key).map(|v| &v[..]), "{key:?}");
+        let (a, b) = (rng.key(), rng.key());
+        let (from, to) = (a.clone().min(b.clone()), a.max(b));
+        let scanned: Vec<_> =
+            run.db.scan(&from, Some(&to)).map(|entry| entry.unwrap().0.to_vec()).collect();
+        let expected: Vec<_> =
+            model.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();
+        assert_eq!(scanned, expected, "{from:?}..{to:?}");
+        let prefix = &from[..rng.below(from.len() + 1)];
+        let scanned = run.db.prefix(prefix).count();
+        let expected = model.keys().filter(|key| key.starts_with(prefix)).count();
+        assert_eq!(scanned, expected, "{prefix:?}");
+        let next = run.db.scan(&from, None).next().map(|e| e.unwrap().0.to_vec());
+        assert_eq!(next.as_ref(), model.range(from..).next().map(|(key, _)| key));
+    }
+}
+
+#[test]
+fn reads_agree_with_a_sorted_map_whatever_layer_holds_the_key() {
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let mut disk = MemDisk::new();
+        let mut run = Run::new(open(&disk).unwrap().0);
+        for step in 0..150 {
+            run.step(&mut rng).unwrap();
+            if rng.below(60) == 0 {
+                // A restart keeps what was written.
+                let written = run.db.write().unwrap();
+                let expected = run.model().clone();
+                let batches = run.batches.clone();
+                let states = run.states.clone();
+                disk = disk.crash_process();
+                let (db, recovered) = open(&disk).unwrap();
+                assert_eq!(recovered.last_lsn, written);
+                assert_eq!(recovered.torn, None);
+                run = Run::new(db);
+                run.batches = batches;
+                run.states = states;
+                assert_eq!(run.model(), &expected);
+            }
+            if step % 10 == 9 {
+                compare_reads(&run, &mut rng);
+            }
+        }
+        run.db.write().unwrap();
+        let report = babu::check(&disk).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
+}
+
+#[test]
+fn the_log_can_be_read_from_any_group_since_the_checkpoint() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let disk = MemDisk::new();
+        let mut run = Run::new(open(&disk).unwrap().0);
+        for _ in 0..100 {
+            run.step(&mut rng).unwrap();
+        }
+        let written = run.db.write().unwrap();
+        let mut oldest = 1;
+        if let Err(LogReadError::Gone { oldest: first }) = run.db.log_groups_from(Lsn(1)) {
+            oldest = first;
+        }
+        assert!(run.db.log_groups_from(Lsn(oldest - 1)).is_err());
+        for from in oldest..=written.0 + 1 {
+            let groups = run.db.log_groups_from(Lsn(from)).unwrap();
+            let mut next = from;
+            for group in groups {
+                let group = group.unwrap();
+                assert_eq!(group.lsn, Lsn(next));
+                assert_eq!(group.meta, next.to_le_bytes());
+                assert_eq!(group.batch, run.batches[next as usize - 1]);
+                next += 1;
+            }
+            assert_eq!(next, written.0 + 1);
+        }
+    }
+}
+
+#[test]
+fn reads_writes_and_syncs_go_on_while_a_checkpoint_runs_in_another_thread() {
+    let folder = std::env::temp_dir().join(format!("babu-threads-{}", std::process::id()));
+    let options = Options { log_chunk_bytes: 1 << 16, ..Options::default() };
+    let key = |number: u64| [&[7; 17][..], &number.to_be_bytes()].concat();
+    let total = 20_000u64;
+    {
+        let disk = Arc::new(RealDisk::open(&folder).unwrap());
+        let (mut db, recovered) = Db::open(disk, options.clone()).unwrap();
+        assert!(!recovered.existed);
+        let syncer = db.syncer();
+        let mut batch = Batch::new();
+        let mut checkpoints = 0;
+        std::thread::scope(|scope| {
+            let mut job = None;
+            let mut syncing = None;
+            for number in 0..total {
+                batch.clear();
+                batch.put(&key(number), &number.to_le_bytes());
+                db.apply(&batch, b"meta");
+                db.write().unwrap();
+                assert!(db.get(&key(number / 2)).unwrap().is_some());
+                if number % 1000 == 0 {
+                    db.freeze().unwrap();
+                    if let Some(new) = db.checkpoint_job() {
+                        job = Some(scope.spawn(move || new.run()));
+                    }
+                    let (syncer, wanted) = (syncer.clone(), db.written_lsn());
+                    syncing = Some(scope.spawn(move || assert!(syncer.sync().unwrap() >= wanted)));
+                }
+                if job.as_ref().is_some_and(|job| job.is_finished()) {
+                    let done = job.take().unwrap().join().unwrap().unwrap();
+                    db.install(done).remove().unwrap();
+                    checkpoints += 1;
+                }
+            }
+            drop(syncing);
+        });
+        assert!(checkpoints > 0);
+        assert!(db.durable_lsn() <= db.written_lsn());
+    }
+    let disk = Arc::new(RealDisk::open(&folder).unwrap());
+    let (db, recovered) = Db::open(disk, options).unwrap();
+    assert_eq!(recovered.last_lsn, Lsn(total));
+    assert_eq!(recovered.epoch, babu::Epoch(2));
+    let mut expected = 0;
+    for entry in db.prefix(&[7; 17]) {
+        let (found, value) = entry.unwrap();
+        assert_eq!(&*found, &key(expected)[..]);
+        assert_eq!(&*value, &expected.to_le_bytes()[..]);
+        expected += 1;
+    }
+    assert_eq!(expected, total);
+    drop(db);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn many_groups_take_one_write_and_all_of_them_one_sync() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    batch.put(b"key", b"value");
+    let before = disk.counters();
+    for _ in 0..10 {
+        db.apply(&batch, b"");
+    }
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(disk.counters(), before, "applying touches no disk");
+    assert_eq!(db.write().unwrap(), Lsn(10));
+    assert_eq!(disk.counters().writes, before.writes + 1);
+    assert_eq!(db.durable_lsn(), Lsn(0));
+    assert_eq!(db.syncer().sync().unwrap(), Lsn(10));
+    assert_eq!(disk.counters().syncs, before.syncs + 1);
+    assert_eq!(db.syncer().sync().unwrap(), Lsn(10));
+    assert_eq!(disk.counters().syncs, before.syncs + 1, "nothing new");
+}
+
+#[test]
+fn a_sync_after_a_freeze_covers_the_old_log_and_the_new_one() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    for number in 0..3u8 {
+        batch.clear();
+        batch.put(&[number], b"value");
+        db.apply(&batch, b"");
+        db.freeze().unwrap();
+    }
+    db.apply(&batch, b"");
+    db.write().unwrap();
+    assert_eq!(db.syncer().sync().unwrap(), Lsn(4));
+    let expected = contents(&db).unwrap();
+    // Everything unsynced is lost.
+    let disk = disk.crash_power(&mut || 0);
+    let (db, recovered) = open(&disk).unwrap();
+    assert_eq!(recovered.last_lsn, Lsn(4));
+    assert_eq!(contents(&db).unwrap(), expected);
+}
+
+#[test]
+fn a_dropped_job_or_result_can_be_followed_by_another() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    batch.put(b"key", b"value");
+    db.apply(&batch, b"");
+    assert!(db.checkpoint_job().is_none(), "nothing is frozen");
+    assert!(db.freeze().unwrap());
+    assert!(!db.freeze().unwrap(), "nothing to freeze");
+    let job = db.checkpoint_job().unwrap();
+    assert!(db.checkpoint_job().is_none(), "one at a time");
+    drop(job);
+    drop(db.checkpoint_job().unwrap().run().unwrap());
+    let done = db.checkpoint_job().unwrap().run().unwrap();
+    assert_eq!((done.entries(), done.last_lsn()), (1, Lsn(1)));
+    db.install(done).remove().unwrap();
+    assert!(db.checkpoint_job().is_none());
+    assert_eq!(db.stats().frozen_count, 0);
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    let (db, _) = open(&disk.crash_process()).unwrap();
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
