@@ -1,0 +1,97 @@
+//! Running a future on the calling thread, for callers that have no runtime.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// Wakes one parked thread. The flag keeps a wake-up apart from one meant for another `block_on` of the same thread.
+struct Parked {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.woken.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+}
+
+thread_local! {
+    /// Kept between calls, so that a future that is ready at once costs no allocation.
+    static SPARE: Cell<Option<(Arc<Parked>, Waker)>> = const { Cell::new(None) };
+}
+
+/// Runs `future` to its end; the thread is parked while there is nothing to do.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let (parked, waker) = SPARE.take().unwrap_or_else(|| {
+        let parked =
+            Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        (Arc::clone(&parked), Waker::from(parked))
+    });
+    let mut context = Context::from_waker(&waker);
+    let output = loop {
+        parked.woken.store(false, Ordering::Relaxed);
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            break output;
+        }
+        while !parked.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
+        }
+    };
+    SPARE.set(Some((parked, waker)));
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    #[test]
+    fn a_wake_from_another_thread_arrives() {
+        let mut asked = false;
+        let output = block_on(poll_fn(move |context| {
+            if asked {
+                return Poll::Ready(7);
+            }
+            asked = true;
+            let waker = context.waker().clone();
+            std::thread::spawn(move || waker.wake());
+            Poll::Pending
+        }));
+        assert_eq!(output, 7);
+    }
+
+    #[test]
+    fn an_inner_block_on_does_not_swallow_the_outer_wake() {
+        let mut asked = false;
+        block_on(poll_fn(move |context| {
+            if asked {
+                return Poll::Ready(());
+            }
+            asked = true;
+            context.waker().wake_by_ref();
+            let mut inner = false;
+            block_on(poll_fn(move |context| {
+                if inner {
+                    return Poll::Ready(());
+                }
+                inner = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }));
+            Poll::Pending
+        }));
+    }
+}

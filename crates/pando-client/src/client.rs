@@ -1,0 +1,159 @@
+//! The client itself: its parts, its beginning and its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::{MAX_SLOTS, ObjectId, Op};
+use pando_types::reply::Body;
+use pando_types::{Credentials, Errno, Ino, SessionId};
+
+use crate::call::take;
+use crate::counters::Counters;
+use crate::nodes::Nodes;
+use crate::route::Routes;
+use crate::slots::Slots;
+use crate::transport::Transport;
+
+/// The system's own credentials, for calls on whose behalf nobody is checked.
+pub(crate) const SYSTEM: &Credentials = &Credentials::ROOT;
+
+/// What must be known of a volume before it can be used.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// Which volume.
+    pub id: [u8; 16],
+    /// Its hash secrets.
+    pub secrets: Secrets,
+    /// Its shards, and who owns which slot.
+    pub map: ClusterMap,
+}
+
+/// What a client may be told about itself.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Changing requests under way at once, 1 to [`MAX_SLOTS`]; others wait.
+    pub slots: u16,
+    /// Give a request up with `EIO` once it waited this long for a lost answer, nanoseconds; `None`: never. A request
+    /// given up costs the session one slot.
+    pub patience: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { slots: 256, patience: None }
+    }
+}
+
+/// A session with a volume. Used by many threads at once; calls are by ino, and an ino must have been looked up.
+pub struct Client {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) options: Options,
+    volume: [u8; 16],
+    pub(crate) secrets: Secrets,
+    pub(crate) session: SessionId,
+    /// A shard said so. Nothing works from then on.
+    pub(crate) session_lost: AtomicBool,
+    pub(crate) slots: Slots,
+    pub(crate) routes: Routes,
+    pub(crate) nodes: Nodes,
+    pub(crate) counters: Counters,
+    pub(crate) traces: AtomicU64,
+    /// Newest hybrid logical clock heard of.
+    pub(crate) clock: AtomicU64,
+    /// Newest invalidation version heard of. As no path is cached, all that is cached is true up to it.
+    pub(crate) version: AtomicU64,
+    objects: AtomicU64,
+}
+
+impl Client {
+    /// Opens a session with default [`Options`].
+    pub async fn connect(transport: Arc<dyn Transport>, volume: Volume) -> Result<Self, Errno> {
+        Self::connect_with(transport, volume, Options::default()).await
+    }
+
+    /// Opens a session. `EINVAL` if the options cannot be.
+    pub async fn connect_with(
+        transport: Arc<dyn Transport>,
+        volume: Volume,
+        options: Options,
+    ) -> Result<Self, Errno> {
+        if !(1..=MAX_SLOTS).contains(&options.slots) {
+            return Err(Errno::EINVAL);
+        }
+        let Volume { id, secrets, map } = volume;
+        let mut client = Self {
+            transport,
+            volume: id,
+            secrets,
+            session: SessionId(0),
+            session_lost: AtomicBool::new(false),
+            slots: Slots::new(options.slots),
+            options,
+            routes: Routes::new(map),
+            nodes: Nodes::new(),
+            counters: Counters::new(),
+            traces: AtomicU64::new(1),
+            clock: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            objects: AtomicU64::new(1),
+        };
+        let body = client.run_plain(SYSTEM, Op::OpenSession).await?;
+        client.session = take!(body, Body::Session(session) => session)?;
+        Ok(client)
+    }
+
+    /// Ends the session: what it holds open is closed.
+    pub async fn close(&self) -> Result<(), Errno> {
+        match self.run_plain(SYSTEM, Op::EndSession(self.session)).await {
+            Ok(_) => {
+                self.session_lost.store(true, Ordering::Release);
+                Ok(())
+            }
+            // The first answer was lost, or somebody else ended it.
+            Err(_) if self.session_lost.load(Ordering::Acquire) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub const fn root(&self) -> Ino {
+        Ino::ROOT
+    }
+
+    /// Which volume this is.
+    #[must_use]
+    pub const fn volume(&self) -> [u8; 16] {
+        self.volume
+    }
+
+    /// The session.
+    #[must_use]
+    pub const fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// What was sent so far.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Inodes in the node table: looked up and not yet forgotten, or open.
+    #[must_use]
+    pub fn known_inodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A name for a new object, never used before.
+    pub fn new_object(&self) -> ObjectId {
+        let number = self.objects.fetch_add(1, Ordering::Relaxed);
+        ObjectId(u128::from(self.session.0) << 64 | u128::from(number))
+    }
+
+    /// Takes `count` lookups of `ino` back; with the last one, and nothing open, it is forgotten.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.nodes.forget(ino, count);
+    }
+}

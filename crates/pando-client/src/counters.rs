@@ -1,0 +1,97 @@
+//! How many messages operations cost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pando_types::op::Op;
+
+macro_rules! kinds {
+    ($($name:ident),* $(,)?) => {
+        /// Names of all operations, in the order in which they are counted.
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        #[derive(Clone, Copy)]
+        enum Kind { $($name),* }
+
+        const fn kind(op: &Op) -> Kind {
+            match op { $(Op::$name { .. } => Kind::$name),* }
+        }
+    };
+}
+
+kinds! {
+    Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename,
+    GetAttr, SetAttr, Readlink, Open, Release, Access, ReadData, WriteData,
+    GetXattr, ListXattr, SetXattr, RemoveXattr,
+    DirGetAttr, PartitionStat, DirSetAttr, DirAccess, ReadDir, Parent,
+    StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir,
+}
+
+/// Counts since the client began. They only go up.
+pub struct Counters {
+    requests: [AtomicU64; NAMES.len()],
+    redirects: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) const fn new() -> Self {
+        Self {
+            requests: [const { AtomicU64::new(0) }; NAMES.len()],
+            redirects: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn sent(&self, op: &Op) {
+        self.requests[kind(op) as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn redirected(&self) {
+        self.redirects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retried(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests sent, all operations and tries together.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Requests sent, tries included, for each operation with any; named as in [`Op`].
+    #[must_use]
+    pub fn requests_by_op(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.requests.iter().map(|count| count.load(Ordering::Relaxed));
+        NAMES.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Answers that led to another shard.
+    #[must_use]
+    pub fn redirects(&self) -> u64 {
+        self.redirects.load(Ordering::Relaxed)
+    }
+
+    /// Requests sent again because no answer came.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::ShardIndex;
+
+    #[test]
+    fn requests_are_counted_under_their_names() {
+        let counters = Counters::new();
+        counters.sent(&Op::OpenSession);
+        counters.sent(&Op::StatFs(ShardIndex(3)));
+        counters.sent(&Op::OpenSession);
+        assert_eq!(counters.requests_by_op(), [("StatFs", 1), ("OpenSession", 2)]);
+        assert_eq!(counters.requests(), 3);
+    }
+}

@@ -1,0 +1,209 @@
+//! Calls by ino: attributes, opens and data of files, and what directories have of these.
+
+use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
+use pando_types::reply::{Body, Layout};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, SetAttr, Timestamp};
+
+use crate::call::{Backoff, Failure, stale, take};
+use crate::client::{Client, SYSTEM};
+use crate::nodes::Spot;
+
+/// How many places a file is looked for at, while this client itself moves files about.
+const PLACES_MAX: u32 = 64;
+const READ: AccessMask = 4;
+
+/// Why data was not written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteError {
+    /// The data version is not the one the pieces were made from, or the layout is another: read again, then write again.
+    DataChanged,
+    /// Final.
+    Errno(Errno),
+}
+
+impl Client {
+    /// Attributes; of a directory, those of all its partitions added up.
+    pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        match self.nodes.find(ino)? {
+            Spot::Dir(dir) => self.stat_dir(dir).await,
+            Spot::File(at) => {
+                let body = self.by_ino(SYSTEM, FileRef { ino, at }, Op::GetAttr).await?;
+                take!(body, Body::Attr(attr) => attr)
+            }
+        }
+    }
+
+    /// Changes attributes; what they are then.
+    pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        match self.nodes.find(ino)? {
+            Spot::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
+            Spot::Dir(dir) => {
+                match self.run_plain(c, Op::DirSetAttr(dir, set)).await.map_err(stale)? {
+                    Body::Dir(home) => self.complete(dir, home).await,
+                    _ => self.stat_dir(dir).await,
+                }
+            }
+            Spot::File(at) => {
+                let op = |file| Op::SetAttr(file, set.clone());
+                let body = self.by_ino(c, FileRef { ino, at }, op).await?;
+                take!(body, Body::Attr(attr) => attr)
+            }
+        }
+    }
+
+    /// `EACCES` unless all of `mask` is allowed.
+    pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
+        match self.nodes.find(ino)? {
+            Spot::Dir(dir) => self.dir_access(c, dir, mask).await,
+            Spot::File(at) => {
+                self.by_ino(c, FileRef { ino, at }, |file| Op::Access(file, mask)).await?;
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn dir_access(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        mask: AccessMask,
+    ) -> Result<(), Errno> {
+        self.run_plain(c, Op::DirAccess(dir, mask)).await.map_err(stale)?;
+        Ok(())
+    }
+
+    /// Checks that the directory may be read.
+    pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
+        let dir = self.nodes.dir(ino)?;
+        self.dir_access(c, dir, READ).await
+    }
+
+    /// Target of a symlink.
+    pub async fn readlink(&self, c: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let file = self.file(ino, Errno::EINVAL)?;
+        self.readlink_at(c, file).await
+    }
+
+    pub(crate) async fn readlink_at(
+        &self,
+        c: &Credentials,
+        file: FileRef,
+    ) -> Result<Vec<u8>, Errno> {
+        let body = self.by_ino(c, file, Op::Readlink).await?;
+        take!(body, Body::Bytes(target) => target)
+    }
+
+    /// Opens a file: it lives until [`Client::release`], with a name or without.
+    pub async fn open(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        access: AccessMask,
+        truncate: bool,
+    ) -> Result<Attr, Errno> {
+        let file = self.file(ino, Errno::EISDIR)?;
+        self.open_at(c, file, access, truncate).await
+    }
+
+    pub(crate) async fn open_at(
+        &self,
+        c: &Credentials,
+        file: FileRef,
+        access: AccessMask,
+        truncate: bool,
+    ) -> Result<Attr, Errno> {
+        let asked = self.nodes.stamp();
+        let (ino, at) = (file.ino, file.at.clone());
+        let body = self.by_ino(c, file, |file| Op::Open { file, access, truncate }).await?;
+        let attr = take!(body, Body::Attr(attr) => attr)?;
+        // If it was found elsewhere, the table knows already.
+        let spot = self.nodes.find(ino).unwrap_or(Spot::File(at));
+        self.nodes.open(ino, spot, asked);
+        Ok(attr)
+    }
+
+    /// One open less. Tried until it is answered, whatever [`Options::patience`](crate::Options::patience) says.
+    pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
+        let file = self.file(ino, Errno::EISDIR)?;
+        let released = self.by_ino(SYSTEM, file, Op::Release).await;
+        self.nodes.released(ino);
+        released.map(|_| ())
+    }
+
+    /// Where the bytes `offset .. offset + len` are.
+    pub async fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
+        let file = self.file(ino, Errno::EISDIR)?;
+        let op = |file| Op::ReadData { file, offset, len };
+        take!(self.by_ino(SYSTEM, file, op).await?, Body::Layout(layout) => layout)
+    }
+
+    /// Lays `pieces` over the data; see [`Op::WriteData`].
+    pub async fn write_data(
+        &self,
+        ino: Ino,
+        base: Option<u64>,
+        pieces: Vec<Piece>,
+        mtime: Option<Timestamp>,
+    ) -> Result<Attr, WriteError> {
+        let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
+        let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
+        match self.on_file(SYSTEM, file, op).await {
+            Ok(Body::Attr(attr)) => Ok(attr),
+            Ok(_) => Err(WriteError::Errno(Errno::EIO)),
+            Err(Failure::DataChanged) => Err(WriteError::DataChanged),
+            Err(failure) => Err(WriteError::Errno(stale(failure.into()))),
+        }
+    }
+
+    /// The file `ino`; `if_dir` for a directory.
+    pub(crate) fn file(&self, ino: Ino, if_dir: Errno) -> Result<FileRef, Errno> {
+        match self.nodes.find(ino)? {
+            Spot::File(at) => Ok(FileRef { ino, at }),
+            Spot::Dir(_) => Err(if_dir),
+        }
+    }
+
+    /// As [`Client::on_file`], where a missing inode is `ESTALE`.
+    pub(crate) async fn by_ino(
+        &self,
+        by: &Credentials,
+        file: FileRef,
+        op: impl Fn(FileRef) -> Op,
+    ) -> Result<Body, Errno> {
+        self.on_file(by, file, op).await.map_err(|failure| stale(failure.into()))
+    }
+
+    /// Runs an operation on a file wherever it is: under its name, else at its link shard, else where this client has
+    /// moved it meanwhile.
+    pub(crate) async fn on_file(
+        &self,
+        by: &Credentials,
+        file: FileRef,
+        op: impl Fn(FileRef) -> Op,
+    ) -> Result<Body, Failure> {
+        let ino = file.ino;
+        let mut at = file.at;
+        let mut backoff = Backoff::astray();
+        for _ in 0..PLACES_MAX {
+            match self.run(by, op(FileRef { ino, at: at.clone() })).await {
+                Err(Failure::NotThere) => {}
+                answer => return answer,
+            }
+            self.nodes.not_at(ino, &at);
+            // In this order: a move that is over has told the table.
+            let is_moving = self.nodes.is_moving();
+            let next = match self.nodes.find(ino) {
+                Ok(Spot::File(next)) => next,
+                _ => FileAt::Link,
+            };
+            if next != at {
+                at = next;
+            } else if is_moving {
+                backoff.pause(self).await;
+            } else {
+                break;
+            }
+        }
+        Err(Failure::NotThere)
+    }
+}

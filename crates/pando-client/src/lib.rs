@@ -1,0 +1,50 @@
+//! The client of a Pando file system: takes calls by inode number, finds the shard that must run each, and sees to it
+//! that it runs exactly once.
+//!
+//! ```text
+//!   FUSE, paths, benchmarks
+//!        │ by ino                        nodes   ino → where its inode is
+//!        ▼
+//!   names · make · moves · files · xattrs · stat · listing
+//!        │ Op                            call    slot, redirects, retries
+//!        ▼
+//!   routes  Op → shard                   slots   one changing request per slot
+//!        │ Request
+//!        ▼
+//!   Transport                            sockets, a channel, a simulator
+//! ```
+//!
+//! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a simulator can own time.
+//! There is no cache of attributes either: what a reply says is passed on and forgotten, except where things are.
+//!
+//! Invariants:
+//! 1. A slot has at most one changing request under way, and its sequence only goes up.
+//! 2. A lost or redirected request keeps its identity; a refusal by the owner ends it, and whatever is tried next has a new one.
+//! 3. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
+
+mod block;
+mod call;
+mod client;
+mod counters;
+mod files;
+mod hash;
+mod join;
+mod listing;
+mod make;
+mod moves;
+mod names;
+mod nodes;
+pub mod path;
+mod route;
+mod slots;
+mod stat;
+mod transport;
+mod volume;
+mod xattrs;
+
+pub use block::block_on;
+pub use client::{Client, Options, Volume};
+pub use counters::Counters;
+pub use files::WriteError;
+pub use listing::DirEntry;
+pub use transport::{BoxFuture, Transport, TransportError};

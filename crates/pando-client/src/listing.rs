@@ -1,0 +1,111 @@
+//! Listing a directory, page by page, across its partitions.
+//!
+//! ```text
+//!   position   0 1 2   3 ……………………………………… 2⁶² + 2
+//!              begin   order + 3 of the entry returned last; go on at order + 1
+//! ```
+//!
+//! An order stays what it is while partitions split, so a position means the same in every map (DESIGN §3).
+
+use pando_types::op::{FileAt, Op};
+use pando_types::reply::{Body, Found, Listed};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Order};
+
+use crate::call::{stale, take};
+use crate::client::Client;
+use crate::join::join_all;
+use crate::names::Entry;
+use crate::nodes::{Spot, Stamp};
+
+/// Positions below belong to the beginning, "." and "..".
+const POSITION_BASE: u64 = 3;
+
+/// Room for every position in a signed 64-bit offset.
+const _: () = assert!(Order::END + POSITION_BASE < 1 << 63);
+
+/// One entry of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirEntry {
+    /// Where a listing goes on after this entry.
+    pub position: u64,
+    /// Its name.
+    pub name: Name,
+    /// What it leads to.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: FileKind,
+    /// Attributes, if they were asked for and it was still there.
+    pub attr: Option<Attr>,
+}
+
+impl Client {
+    /// The next entries after `position`, at most `limit`; none at the end. A page ends where a partition does. `plus`
+    /// asks for attributes too: each entry that has them counts as looked up once more.
+    pub async fn readdir(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        position: u64,
+        limit: u32,
+        plus: bool,
+    ) -> Result<Vec<DirEntry>, Errno> {
+        let dir = self.nodes.dir(ino)?;
+        let asked = self.nodes.stamp();
+        let page = self.page(c, dir, position, limit).await?;
+        if !plus {
+            return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
+        }
+        let entries = page.into_iter().map(|listed| self.looked_up(dir, listed, asked));
+        Ok(join_all(entries).await)
+    }
+
+    /// Entries after `position`: of the first partition that has any.
+    pub(crate) async fn page(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        position: u64,
+        limit: u32,
+    ) -> Result<Vec<Listed>, Errno> {
+        let limit = limit.max(1);
+        let mut from = Order(position.saturating_sub(POSITION_BASE - 1));
+        while from.0 < Order::END {
+            let op = Op::ReadDir { dir, from, limit };
+            let body = self.run_plain(c, op).await.map_err(stale)?;
+            match take!(body, Body::Page(page, next) => (page, next))? {
+                (page, _) if !page.is_empty() => return Ok(page),
+                (_, None) => break,
+                (_, Some(next)) if next > from => from = next,
+                (_, Some(_)) => return Err(Errno::EIO),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The entry with its attributes; without, if they are not to be had: whoever then asks for them hears why.
+    async fn looked_up(&self, dir: DirRef, listed: Listed, asked: Stamp) -> DirEntry {
+        let mut entry = plain(&listed);
+        let found = match listed.found {
+            Found::File(attr) => {
+                Ok(Entry { attr, spot: Spot::File(FileAt::Name(dir, listed.name)) })
+            }
+            pointer => self.behind(pointer).await,
+        };
+        if let Ok(Entry { attr, spot }) = found {
+            self.nodes.look_up(attr.ino, spot, asked);
+            entry.attr = Some(attr);
+        }
+        entry
+    }
+}
+
+/// The entry without attributes.
+pub(crate) fn plain(listed: &Listed) -> DirEntry {
+    let (ino, kind) = match &listed.found {
+        Found::File(attr) => (attr.ino, attr.kind),
+        Found::Linked(ino, kind) => (*ino, *kind),
+        Found::Dir(access) => (access.dir.ino, FileKind::Directory),
+    };
+    let position = listed.order.0 + POSITION_BASE;
+    DirEntry { position, name: listed.name.clone(), ino, kind, attr: None }
+}

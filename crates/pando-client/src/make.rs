@@ -1,0 +1,141 @@
+//! Making and removing names.
+
+use pando_types::op::{FileAt, FileRef, NewNode, Op};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name};
+
+use crate::call::{Backoff, stale, take};
+use crate::client::Client;
+use crate::names::{Entry, LOOKS_MAX};
+use crate::nodes::Spot;
+
+impl Client {
+    /// Makes anything but a directory; whether it is new. Without `exclusive` an existing file is taken as it is. With
+    /// `open` it is also opened, without a look at its permissions. One more lookup.
+    pub async fn create(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+        node: NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Result<(Attr, bool), Errno> {
+        let dir = self.nodes.dir(parent)?;
+        let asked = self.nodes.stamp();
+        let (Entry { attr, spot }, is_new) =
+            self.create_at(c, dir, name, node, exclusive, open).await?;
+        if open {
+            self.nodes.open(attr.ino, spot.clone(), asked);
+        }
+        self.nodes.look_up(attr.ino, spot, asked);
+        Ok((attr, is_new))
+    }
+
+    /// Makes a directory. One more lookup.
+    pub async fn mkdir(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+        mode: u16,
+    ) -> Result<Attr, Errno> {
+        let dir = self.nodes.dir(parent)?;
+        let asked = self.nodes.stamp();
+        let attr = self.mkdir_at(c, dir, name, mode).await?;
+        // The answer does not tell the new directory's id.
+        let found = self.found(c, dir, name).await;
+        if let Ok(Found::Dir(access)) = found
+            && access.dir.ino == attr.ino
+        {
+            self.nodes.look_up(attr.ino, Spot::Dir(access.dir), asked);
+        }
+        Ok(attr)
+    }
+
+    /// Removes a name of a file. If the file is open, or has another name, it is found at its link shard from then on.
+    pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        let dir = self.nodes.dir(parent)?;
+        self.unlink_at(c, dir, name).await
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        let dir = self.nodes.dir(parent)?;
+        self.rmdir_at(c, dir, name).await
+    }
+
+    /// See [`Client::create`].
+    pub(crate) async fn create_at(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+        node: NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Result<(Entry, bool), Errno> {
+        let op = Op::Create { dir, name: name.clone(), node, exclusive, open };
+        let mut backoff = Backoff::astray();
+        for look in 0..LOOKS_MAX {
+            if look > 1 {
+                backoff.pause(self).await;
+            }
+            let ino = match self.run_plain(c, op.clone()).await? {
+                Body::Created(attr, is_new) => {
+                    let spot = Spot::File(FileAt::Name(dir, name.clone()));
+                    return Ok((Entry { attr, spot }, is_new));
+                }
+                Body::Linked(ino, _) => ino,
+                _ => return Err(Errno::EIO),
+            };
+            let file = FileRef { ino, at: FileAt::Link };
+            let op = if open {
+                Op::Open { file, access: 0, truncate: false }
+            } else {
+                Op::GetAttr(file)
+            };
+            match self.run_plain(c, op).await.map_err(stale) {
+                Ok(Body::Attr(attr)) => {
+                    return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false));
+                }
+                Ok(_) => return Err(Errno::EIO),
+                Err(Errno::ESTALE) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::ENOENT)
+    }
+
+    pub(crate) async fn mkdir_at(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+        mode: u16,
+    ) -> Result<Attr, Errno> {
+        let body = self.run_plain(c, Op::Mkdir(dir, name.clone(), mode)).await?;
+        let made = take!(body, Body::Dir(made) => made)?;
+        Ok(made.base)
+    }
+
+    pub(crate) async fn unlink_at(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.run_plain(c, Op::Unlink(dir, name.clone())).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn rmdir_at(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<(), Errno> {
+        self.run_plain(c, Op::Rmdir(dir, name.clone())).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Links and renames: after them a file is elsewhere, and the node table must know.
+
+use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
+
+use crate::call::{Failure, take};
+use crate::client::{Client, SYSTEM};
+use crate::nodes::Spot;
+
+impl Client {
+    /// A further name for a file. One more lookup of it.
+    pub async fn link(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        let dir = self.nodes.dir(parent)?;
+        let Spot::File(at) = self.nodes.find(ino)? else { return Err(Errno::EPERM) };
+        let attr = self.link_at(c, FileRef { ino, at }, dir, name).await?;
+        self.nodes.look_up(ino, Spot::File(FileAt::Link), self.nodes.stamp());
+        Ok(attr)
+    }
+
+    /// Moves a name.
+    pub async fn rename(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+        new_parent: Ino,
+        new_name: &Name,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let (from, to) = (self.nodes.dir(parent)?, self.nodes.dir(new_parent)?);
+        self.rename_at(c, (from, name), (to, new_name), flags).await
+    }
+
+    /// See [`Client::link`]. The inode is at its link shard afterwards.
+    pub(crate) async fn link_at(
+        &self,
+        c: &Credentials,
+        file: FileRef,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        let ino = file.ino;
+        let _moving = self.nodes.begin_move();
+        let op = |file| Op::Link(file, dir, name.clone());
+        let body = self.on_file(c, file, op).await.map_err(Errno::from)?;
+        let attr = take!(body, Body::Attr(attr) => attr)?;
+        self.nodes.moved(ino, FileAt::Link);
+        Ok(attr)
+    }
+
+    /// See [`Client::rename`].
+    pub(crate) async fn rename_at(
+        &self,
+        c: &Credentials,
+        (from, name): (DirRef, &Name),
+        (to, new_name): (DirRef, &Name),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let _moving = self.nodes.begin_move();
+        let op = Op::Rename { from, name: name.clone(), to, new_name: new_name.clone(), flags };
+        let body = self.run(c, op).await.map_err(|failure| match failure {
+            Failure::NotThere => Errno::ENOENT,
+            other => other.into(),
+        })?;
+        if let Body::Moved(ino, kind, is_linked) = body
+            && kind != FileKind::Directory
+        {
+            self.nodes.moved(ino, place(is_linked, to, new_name));
+        }
+        if flags.exchange {
+            // The answer speaks of one of the two only.
+            match self.found(SYSTEM, from, name).await {
+                Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
+                Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn place(is_linked: bool, dir: DirRef, name: &Name) -> FileAt {
+    if is_linked { FileAt::Link } else { FileAt::Name(dir, name.clone()) }
+}

@@ -1,0 +1,98 @@
+//! What names lead to.
+
+use pando_types::op::{FileAt, FileRef, Op};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name};
+
+use crate::call::{Backoff, stale, take};
+use crate::client::{Client, SYSTEM};
+use crate::nodes::Spot;
+
+/// How often a name is looked at anew when what it led to is gone a moment later.
+pub(crate) const LOOKS_MAX: u32 = 8;
+
+/// An inode as a name led to it.
+pub(crate) struct Entry {
+    pub(crate) attr: Attr,
+    pub(crate) spot: Spot,
+}
+
+impl Client {
+    /// What `name` leads to. One more lookup of it.
+    pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+        let dir = self.nodes.dir(parent)?;
+        let asked = self.nodes.stamp();
+        let Entry { attr, spot } = self.entry(c, dir, name).await?;
+        self.nodes.look_up(attr.ino, spot, asked);
+        Ok(attr)
+    }
+
+    /// The directory that holds the directory `ino`; the root holds itself. It may be spoken of from then on.
+    pub async fn parent(&self, ino: Ino) -> Result<Ino, Errno> {
+        let dir = self.nodes.dir(ino)?;
+        let asked = self.nodes.stamp();
+        let parent = self.parent_of(dir).await?;
+        if parent.ino != Ino::ROOT {
+            self.nodes.remember(parent.ino, Spot::Dir(parent), asked);
+        }
+        Ok(parent.ino)
+    }
+
+    pub(crate) async fn parent_of(&self, dir: DirRef) -> Result<DirRef, Errno> {
+        let body = self.run_plain(SYSTEM, Op::Parent(dir)).await.map_err(stale)?;
+        take!(body, Body::Parent(parent, _) => parent)
+    }
+
+    /// What `name` leads to, as the entry itself says.
+    pub(crate) async fn found(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<Found, Errno> {
+        let body = self.run_plain(c, Op::Lookup(dir, name.clone())).await?;
+        take!(body, Body::Found(found) => found)
+    }
+
+    /// What `name` leads to, with attributes. Looks again if it was removed between one question and the next.
+    pub(crate) async fn entry(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<Entry, Errno> {
+        let mut backoff = Backoff::astray();
+        for look in 0..LOOKS_MAX {
+            if look > 1 {
+                backoff.pause(self).await;
+            }
+            let found = self.found(c, dir, name).await?;
+            if let Found::File(attr) = found {
+                let spot = Spot::File(FileAt::Name(dir, name.clone()));
+                return Ok(Entry { attr, spot });
+            }
+            match self.behind(found).await {
+                Err(Errno::ESTALE) => {}
+                entry => return entry,
+            }
+        }
+        Err(Errno::ENOENT)
+    }
+
+    /// The inode an entry points to but does not hold. `ESTALE` if it is gone.
+    pub(crate) async fn behind(&self, found: Found) -> Result<Entry, Errno> {
+        match found {
+            Found::Dir(access) => {
+                let attr = self.stat_dir(access.dir).await?;
+                Ok(Entry { attr, spot: Spot::Dir(access.dir) })
+            }
+            Found::Linked(ino, _) => {
+                let op = Op::GetAttr(FileRef { ino, at: FileAt::Link });
+                let body = self.run_plain(SYSTEM, op).await.map_err(stale)?;
+                let attr = take!(body, Body::Attr(attr) => attr)?;
+                Ok(Entry { attr, spot: Spot::File(FileAt::Link) })
+            }
+            Found::File(_) => Err(Errno::EINVAL),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The node table: where each inode is that a caller may speak of, by ino.
+//!
+//! A directory's place is its [`DirRef`], fixed at birth. A file's is a name or its link shard, and may change under
+//! us; the table follows the changes this client makes itself, the rest is found out by asking.
+//!
+//! Invariants:
+//! 1. The root is always there.
+//! 2. A node goes with its last lookup and its last open.
+//! 3. A place that came with a move of our own is not overwritten by an answer to something asked before that move:
+//!    such an answer may be older ([`Stamp`]).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use pando_types::op::FileAt;
+use pando_types::{DirRef, Errno, Ino};
+use parking_lot::Mutex;
+
+use crate::hash::Quick;
+
+const SHARDS: usize = 64;
+
+/// Where an inode is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Spot {
+    Dir(DirRef),
+    File(FileAt),
+}
+
+/// How many moves this client had made when it asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Stamp(u64);
+
+#[derive(Debug)]
+struct Node {
+    spot: Spot,
+    /// The move that brought it there, if one of ours did.
+    moved: Stamp,
+    /// What `forget` takes back.
+    lookups: u64,
+    /// Opens not yet released.
+    opens: u32,
+}
+
+/// All nodes. Neighbouring inos are in different shards.
+pub(crate) struct Nodes {
+    shards: [Shard; SHARDS],
+    /// Moves finished.
+    moves: AtomicU64,
+    /// Moves under way.
+    moving: AtomicU32,
+}
+
+/// On cache lines of its own.
+#[repr(align(128))]
+struct Shard(Mutex<HashMap<Ino, Node, Quick>>);
+
+/// A move under way; see [`Nodes::begin_move`].
+pub(crate) struct Moving<'a>(&'a Nodes);
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.moving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Nodes {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Shard(Mutex::default())),
+            moves: AtomicU64::new(0),
+            moving: AtomicU32::new(0),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Node, Quick>> {
+        &self.shards[(ino.0 % SHARDS as u64) as usize].0
+    }
+
+    /// To be taken before asking for what is then passed to [`Nodes::look_up`].
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp(self.moves.load(Ordering::Acquire))
+    }
+
+    /// Where `ino` is; `ESTALE` if nobody looked it up.
+    pub(crate) fn find(&self, ino: Ino) -> Result<Spot, Errno> {
+        if let Some(node) = self.shard(ino).lock().get(&ino) {
+            return Ok(node.spot.clone());
+        }
+        if ino == Ino::ROOT { Ok(Spot::Dir(DirRef::ROOT)) } else { Err(Errno::ESTALE) }
+    }
+
+    /// The directory `ino`; `ENOTDIR` if it is something else.
+    pub(crate) fn dir(&self, ino: Ino) -> Result<DirRef, Errno> {
+        if ino == Ino::ROOT {
+            return Ok(DirRef::ROOT);
+        }
+        match self.shard(ino).lock().get(&ino).map(|node| &node.spot) {
+            Some(Spot::Dir(dir)) => Ok(*dir),
+            Some(Spot::File(_)) => Err(Errno::ENOTDIR),
+            None => Err(Errno::ESTALE),
+        }
+    }
+
+    /// `ino` was found at `spot` by something asked at `asked`. One more lookup.
+    pub(crate) fn look_up(&self, ino: Ino, spot: Spot, asked: Stamp) {
+        self.put(ino, spot, asked, |node| node.lookups += 1);
+    }
+
+    /// As [`Nodes::look_up`], for something that was opened. One more open.
+    pub(crate) fn open(&self, ino: Ino, spot: Spot, asked: Stamp) {
+        self.put(ino, spot, asked, |node| node.opens += 1);
+    }
+
+    /// Nobody looked `ino` up, but it is known where it is.
+    pub(crate) fn remember(&self, ino: Ino, spot: Spot, asked: Stamp) {
+        self.put(ino, spot, asked, |_| ());
+    }
+
+    fn put(&self, ino: Ino, spot: Spot, asked: Stamp, count: impl FnOnce(&mut Node)) {
+        let mut nodes = self.shard(ino).lock();
+        match nodes.get_mut(&ino) {
+            Some(node) => {
+                if node.moved <= asked {
+                    node.spot = spot;
+                }
+                count(node);
+            }
+            None => {
+                let mut node = Node { spot, moved: Stamp(0), lookups: 0, opens: 0 };
+                count(&mut node);
+                nodes.insert(ino, node);
+            }
+        }
+    }
+
+    /// Takes `count` lookups back.
+    pub(crate) fn forget(&self, ino: Ino, count: u64) {
+        self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
+    }
+
+    /// Takes one open back.
+    pub(crate) fn released(&self, ino: Ino) {
+        self.drop_if_unused(ino, |node| node.opens = node.opens.saturating_sub(1));
+    }
+
+    fn drop_if_unused(&self, ino: Ino, change: impl FnOnce(&mut Node)) {
+        let mut nodes = self.shard(ino).lock();
+        if let Some(node) = nodes.get_mut(&ino) {
+            change(node);
+            if node.lookups == 0 && node.opens == 0 {
+                nodes.remove(&ino);
+            }
+        }
+    }
+
+    /// The file `ino` is not at `was`: it is at its link shard, unless it has been moved meanwhile.
+    pub(crate) fn not_at(&self, ino: Ino, was: &FileAt) {
+        if let Some(node) = self.shard(ino).lock().get_mut(&ino)
+            && matches!(&node.spot, Spot::File(at) if at == was)
+        {
+            node.spot = Spot::File(FileAt::Link);
+        }
+    }
+
+    /// To be held from before a move is asked for until [`Nodes::moved`] was told of it: who misses a file
+    /// meanwhile should look again.
+    pub(crate) fn begin_move(&self) -> Moving<'_> {
+        self.moving.fetch_add(1, Ordering::AcqRel);
+        Moving(self)
+    }
+
+    /// Whether a move is under way, so that a place may be about to change.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moving.load(Ordering::Acquire) > 0
+    }
+
+    /// We moved the file `ino` to `at`.
+    pub(crate) fn moved(&self, ino: Ino, at: FileAt) {
+        let mut nodes = self.shard(ino).lock();
+        let stamp = Stamp(self.moves.fetch_add(1, Ordering::AcqRel) + 1);
+        if let Some(node) = nodes.get_mut(&ino) {
+            node.spot = Spot::File(at);
+            node.moved = stamp;
+        }
+    }
+
+    /// How many there are, the root apart.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::Name;
+
+    const INO: Ino = Ino(77);
+
+    fn at(name: &str) -> FileAt {
+        FileAt::Name(DirRef::ROOT, Name::new(name.as_bytes()).expect("valid"))
+    }
+
+    #[test]
+    fn a_node_lives_as_long_as_its_lookups_and_opens() {
+        let nodes = Nodes::new();
+        assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
+        nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
+        nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
+        nodes.open(INO, Spot::File(at("a")), nodes.stamp());
+        nodes.forget(INO, 2);
+        assert_eq!(nodes.find(INO), Ok(Spot::File(at("a"))));
+        nodes.released(INO);
+        assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
+        assert_eq!(nodes.len(), 0);
+    }
+
+    #[test]
+    fn the_root_is_always_there() {
+        let nodes = Nodes::new();
+        nodes.forget(Ino::ROOT, 9);
+        assert_eq!(nodes.dir(Ino::ROOT), Ok(DirRef::ROOT));
+        assert_eq!(nodes.find(Ino::ROOT), Ok(Spot::Dir(DirRef::ROOT)));
+    }
+
+    #[test]
+    fn an_answer_from_before_a_move_does_not_undo_it() {
+        let nodes = Nodes::new();
+        nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
+        let before = nodes.stamp();
+        nodes.moved(INO, at("b"));
+        nodes.look_up(INO, Spot::File(at("a")), before);
+        assert_eq!(nodes.find(INO), Ok(Spot::File(at("b"))));
+        nodes.look_up(INO, Spot::File(at("c")), nodes.stamp());
+        assert_eq!(nodes.find(INO), Ok(Spot::File(at("c"))));
+    }
+
+    #[test]
+    fn a_miss_leads_to_the_link_shard_unless_the_file_moved_meanwhile() {
+        let nodes = Nodes::new();
+        nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
+        nodes.moved(INO, at("b"));
+        nodes.not_at(INO, &at("a"));
+        assert_eq!(nodes.find(INO), Ok(Spot::File(at("b"))));
+        nodes.not_at(INO, &at("b"));
+        assert_eq!(nodes.find(INO), Ok(Spot::File(FileAt::Link)));
+    }
+}

@@ -1,0 +1,256 @@
+//! Which shard runs an operation: from the operation to its [`Route`], and from there through what is known of split
+//! directories to a shard.
+//!
+//! Only directories that are known to have split are remembered. All others, nearly all there are, live on their home
+//! shard, and finding it takes no lock.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pando_placement::{ClusterMap, DirMap, Secrets};
+use pando_types::op::{FileAt, FileRef, Op, Target};
+use pando_types::reply::SplitHistory;
+use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, ShardIndex};
+use parking_lot::RwLock;
+
+use crate::hash::Quick;
+
+/// Most split directories remembered.
+const CACHED_MAX: usize = 4096;
+
+/// The place whose owner must run an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    /// The partition that holds this order.
+    Order(DirRef, Order),
+    /// A partition by number.
+    Partition(DirRef, PartitionIndex),
+    /// The directory's home.
+    Home(DirRef),
+    /// The inode's link shard.
+    Link(Ino),
+    /// This shard.
+    Shard(ShardIndex),
+}
+
+impl Route {
+    /// The directory whose split history leads there.
+    pub(crate) const fn dir(self) -> Option<DirRef> {
+        match self {
+            Self::Order(dir, _) | Self::Partition(dir, _) | Self::Home(dir) => Some(dir),
+            Self::Link(_) | Self::Shard(_) => None,
+        }
+    }
+}
+
+/// Where an operation runs, and whether it changes anything and so must run exactly once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    pub(crate) route: Route,
+    pub(crate) changes: bool,
+}
+
+/// Plans `op`.
+pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
+    let name = |dir: &DirRef, name: &Name| Route::Order(*dir, secrets.order(name.as_bytes()));
+    let file = |file: &FileRef| match &file.at {
+        FileAt::Name(dir, at) => name(dir, at),
+        FileAt::Link => Route::Link(file.ino),
+    };
+    let target = |target: &Target| match target {
+        Target::File(it) => file(it),
+        Target::Dir(dir) => Route::Home(*dir),
+    };
+    let (route, changes) = match op {
+        Op::Lookup(dir, at) => (name(dir, at), false),
+        Op::Create { dir, name: at, .. }
+        | Op::Mkdir(dir, at, _)
+        | Op::Unlink(dir, at)
+        | Op::Rmdir(dir, at)
+        | Op::Link(_, dir, at)
+        | Op::Rename { from: dir, name: at, .. } => (name(dir, at), true),
+
+        Op::GetAttr(it) | Op::Readlink(it) | Op::Access(it, _) => (file(it), false),
+        Op::ReadData { file: it, .. } => (file(it), false),
+        Op::SetAttr(it, _) | Op::Release(it) => (file(it), true),
+        Op::Open { file: it, .. } | Op::WriteData { file: it, .. } => (file(it), true),
+
+        Op::GetXattr(it, _) | Op::ListXattr(it) => (target(it), false),
+        Op::SetXattr { target: it, .. } | Op::RemoveXattr(it, _) => (target(it), true),
+
+        Op::DirGetAttr(dir) | Op::DirAccess(dir, _) | Op::Parent(dir) => (Route::Home(*dir), false),
+        Op::DirSetAttr(dir, _) => (Route::Home(*dir), true),
+        Op::PartitionStat(dir, i) => (Route::Partition(*dir, *i), false),
+        Op::ReadDir { dir, from, .. } => (Route::Order(*dir, *from), false),
+
+        Op::StatFs(shard) | Op::Sync(shard) | Op::Garbage(shard, _) | Op::InspectDir(shard, _) => {
+            (Route::Shard(*shard), false)
+        }
+        Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
+        // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
+        Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
+        Op::EndSession(_) => (Route::Shard(ShardIndex(0)), true),
+    };
+    Plan { route, changes }
+}
+
+/// The cluster map, and what is known of split directories.
+pub(crate) struct Routes {
+    cluster: ClusterMap,
+    split: RwLock<HashMap<DirId, Known, Quick>>,
+    /// Its length, to be read without the lock.
+    known: AtomicUsize,
+}
+
+struct Known {
+    ino: Ino,
+    map: DirMap,
+    /// Used since the last sweep.
+    used: AtomicBool,
+}
+
+impl Routes {
+    pub(crate) fn new(cluster: ClusterMap) -> Self {
+        Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
+    }
+
+    /// All shards.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.cluster.shards).map(ShardIndex)
+    }
+
+    /// The shard to ask, as far as known.
+    pub(crate) fn shard(&self, route: Route) -> ShardIndex {
+        match route {
+            Route::Order(dir, order) => self.partition(dir, |map| map.locate(order).0),
+            Route::Partition(dir, i) => self.partition(dir, |_| i),
+            Route::Home(dir) => self.cluster.home(dir.id),
+            Route::Link(ino) => self.cluster.link(ino),
+            Route::Shard(shard) => shard,
+        }
+    }
+
+    fn partition(&self, dir: DirRef, which: impl FnOnce(&DirMap) -> PartitionIndex) -> ShardIndex {
+        let home = self.cluster.home(dir.id);
+        self.with(dir, |map| map.shard(home, which(map))).unwrap_or(home)
+    }
+
+    /// What is known of `dir`: that it never split, unless something else was learned.
+    pub(crate) fn map(&self, dir: DirRef) -> DirMap {
+        self.with(dir, DirMap::clone).unwrap_or_default()
+    }
+
+    /// Shards of all partitions known, home first, each once.
+    pub(crate) fn shards_of(&self, dir: DirRef) -> Vec<ShardIndex> {
+        let home = self.cluster.home(dir.id);
+        let map = self.map(dir);
+        let mut shards: Vec<_> =
+            map.leaves().into_iter().map(|(i, _)| map.shard(home, i)).chain([home]).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        shards
+    }
+
+    fn with<T>(&self, dir: DirRef, read: impl FnOnce(&DirMap) -> T) -> Option<T> {
+        if self.known.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let split = self.split.read();
+        let known = split.get(&dir.id).filter(|known| known.ino == dir.ino)?;
+        if !known.used.load(Ordering::Relaxed) {
+            known.used.store(true, Ordering::Relaxed);
+        }
+        Some(read(&known.map))
+    }
+
+    /// Learns where partitions of `dir` are; true if anything was new.
+    pub(crate) fn learn(&self, dir: DirRef, history: &SplitHistory) -> bool {
+        // Most often there is nothing new: `stat` of a directory tells its history each time.
+        let mut map = self.map(dir);
+        if !map.merge(history) {
+            return false;
+        }
+        let mut split = self.split.write();
+        match split.get_mut(&dir.id).filter(|known| known.ino == dir.ino) {
+            Some(known) => {
+                known.map.merge(history);
+            }
+            None => {
+                if split.len() >= CACHED_MAX {
+                    sweep(&mut split);
+                }
+                split.insert(dir.id, Known { ino: dir.ino, map, used: AtomicBool::new(true) });
+            }
+        }
+        self.known.store(split.len(), Ordering::Release);
+        true
+    }
+
+    /// Forgets what is known of `dir`.
+    pub(crate) fn forget(&self, dir: DirRef) {
+        let mut split = self.split.write();
+        split.remove(&dir.id);
+        self.known.store(split.len(), Ordering::Release);
+    }
+}
+
+/// Makes room: what was not used since the last sweep goes, or half of all if everything was.
+fn sweep(split: &mut HashMap<DirId, Known, Quick>) {
+    split.retain(|_, known| known.used.swap(false, Ordering::Relaxed));
+    if split.len() >= CACHED_MAX {
+        let mut keep = false;
+        split.retain(|_, _| {
+            keep = !keep;
+            keep
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::Radix;
+    use pando_types::reply::Spread;
+
+    fn dir(n: u64) -> DirRef {
+        DirRef { id: DirId(u128::from(n).to_be_bytes()), ino: Ino(n) }
+    }
+
+    fn history(i: u32, r: u8) -> SplitHistory {
+        let spread = Spread { base: ShardIndex(0), servers: 4, per_server: 1 };
+        SplitHistory { spread: Some(spread), leaves: vec![(PartitionIndex(i), Radix(r))] }
+    }
+
+    #[test]
+    fn what_was_learned_of_one_incarnation_is_not_used_for_another() {
+        let routes = Routes::new(ClusterMap::new(4));
+        let upper = Route::Order(dir(9), Order(Order::END - 16));
+        assert_eq!(routes.shard(upper), routes.shard(Route::Home(dir(9))));
+        assert!(routes.learn(dir(9), &history(1, 1)));
+        assert!(!routes.learn(dir(9), &history(1, 1)));
+        assert_eq!(routes.shard(upper), ShardIndex(1));
+        let reborn = DirRef { ino: Ino(10), ..dir(9) };
+        assert_eq!(routes.map(reborn), DirMap::new());
+        routes.forget(dir(9));
+        assert_eq!(routes.map(dir(9)), DirMap::new());
+    }
+
+    #[test]
+    fn an_unsplit_directory_is_not_remembered() {
+        let routes = Routes::new(ClusterMap::new(4));
+        let history = SplitHistory { spread: None, leaves: vec![(PartitionIndex(0), Radix(0))] };
+        assert!(!routes.learn(dir(9), &history));
+        assert_eq!(routes.known.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_remembered_stays_bounded_and_keeps_what_is_used() {
+        let routes = Routes::new(ClusterMap::new(4));
+        for n in 0..3 * CACHED_MAX as u64 {
+            routes.learn(dir(n), &history(1, 1));
+            assert!(routes.known.load(Ordering::Relaxed) <= CACHED_MAX);
+        }
+        let last = dir(3 * CACHED_MAX as u64 - 1);
+        assert!(routes.map(last).contains(PartitionIndex(1)));
+    }
+}

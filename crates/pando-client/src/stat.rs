@@ -1,0 +1,155 @@
+//! `stat` of a directory: its content record and the counts of all its partitions, added up (DESIGN §4).
+//!
+//! One message while the directory is unsplit. Else the home's answer leads to the other partitions, which are asked all
+//! at once; answers that are deeper than expected lead to the partitions that split off, until the answers tile the
+//! directory. Not atomic: each partition is counted at its own moment. But nothing is counted twice: a partition that
+//! splits after it answered has answered for its children.
+
+use std::collections::BTreeMap;
+
+use pando_placement::{DirMap, range};
+use pando_types::op::Op;
+use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
+use pando_types::{Attr, DirRef, Errno, PartitionIndex};
+
+use crate::call::{Backoff, stale, take};
+use crate::client::{Client, SYSTEM};
+use crate::join::join_all;
+use crate::route::Route;
+
+/// Rounds in which nothing was learned, after which shards are taken for mistaken.
+const ROUNDS_MAX: u32 = 64;
+
+impl Client {
+    /// Attributes of a directory. `ESTALE` if it is gone.
+    pub(crate) async fn stat_dir(&self, dir: DirRef) -> Result<Attr, Errno> {
+        let body = self.run_plain(SYSTEM, Op::DirGetAttr(dir)).await.map_err(stale)?;
+        let home = take!(body, Body::Dir(home) => home)?;
+        self.complete(dir, home).await
+    }
+
+    /// Adds to what the home says what the other partitions say.
+    pub(crate) async fn complete(&self, dir: DirRef, home: DirAttr) -> Result<Attr, Errno> {
+        self.routes.learn(dir, &home.history);
+        if let [only] = home.deltas[..]
+            && only.radix.0 == 0
+        {
+            return Ok(merge(home.base, home.generation, [only]));
+        }
+        let mut map = self.routes.map(dir);
+        map.merge(&home.history);
+        let mut tiles = Tiles::default();
+        for delta in home.deltas {
+            tiles.add(delta, &mut map);
+        }
+        let mut backoff = Backoff::astray();
+        let mut fruitless = 0;
+        loop {
+            let missing = tiles.missing(&map);
+            if missing.is_empty() {
+                return Ok(merge(home.base, home.generation, tiles.0.into_values()));
+            }
+            let mut is_progress = false;
+            for part in join_all(missing.into_iter().map(|i| self.part(dir, i))).await {
+                match part? {
+                    Part::Delta(delta) => {
+                        tiles.add(delta, &mut map);
+                        is_progress = true;
+                    }
+                    Part::Elsewhere(history) => {
+                        self.routes.learn(dir, &history);
+                        is_progress |= map.merge(&history);
+                    }
+                }
+            }
+            if !is_progress {
+                fruitless += 1;
+                if fruitless >= ROUNDS_MAX {
+                    return Err(Errno::EIO);
+                }
+                backoff.pause(self).await;
+            }
+        }
+    }
+
+    /// Asks one partition.
+    async fn part(&self, dir: DirRef, i: PartitionIndex) -> Result<Part, Errno> {
+        let op = Op::PartitionStat(dir, i);
+        let head = self.head(self.reading());
+        let reply = self.send(SYSTEM, &op, Route::Partition(dir, i), head).await;
+        match reply.map_err(|_| Errno::EIO)? {
+            Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
+            Err(Refusal::Redirect(history)) => {
+                self.counters.redirected();
+                Ok(Part::Elsewhere(history))
+            }
+            // It is on its way there: its owner-to-be does not own it yet.
+            Err(Refusal::AskHome) => Ok(Part::Elsewhere(SplitHistory::default())),
+            Err(Refusal::Errno(errno)) => Err(stale(errno)),
+            Err(_) => Err(Errno::EIO),
+        }
+    }
+}
+
+/// What came of asking a partition.
+enum Part {
+    Delta(Delta),
+    /// Not there, or not yet.
+    Elsewhere(SplitHistory),
+}
+
+/// Answers by the beginning of the range they stand for. The ranges are disjoint.
+#[derive(Default)]
+struct Tiles(BTreeMap<u64, Delta>);
+
+impl Tiles {
+    /// Adds an answer, and to `map` what its depth tells. Ranges of partitions are disjoint or one within the other; of
+    /// those the wider answer counts, which stands for both.
+    fn add(&mut self, delta: Delta, map: &mut DirMap) {
+        let leaves = vec![(delta.partition, delta.radix)];
+        map.merge(&SplitHistory { spread: map.spread, leaves });
+        let new = range(delta.partition, delta.radix);
+        if self.tile_at(new.start).is_some_and(|tile| tile.radix < delta.radix) {
+            return;
+        }
+        self.0.retain(|start, _| !new.contains(start));
+        self.0.insert(new.start, delta);
+    }
+
+    /// The answer that stands for `order`.
+    fn tile_at(&self, order: u64) -> Option<&Delta> {
+        let (_, delta) = self.0.range(..=order).next_back()?;
+        range(delta.partition, delta.radix).contains(&order).then_some(delta)
+    }
+
+    /// Partitions nobody has answered for.
+    fn missing(&self, map: &DirMap) -> Vec<PartitionIndex> {
+        let leaves = map.leaves().into_iter();
+        leaves
+            .filter(|(i, r)| self.tile_at(range(*i, *r).start).is_none())
+            .map(|(i, _)| i)
+            .collect()
+    }
+}
+
+/// Counts add up, the newest times win. A delta older than the times set last (an earlier generation) has no say in them.
+fn merge(base: Attr, generation: u64, deltas: impl IntoIterator<Item = Delta>) -> Attr {
+    let mut attr = base;
+    let mut subdirs = 0_u64;
+    for delta in deltas {
+        attr.size += delta.entries;
+        subdirs += delta.subdirs;
+        attr.change = attr.change.wrapping_add(delta.change);
+        if delta.generation >= generation {
+            attr.mtime = attr.mtime.max(delta.mtime);
+        }
+        // This one cannot be set, and so never goes back.
+        attr.ctime = attr.ctime.max(delta.mtime);
+    }
+    attr.nlink = attr.nlink.saturating_add(u32::try_from(subdirs).unwrap_or(u32::MAX));
+    attr
+}
+
+#[cfg(test)]
+#[path = "stat_tests.rs"]
+mod tests;

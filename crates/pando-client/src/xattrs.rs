@@ -1,0 +1,57 @@
+//! Extended attributes, of files and directories alike.
+
+use pando_types::op::{FileRef, Op, Target, XattrMode};
+use pando_types::reply::Body;
+use pando_types::{Credentials, Errno, Ino};
+
+use crate::call::{stale, take};
+use crate::client::Client;
+use crate::nodes::Spot;
+
+impl Client {
+    /// One value.
+    pub async fn getxattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let body = self.on_target(c, ino, |it| Op::GetXattr(it, name.to_vec())).await?;
+        take!(body, Body::Bytes(value) => value)
+    }
+
+    /// All names.
+    pub async fn listxattr(&self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+        let body = self.on_target(c, ino, Op::ListXattr).await?;
+        take!(body, Body::Names(names) => names)
+    }
+
+    /// Sets one.
+    pub async fn setxattr(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<(), Errno> {
+        let op = |target| Op::SetXattr { target, name: name.to_vec(), value: value.to_vec(), mode };
+        self.on_target(c, ino, op).await?;
+        Ok(())
+    }
+
+    /// Removes one.
+    pub async fn removexattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.on_target(c, ino, |it| Op::RemoveXattr(it, name.to_vec())).await?;
+        Ok(())
+    }
+
+    async fn on_target(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        op: impl Fn(Target) -> Op,
+    ) -> Result<Body, Errno> {
+        match self.nodes.find(ino)? {
+            Spot::Dir(dir) => self.run_plain(by, op(Target::Dir(dir))).await.map_err(stale),
+            Spot::File(at) => {
+                self.by_ino(by, FileRef { ino, at }, |file| op(Target::File(file))).await
+            }
+        }
+    }
+}
