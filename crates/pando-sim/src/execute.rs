@@ -13,8 +13,7 @@ pub async fn execute(client: &Client, call: &Call, page: u32) -> Outcome {
     match &call.op {
         Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
         Op::Create { dir, name, kind, mode, symlink, exclusive, open } => {
-            let node =
-                NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
+            let node = NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
             let (attr, new) = client.create(by, *dir, name, node, *exclusive, *open).await?;
             Ok(Value::Created(to_stat(&attr), new))
         }

@@ -10,6 +10,7 @@
 //! 2. The shards and the client are the real ones; the host does what the contract of `pando-core` asks of a server.
 //! 3. A run that hits nothing proves nothing: [`stats::Stats`] tell what was hit.
 
+pub mod batch;
 pub mod check;
 pub mod client_run;
 pub mod config;

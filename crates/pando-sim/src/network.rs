@@ -50,9 +50,10 @@ impl Network {
     #[must_use]
     pub fn is_cut(&self, a: u16, b: u16, now: u64) -> bool {
         self.is_faulty
-            && self.cuts.iter().any(|&(x, y, until)| {
-                until > now && ((x, y) == (a, b) || (y, x) == (a, b))
-            })
+            && self
+                .cuts
+                .iter()
+                .any(|&(x, y, until)| until > now && ((x, y) == (a, b) || (y, x) == (a, b)))
     }
 
     /// Mostly short, sometimes long, rarely so long that the sender has long given up.

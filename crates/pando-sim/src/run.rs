@@ -5,6 +5,8 @@
 //!                                            ─► is there an order? are the listings right? is the structure whole?
 //! ```
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use pando_client::{Transport, Volume};
@@ -62,7 +64,11 @@ struct Run {
 #[must_use]
 pub fn run(config: SimConfig) -> Verdict {
     let mut run = Run::new(config);
-    let fault = run.work().err();
+    // A panic anywhere is a verdict, too; the trace tells how it came to it.
+    let fault = match catch_unwind(AssertUnwindSafe(|| run.work())) {
+        Ok(worked) => worked.err(),
+        Err(panic) => Some(format!("panic: {}", said(&*panic))),
+    };
     run.verdict(fault)
 }
 
@@ -129,8 +135,7 @@ impl Run {
         let session = client.session();
         let line = format_args!("client {} dies, session {session}", dead.run.who);
         self.world.trace.note(self.world.time, &[], line);
-        let call =
-            Call { who: dead.run.who, credentials: Credentials::ROOT, op: Op::EndSession };
+        let call = Call { who: dead.run.who, credentials: Credentials::ROOT, op: Op::EndSession };
         let mut history = lock(&self.shared.history);
         let lane = history.lane();
         history.invoke(lane, call, false);
@@ -196,6 +201,11 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
     check_listings(history, &order.events)?;
     let faults = fsck(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 /// Ends a session on behalf of a client that cannot.

@@ -6,8 +6,8 @@ use std::ops::AddAssign;
 
 use pando_core::keys::{self, Table};
 use pando_core::record::{Decided, Prepared, Record};
-use pando_model::Op;
 use pando_core::{Counters, TxnKind};
+use pando_model::Op;
 use pando_types::peer::Prepare;
 
 use crate::check::History;
@@ -127,6 +127,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Graph { .. } => "graph",
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
+                    Prepare::Look(_) => "look",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",
                     Prepare::Partition { seal: false, .. } => "partition",

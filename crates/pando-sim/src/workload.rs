@@ -144,11 +144,7 @@ fn create(dir: Ino, random: &mut Random) -> Op {
 
 fn on_file(ino: Ino, random: &mut Random) -> Op {
     match random.below(8) {
-        0 | 1 => Op::Open {
-            ino,
-            access: *random.pick(&[4, 6]),
-            truncate: random.chance(1, 6),
-        },
+        0 | 1 => Op::Open { ino, access: *random.pick(&[4, 6]), truncate: random.chance(1, 6) },
         2 => Op::Read(ino, random.below(6), 8),
         3 | 4 => Op::Write(ino, random.below(6), vec![random.below(256) as u8; 3]),
         5 => Op::SetAttr(ino, file_change(random)),
@@ -158,8 +154,7 @@ fn on_file(ino: Ino, random: &mut Random) -> Op {
 }
 
 fn on_xattr(ino: Ino, random: &mut Random) -> Op {
-    let name: &[u8] = random.pick(&[b"user.a", b"user.b"]);
-    let name = name.to_vec();
+    let name = random.pick(&["user.a", "user.b"]).as_bytes().to_vec();
     match random.below(5) {
         0 => Op::GetXattr(ino, name),
         1 => Op::ListXattr(ino),
