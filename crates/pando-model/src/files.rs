@@ -24,9 +24,12 @@ impl Tree {
         let node = self.node(ino)?;
         match node.kind {
             FileKind::Directory => return Err(Errno::EISDIR),
-            FileKind::Symlink => return Err(Errno::ELOOP),
-            _ => permission::check(node, by, access)?,
+            // The kernel follows it, or says ELOOP, before it asks a file system.
+            FileKind::Symlink => return Err(Errno::EINVAL),
+            _ => {}
         }
+        let write = if truncate { permission::WRITE } else { 0 };
+        permission::check(node, by, access | write)?;
         if truncate && node.kind == FileKind::Regular {
             self.edit(ino, |node| node.data.clear());
         }

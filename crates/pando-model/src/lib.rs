@@ -19,6 +19,7 @@ mod call;
 mod files;
 mod names;
 mod node;
+mod objections;
 mod permission;
 mod rename;
 mod tree;

@@ -131,8 +131,9 @@ impl ClientRun {
         let call = Call { who: self.who, credentials, op };
         let event = lock(&self.shared.history).invoke(lanes.0, call.clone(), false);
         let outcome = execute(client, &call, random.between(1, 9) as u32).await;
-        if let Err(Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR) = outcome {
+        if let Err(errno @ (Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR)) = outcome {
             // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
+            lock(&self.shared.history).lose(event, errno);
             *lanes = self.new_lanes();
             return outcome;
         }

@@ -54,6 +54,8 @@ pub struct SimConfig {
     pub client_deaths: u64,
     /// Mean time between two cuts between two shards, nanoseconds; 0: none.
     pub cut_interval: u64,
+    /// Inputs of a hundred in which one read finds its block not in memory.
+    pub missing_percent: u64,
     /// A planted fault of the shell.
     pub planted_in_shell: Option<PlantedInShell>,
     /// A planted fault of the shards.
@@ -84,6 +86,7 @@ impl SimConfig {
             sync_interval: random.between(5, 60) * MILLISECOND,
             client_deaths: random.below(3),
             cut_interval: *random.pick(&[0, 0, 300 * MILLISECOND]),
+            missing_percent: 0,
             planted_in_shell: None,
             #[cfg(feature = "planted")]
             planted: None,

@@ -93,6 +93,7 @@ async fn write(client: &Client, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome 
 async fn list(client: &Client, call: &Call, dir: Ino, page: u32) -> Outcome {
     let mut entries: BTreeMap<Name, (Ino, FileKind)> = BTreeMap::new();
     let mut position = 0;
+    client.opendir(&call.credentials, dir).await?;
     loop {
         let found = client.readdir(&call.credentials, dir, position, page, false).await?;
         let Some(last) = found.last() else { return Ok(Value::Entries(entries)) };

@@ -8,15 +8,13 @@
 //!
 //! A disk that fails means that the process is dead: it comes back with [`Host::start`].
 
-use std::cell::Cell;
-use std::sync::Arc;
-
-use babu::{Batch, CheckpointDone, CheckpointJob, Db, MemDisk};
-use pando_core::{Config, Effects, Halt, Input, Need, NotResident, Now, Out, Rows, Shard, Write};
-use pando_types::{Epoch, Lsn, Timestamp, codec};
+use babu::{CheckpointDone, CheckpointJob, Db, MemDisk};
+use pando_core::{Config, Effects, Halt, Input, Need, Out, Shard};
+use pando_types::{Lsn, Timestamp, codec};
 
 use crate::config::{Durability, PlantedInShell, SimConfig};
 use crate::random::Random;
+use crate::store::{View, batch, now, open};
 
 /// The process died of its disk. What had left nevertheless.
 #[derive(Debug)]
@@ -39,6 +37,7 @@ pub struct Host {
     /// Its disk in this life.
     pub disk: MemDisk,
     durability: Durability,
+    missing_percent: u64,
     planted: Option<PlantedInShell>,
     #[cfg(feature = "planted")]
     planted_in_core: Option<pando_core::Planted>,
@@ -84,6 +83,7 @@ impl Host {
             process: None,
             disk,
             durability: sim.durability,
+            missing_percent: sim.missing_percent,
             planted: sim.planted_in_shell,
             #[cfg(feature = "planted")]
             planted_in_core: sim.planted,
@@ -148,7 +148,8 @@ impl Host {
 
     fn handle(&mut self, time: u64, input: Input) -> Result<(), Died> {
         // A block that is not in memory: one read of some inputs fails first.
-        let mut missing = self.random.chance(1, 6).then(|| self.random.below(6) as u32);
+        let is_missing = self.random.chance(self.missing_percent, 100);
+        let mut missing = is_missing.then(|| self.random.below(6) as u32);
         loop {
             let Some(process) = &mut self.process else { return Err(Died::SILENT) };
             let now = now(&process.db, time);
@@ -263,89 +264,5 @@ impl Process {
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.outbox.is_empty() || self.db.durable_lsn() < self.db.written_lsn()
-    }
-}
-
-fn open(disk: &MemDisk) -> Result<(Db, babu::Recovered), babu::OpenError> {
-    let options = babu::Options {
-        log_chunk_bytes: 64 << 10,
-        reserve_bytes: 4 << 10,
-        block_bytes: 1 << 10,
-        cache_bytes: 64 << 10,
-        database_id: 1,
-    };
-    Db::open(Arc::new(disk.clone()), options)
-}
-
-fn now(db: &Db, nanos: u64) -> Now {
-    Now {
-        nanos,
-        epoch: Epoch(db.epoch().0),
-        seen: Lsn(db.applied_lsn().0),
-        durable: Lsn(db.durable_lsn().0),
-    }
-}
-
-fn batch(writes: &[Write]) -> Batch {
-    let mut batch = Batch::new();
-    for write in writes {
-        match write {
-            Write::Put(key, value) => batch.put(key, value),
-            Write::Delete(key) => batch.delete(key),
-            Write::DeleteRange(from, to) => batch.delete_range(from, to),
-        }
-    }
-    batch
-}
-
-/// The store as the core reads it. One read may find its block not in memory.
-pub struct View<'a> {
-    db: &'a Db,
-    missing: Cell<Option<u32>>,
-}
-
-impl<'a> View<'a> {
-    /// A view in which the `missing`-th read is not resident.
-    #[must_use]
-    pub const fn new(db: &'a Db, missing: Option<u32>) -> Self {
-        Self { db, missing: Cell::new(missing) }
-    }
-
-    fn touch(&self) -> Result<(), Halt> {
-        match self.missing.get() {
-            Some(0) => {
-                self.missing.set(None);
-                Err(Halt::NotResident(NotResident(0)))
-            }
-            Some(left) => {
-                self.missing.set(Some(left - 1));
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl Rows for View<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
-        self.touch()?;
-        let value = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))?;
-        Ok(value.map(|value| value.to_vec()))
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), Halt> {
-        self.touch()?;
-        for row in self.db.scan(from, Some(to)) {
-            let (key, value) = row.map_err(|error| Halt::Broken(error.to_string()))?;
-            if !visit(&key, &value) {
-                break;
-            }
-        }
-        Ok(())
     }
 }

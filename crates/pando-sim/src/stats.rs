@@ -88,7 +88,8 @@ impl Stats {
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
             let Some((_, outcome)) = &event.returned else {
-                *self.outcomes.entry(format!("{} ?", kind(&event.call.op))).or_default() += 1;
+                let why = event.lost.map_or("?", |errno| errno.symbol());
+                *self.outcomes.entry(format!("{} {why}", kind(&event.call.op))).or_default() += 1;
                 continue;
             };
             self.operations += 1;

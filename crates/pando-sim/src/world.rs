@@ -8,7 +8,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::ShardIndex;
 use pando_types::codec;
 
-use crate::config::{Durability, MILLISECOND, SimConfig};
+use crate::config::{MILLISECOND, SimConfig};
 use crate::executor::Executor;
 use crate::happening::Happening;
 use crate::host::{Died, Host, Yield};
@@ -38,12 +38,12 @@ pub struct World {
     pub trace: Trace,
     /// How often what happened.
     pub stats: Stats,
-    network: Network,
-    inboxes: Vec<Vec<Input>>,
+    pub(crate) network: Network,
+    pub(crate) inboxes: Vec<Vec<Input>>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
-    random: Random,
-    is_faulty: bool,
+    pub(crate) random: Random,
+    pub(crate) is_faulty: bool,
 }
 
 impl World {
@@ -172,7 +172,7 @@ impl World {
         false
     }
 
-    fn is_alive(&self, shard: usize, life: u64) -> bool {
+    pub(crate) fn is_alive(&self, shard: usize, life: u64) -> bool {
         self.hosts[shard].life == life && self.hosts[shard].process.is_some()
     }
 
@@ -194,7 +194,7 @@ impl World {
         self.dispatch(shard, result);
     }
 
-    fn dispatch(&mut self, shard: usize, result: Result<Yield, Died>) {
+    pub(crate) fn dispatch(&mut self, shard: usize, result: Result<Yield, Died>) {
         let (result, died) = match result {
             Ok(result) => (result, false),
             Err(Died(out)) => (Yield { out, wants_sync: false }, true),
@@ -242,76 +242,7 @@ impl World {
         }
     }
 
-    fn background_sync(&mut self, shard: usize) {
-        let host = &self.hosts[shard];
-        if host.process.as_ref().is_some_and(|process| process.is_waiting()) {
-            self.after(10_000, Happening::Sync(shard, host.life));
-        }
-        self.after(self.config.sync_interval, Happening::BackgroundSync(shard));
-    }
-
-    fn checkpoint(&mut self, shard: usize) {
-        let mut delay = self.random.between(1, 2 * self.config.checkpoint_interval);
-        if self.hosts[shard].process.is_some() {
-            match self.hosts[shard].checkpoint() {
-                Ok(true) => delay = self.random.between(100_000, 10 * MILLISECOND),
-                Ok(false) => self.stats.checkpoints += 1,
-                Err(_) => {
-                    self.stats.checkpoint_crashes += 1;
-                    self.crash(shard);
-                }
-            }
-        }
-        self.after(delay, Happening::Checkpoint(shard));
-    }
-
-    /// The disk stops at one of its next changes.
-    fn arm_crash(&mut self, shard: usize) {
-        let changes = self.random.between(1, 30);
-        self.hosts[shard].disk.crash_at(changes);
-        self.plan_crash(shard);
-    }
-
-    fn crash(&mut self, shard: usize) {
-        let power = self.config.durability == Durability::Disk && self.random.chance(1, 2);
-        self.trace.note(self.time, &[], format_args!("shard {shard} dies, power lost: {power}"));
-        self.stats.crash(&self.hosts[shard], power);
-        self.inboxes[shard].clear();
-        self.hosts[shard].die(power);
-        let delay = self.random.between(1, 40) * MILLISECOND;
-        self.after(delay, Happening::Restart(shard));
-    }
-
-    fn restart(&mut self, shard: usize) {
-        self.trace.note(self.time, &[], format_args!("shard {shard} starts"));
-        if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
-            let changes = self.random.between(1, 12);
-            self.hosts[shard].disk.crash_at(changes);
-        }
-        let started = self.hosts[shard].start(self.time);
-        self.dispatch(shard, started);
-    }
-
-    fn plan_faults(&mut self, shard: usize) {
-        let sync = self.random.between(1, 1 + self.config.sync_interval);
-        self.after(sync, Happening::BackgroundSync(shard));
-        let checkpoint = self.random.between(1, 2 * self.config.checkpoint_interval);
-        self.after(checkpoint, Happening::Checkpoint(shard));
-        self.plan_crash(shard);
-    }
-
-    fn plan_crash(&mut self, shard: usize) {
-        if self.config.crash_interval == 0 {
-            return;
-        }
-        let delay = self.random.between(1, 2 * self.config.crash_interval);
-        self.after(delay, Happening::ArmCrash(shard));
-        if self.random.chance(1, 3) {
-            self.after(delay / 2, Happening::Crash(shard, self.hosts[shard].life));
-        }
-    }
-
-    fn after(&mut self, delay: u64, happening: Happening) {
+    pub(crate) fn after(&mut self, delay: u64, happening: Happening) {
         self.at(self.time + delay, happening);
     }
 

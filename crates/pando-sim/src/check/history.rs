@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pando_model::{Call, Op, Outcome, Value};
-use pando_types::{FileKind, Ino};
+use pando_types::{Errno, FileKind, Ino};
 
 /// Position of an event in its history.
 pub type EventIndex = usize;
@@ -19,6 +19,8 @@ pub struct Event {
     pub invoked: u64,
     /// When it was answered, and how. `None`: nobody knows whether it ran, or it may still run.
     pub returned: Option<(u64, Outcome)>,
+    /// Why nobody knows, if there was an error.
+    pub lost: Option<Errno>,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
 }
@@ -53,8 +55,14 @@ impl History {
     /// An operation begins.
     pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
         self.clock += 1;
-        self.events.push(Event { lane, call, invoked: self.clock, returned: None, exact });
+        let (invoked, returned, lost) = (self.clock, None, None);
+        self.events.push(Event { lane, call, invoked, returned, lost, exact });
         self.events.len() - 1
+    }
+
+    /// It failed without an answer.
+    pub fn lose(&mut self, event: EventIndex, errno: Errno) {
+        self.events[event].lost = Some(errno);
     }
 
     /// It is answered. What a lookup tells of a file's attributes, and a
