@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use babu::{Batch, Db, Options, RealDisk};
 
+const SYNCS: u64 = 2000;
 const RECORDS_PER_DIRECTORY: u64 = 1000;
 
 /// Directory id (16, scattered) ‖ kind ‖ order (8, scattered), as a file system's keys are.
@@ -63,6 +64,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let scanned = db.scan(b"", None).count() as u64;
         let scan = rate(scanned, start);
 
+        let syncer = db.syncer();
+        syncer.sync()?;
+        let start = Instant::now();
+        for number in 0..SYNCS {
+            batch.clear();
+            batch.put(&key(count + number), &value);
+            db.apply(&batch, b"session, sequence");
+            db.write()?;
+            syncer.sync()?;
+        }
+        let sync = rate(SYNCS, start);
+
         let start = Instant::now();
         db.checkpoint()?;
         let checkpoint = rate(count, start);
@@ -77,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let index_hit = rate(count / 10, start);
         lines.push(format!(
             "{{\"ops_per_write\":{ops_per_write},\"creates\":{count},\"creates_per_second\":{create},\
-             \"hits_per_second\":{hit},\"scanned_per_second\":{scan},\"tree_bytes\":{tree_bytes},\
+             \"hits_per_second\":{hit},\"scanned_per_second\":{scan},\"syncs_per_second\":{sync},\"tree_bytes\":{tree_bytes},\
              \"checkpointed_per_second\":{checkpoint},\"index_bytes\":{index_bytes},\
              \"index_scanned_per_second\":{index_scan},\"index_hits_per_second\":{index_hit}}}"
         ));

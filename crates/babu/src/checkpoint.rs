@@ -5,7 +5,7 @@
 //! run              merges into a new file, syncs file and log,
 //!                  replaces the manifest                                (any thread; all the I/O)
 //! install          swaps the layers in memory                           (owner of the database)
-//! remove           deletes what the manifest no longer names            (any thread)
+//! remove           deletes what the manifest no longer names, frees trees (any thread)
 //! ```
 //!
 //! 1. Until `install` the database reads and recovers from the old files as well as from the new: `run` deletes
@@ -58,6 +58,8 @@ pub struct CheckpointDone {
 pub struct Retired {
     disk: Arc<dyn Disk>,
     names: Vec<String>,
+    /// Freeing a large tree takes a while too: not on the writer's time.
+    _trees: Vec<Arc<Frozen>>,
 }
 
 impl Db {
@@ -102,17 +104,14 @@ impl Db {
             std::ptr::eq(self.job.as_ptr(), Arc::as_ptr(&done.alive)),
             "a checkpoint of another database, or from before another"
         );
-        let trees = self.frozen.drain(..done.frozen_count);
-        let logs = trees.flat_map(|frozen| {
-            let logs = frozen.logs.iter().map(|log| log_name(log.number));
-            logs.collect::<Vec<_>>()
-        });
-        let mut names: Vec<_> = logs.collect();
+        let trees: Vec<_> = self.frozen.drain(..done.frozen_count).collect();
+        let logs = trees.iter().flat_map(|frozen| &frozen.logs);
+        let mut names: Vec<_> = logs.map(|log| log_name(log.number)).collect();
         for file in std::mem::replace(&mut self.index.files, done.files) {
             self.index.cache.forget(file.number());
             names.push(index_name(file.number()));
         }
-        Retired { disk: self.disk.clone(), names }
+        Retired { disk: self.disk.clone(), names, _trees: trees }
     }
 
     /// Freezes and checkpoints in one go, on this thread. For tools, tests, and an orderly end.

@@ -18,6 +18,7 @@ use crate::error::{Fatal, FreezeError, LogReadError, ReadError, ReserveError};
 use crate::index::set::IndexSet;
 use crate::key::prefix_end;
 use crate::log::SealedLog;
+use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::reader::LogGroups;
 use crate::log::sync::Syncer;
 use crate::log::writer::{LogWriter, Priority};
@@ -71,7 +72,7 @@ pub struct Stats {
 impl Db {
     /// Applies an insert group: the next read sees it, the next [`Db::write`] hands it to the disk. `meta` is stored
     /// with the group in the log. To be refused before anything is applied if the disk is full, call
-    /// [`Db::reserve`] first.
+    /// [`Db::reserve`] first. In a store that has failed this still changes memory, but no later `write` succeeds.
     ///
     /// # Panics
     /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`].
@@ -85,6 +86,7 @@ impl Db {
     }
 
     /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel.
+    /// Any failure is for good, also a full disk, which [`Db::reserve`] would have told in time.
     pub fn write(&mut self) -> Result<Lsn, Fatal> {
         self.log.write()
     }
@@ -150,6 +152,13 @@ impl Db {
     /// Keys that begin with `prefix`.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
         self.scan(prefix, prefix_end(prefix).as_deref())
+    }
+
+    /// Log of the active tree, which a restart would replay: the caller freezes when it is too much. (Values that
+    /// are overwritten again and again grow the log and not the tree.)
+    pub fn log_bytes(&self) -> u64 {
+        let sealed = self.active_logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET);
+        sealed.sum::<u64>() + self.log.group_bytes()
     }
 
     /// Memory of the active tree, roughly: the caller freezes when it is too much.

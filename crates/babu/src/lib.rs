@@ -64,12 +64,12 @@
 //!      u64 number, u64 epoch,            60 u32 checksum                        0 u32 checksum, u32 entries
 //!      u64 base LSN, u64 last LSN,       mark                                   8 u8 codec (0), 7 zeros
 //!      u64 end offset                     0 u64 epoch, u64 durable LSN         16 entries: u16 key length,
-//!                                        16 u64 newest durable log,               u32 value length, key, value
-//!                                           u32 0, u32 checksum
-//!                                        group                                     u32 offset per entry
-//!                                         0 [u8;4] "bGRP", u32 checksum        footer
-//!                                         8 u16 version (1), u16 0              0 u64 offset, u64 length,
-//!                                        12 u32 length of meta and changes        u64 blocks of the block list
+//!                                        16 u64 newest durable log                u32 value length, key, value
+//!                                        24 u32 0, u32 checksum                   u32 offset per entry
+//!                                        group                                 footer
+//!                                         0 [u8;4] "bGRP", u32 checksum         0 u64 offset, u64 length,
+//!                                         8 u16 version (1), u16 0                u64 blocks of the block list
+//!                                        12 u32 length of meta and changes
 //!                                        16 u64 epoch, u64 LSN                 24 u64 entries
 //!                                        32 u64 durable LSN                    32 u32 checksum of the block list
 //!                                        40 u32 meta length, u32 changes       36 20 zeros
@@ -85,7 +85,8 @@
 //! A crash may leave the end of the log unfinished; that end is cut. A group that had been durable may not be
 //! missing; that is damage, and the database refuses to open. Groups and marks carry the highest LSN known durable
 //! when they were written; the highest such claim found anywhere in the last epoch's logs decides. What is cut is
-//! reported in [`Recovered::torn`].
+//! reported in [`Recovered::torn`]. (A sync that failed may leave the kernel with pages it believes are written; what
+//! an opening on the same boot reads from them is then only as durable as the disk is honest.)
 #![deny(unsafe_code)]
 
 mod batch;

@@ -9,7 +9,7 @@
 //! 2. A crash ends the life of every handle made before it; the crash functions return a fresh one.
 //! 3. A failed or crashed write may have left part of its bytes, as real ones do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +55,8 @@ struct Content {
     visible: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<ContentChange>,
+    /// Open handles: without any, and without a name, the content is gone.
+    handle_count: usize,
 }
 
 #[derive(Clone)]
@@ -100,6 +102,7 @@ impl MemDisk {
                     visible: bytes.to_vec(),
                     durable: bytes.to_vec(),
                     unsynced: Vec::new(),
+                    handle_count: 0,
                 };
                 inner.files.insert(file, content);
                 inner.names.insert(name.to_owned(), file);
@@ -177,6 +180,11 @@ impl MemDisk {
         inner.crash_at = None;
         inner.fail_at = None;
         MemDisk { inner: self.inner.clone(), life: inner.life }
+    }
+
+    fn handle(&self, inner: &mut Inner, file: u64) -> io::Result<Box<dyn DiskFile>> {
+        inner.content(file)?.handle_count += 1;
+        Ok(Box::new(MemFile { disk: self.clone(), file }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -337,13 +345,13 @@ impl Disk for MemDisk {
                 file
             }
         };
-        Ok(Box::new(MemFile { disk: self.clone(), file }))
+        self.handle(&mut inner, file)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let inner = self.alive()?;
+        let mut inner = self.alive()?;
         let file = *inner.names.get(name).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
-        Ok(Box::new(MemFile { disk: self.clone(), file }))
+        self.handle(&mut inner, file)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -376,6 +384,9 @@ impl Disk for MemDisk {
         inner.whole_change()?;
         inner.durable_names = inner.names.clone();
         inner.unsynced_names.clear();
+        let Inner { files, names, .. } = &mut *inner;
+        let named: BTreeSet<_> = names.values().collect();
+        files.retain(|file, content| content.handle_count > 0 || named.contains(file));
         Ok(())
     }
 }
@@ -383,6 +394,14 @@ impl Disk for MemDisk {
 struct MemFile {
     disk: MemDisk,
     file: u64,
+}
+
+impl Drop for MemFile {
+    fn drop(&mut self) {
+        if let Ok(content) = self.disk.lock().content(self.file) {
+            content.handle_count -= 1;
+        }
+    }
 }
 
 impl DiskFile for MemFile {
@@ -479,6 +498,19 @@ mod tests {
             lost += usize::from(bytes.len() < 8);
         }
         assert!(lost > 0 && lost < 64);
+    }
+
+    #[test]
+    fn a_removed_file_lives_as_long_as_a_handle_to_it() {
+        let disk = MemDisk::new();
+        let file = disk.create("a").unwrap();
+        file.write_at(0, b"x").unwrap();
+        disk.remove("a").unwrap();
+        disk.sync_dir().unwrap();
+        file.read_at(0, &mut [0]).unwrap();
+        drop(file);
+        disk.sync_dir().unwrap();
+        assert!(disk.lock().files.is_empty());
     }
 
     #[test]

@@ -26,7 +26,12 @@ impl RealDisk {
     /// Opens a folder, creating it if it is missing, and locks it.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
         let folder = folder.as_ref().to_path_buf();
-        fs::create_dir_all(&folder)?;
+        if !folder.is_dir() {
+            fs::create_dir_all(&folder)?;
+            // The folder itself must not be lost with the power.
+            let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

@@ -216,3 +216,42 @@ fn a_dropped_job_or_result_can_be_followed_by_another() {
     let (db, _) = open(&disk.crash_process()).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+#[test]
+fn the_longest_keys_and_long_values_pass_through_log_and_index() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    let long = vec![b'k'; babu::MAX_KEY_BYTES];
+    let value = vec![7; 3 << 20];
+    batch.put(&long, &value);
+    batch.put(&long[1..], b"");
+    batch.put(b"", &value);
+    db.apply(&batch, &value);
+    db.write().unwrap();
+    let mut disk = disk;
+    for _ in 0..2 {
+        disk = disk.crash_process();
+        let (mut db, recovered) = open(&disk).unwrap();
+        assert_eq!(recovered.last_lsn, Lsn(1));
+        assert_eq!(db.get(&long).unwrap().as_deref(), Some(&value[..]));
+        assert_eq!(db.get(&long[1..]).unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(db.get(b"").unwrap().as_deref(), Some(&value[..]));
+        assert!(db.get(&long[2..]).unwrap().is_none());
+        assert_eq!(db.scan(b"", None).count(), 3);
+        db.checkpoint().unwrap();
+        assert_eq!(db.scan(b"", None).count(), 3);
+    }
+}
+
+#[test]
+fn handles_go_to_other_threads() {
+    fn assert_send_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>() {}
+    assert_send_sync::<Db>();
+    assert_send_sync::<babu::Syncer>();
+    assert_send_sync::<MemDisk>();
+    assert_send::<babu::CheckpointJob>();
+    assert_send::<babu::CheckpointDone>();
+    assert_send::<babu::Retired>();
+}

@@ -11,6 +11,7 @@ use pando_types::{Credentials, Errno, Ino, SessionId};
 use crate::call::take;
 use crate::counters::Counters;
 use crate::nodes::Nodes;
+use crate::renames::Renames;
 use crate::route::Routes;
 use crate::slots::Slots;
 use crate::transport::Transport;
@@ -57,6 +58,7 @@ pub struct Client {
     pub(crate) slots: Slots,
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
+    pub(crate) renames: Renames,
     pub(crate) counters: Counters,
     pub(crate) traces: AtomicU64,
     /// Newest hybrid logical clock heard of.
@@ -92,6 +94,7 @@ impl Client {
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
+            renames: Renames::default(),
             counters: Counters::new(),
             traces: AtomicU64::new(1),
             clock: AtomicU64::new(0),

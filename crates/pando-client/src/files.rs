@@ -10,6 +10,9 @@ use crate::nodes::Spot;
 
 /// How many places a file is looked for at, while this client itself moves files about.
 const PLACES_MAX: u32 = 64;
+/// Of those, how many before renames have to wait for it: someone who renames a file over and over could otherwise be
+/// ahead of us each time.
+const CHASES_MAX: u32 = 8;
 const READ: AccessMask = 4;
 
 /// Why data was not written.
@@ -183,27 +186,38 @@ impl Client {
     ) -> Result<Body, Failure> {
         let ino = file.ino;
         let mut at = file.at;
+        let mut name = FileAt::Link;
         let mut backoff = Backoff::astray();
-        for _ in 0..PLACES_MAX {
-            match self.run(by, op(FileRef { ino, at: at.clone() })).await {
-                Err(Failure::NotThere) => {}
+        let mut hold = None;
+        let mut places = 0;
+        loop {
+            let failure = match self.run(by, op(FileRef { ino, at: at.clone() })).await {
+                Err(failure @ Failure::NotThere) => failure,
+                // What a link is told of an inode that has no names left.
+                Err(failure @ Failure::Errno(Errno::ENOENT)) if at == FileAt::Link => failure,
                 answer => return answer,
+            };
+            places += 1;
+            if places >= PLACES_MAX {
+                return Err(failure);
             }
             self.nodes.not_at(ino, &at);
-            // In this order: a move that is over has told the table.
-            let is_moving = self.nodes.is_moving();
-            let next = match self.nodes.find(ino) {
-                Ok(Spot::File(next)) => next,
-                _ => FileAt::Link,
-            };
-            if next != at {
-                at = next;
-            } else if is_moving {
-                backoff.pause(self).await;
-            } else {
-                break;
+            if at != FileAt::Link {
+                name = at.clone();
+            }
+            if places > CHASES_MAX {
+                hold.get_or_insert_with(|| self.renames.hold());
+            }
+            // Before the table is read: a rename that is over has told it.
+            let is_moving = self.renames.concern(&name);
+            match self.nodes.find(ino) {
+                Ok(Spot::File(next)) if next != at => at = next,
+                Err(_) if at != FileAt::Link => at = FileAt::Link,
+                _ if is_moving => {
+                    backoff.pause(self).await;
+                }
+                _ => return Err(failure),
             }
         }
-        Err(Failure::NotThere)
     }
 }

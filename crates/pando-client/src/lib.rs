@@ -35,6 +35,7 @@ mod moves;
 mod names;
 mod nodes;
 pub mod path;
+mod renames;
 mod route;
 mod slots;
 mod stat;

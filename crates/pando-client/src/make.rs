@@ -1,7 +1,7 @@
 //! Making and removing names.
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op};
-use pando_types::reply::{Body, Found};
+use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name};
 
 use crate::call::{Backoff, stale, take};
@@ -42,14 +42,8 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let dir = self.nodes.dir(parent)?;
         let asked = self.nodes.stamp();
-        let attr = self.mkdir_at(c, dir, name, mode).await?;
-        // The answer does not tell the new directory's id.
-        let found = self.found(c, dir, name).await;
-        if let Ok(Found::Dir(access)) = found
-            && access.dir.ino == attr.ino
-        {
-            self.nodes.look_up(attr.ino, Spot::Dir(access.dir), asked);
-        }
+        let (made, attr) = self.mkdir_at(c, dir, name, mode).await?;
+        self.nodes.look_up(attr.ino, Spot::Dir(made), asked);
         Ok(attr)
     }
 
@@ -113,10 +107,9 @@ impl Client {
         dir: DirRef,
         name: &Name,
         mode: u16,
-    ) -> Result<Attr, Errno> {
+    ) -> Result<(DirRef, Attr), Errno> {
         let body = self.run_plain(c, Op::Mkdir(dir, name.clone(), mode)).await?;
-        let made = take!(body, Body::Dir(made) => made)?;
-        Ok(made.base)
+        take!(body, Body::Made(dir, home) => (dir, home.base))
     }
 
     pub(crate) async fn unlink_at(

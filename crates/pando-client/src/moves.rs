@@ -4,7 +4,7 @@ use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
-use crate::call::{Failure, take};
+use crate::call::{Backoff, Failure, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
 
@@ -47,7 +47,6 @@ impl Client {
         name: &Name,
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
-        let _moving = self.nodes.begin_move();
         let op = |file| Op::Link(file, dir, name.clone());
         let body = self.on_file(c, file, op).await.map_err(Errno::from)?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
@@ -63,7 +62,13 @@ impl Client {
         (to, new_name): (DirRef, &Name),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        let _moving = self.nodes.begin_move();
+        let mut backoff = Backoff::astray();
+        let _renaming = loop {
+            match self.renames.begin([(from, name), (to, new_name)]) {
+                Some(renaming) => break renaming,
+                None => backoff.pause(self).await,
+            };
+        };
         let op = Op::Rename { from, name: name.clone(), to, new_name: new_name.clone(), flags };
         let body = self.run(c, op).await.map_err(|failure| match failure {
             Failure::NotThere => Errno::ENOENT,

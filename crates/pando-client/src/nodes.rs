@@ -10,7 +10,7 @@
 //!    such an answer may be older ([`Stamp`]).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::op::FileAt;
 use pando_types::{DirRef, Errno, Ino};
@@ -47,30 +47,15 @@ pub(crate) struct Nodes {
     shards: [Shard; SHARDS],
     /// Moves finished.
     moves: AtomicU64,
-    /// Moves under way.
-    moving: AtomicU32,
 }
 
 /// On cache lines of its own.
 #[repr(align(128))]
 struct Shard(Mutex<HashMap<Ino, Node, Quick>>);
 
-/// A move under way; see [`Nodes::begin_move`].
-pub(crate) struct Moving<'a>(&'a Nodes);
-
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        self.0.moving.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Nodes {
     pub(crate) fn new() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Shard(Mutex::default())),
-            moves: AtomicU64::new(0),
-            moving: AtomicU32::new(0),
-        }
+        Self { shards: std::array::from_fn(|_| Shard(Mutex::default())), moves: AtomicU64::new(0) }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Node, Quick>> {
@@ -161,18 +146,6 @@ impl Nodes {
         {
             node.spot = Spot::File(FileAt::Link);
         }
-    }
-
-    /// To be held from before a move is asked for until [`Nodes::moved`] was told of it: who misses a file
-    /// meanwhile should look again.
-    pub(crate) fn begin_move(&self) -> Moving<'_> {
-        self.moving.fetch_add(1, Ordering::AcqRel);
-        Moving(self)
-    }
-
-    /// Whether a move is under way, so that a place may be about to change.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.moving.load(Ordering::Acquire) > 0
     }
 
     /// We moved the file `ino` to `at`.

@@ -96,7 +96,8 @@ impl<'a> Paths<'a> {
     /// Makes a directory.
     pub async fn mkdir(&self, path: &[u8], mode: u16) -> Result<Attr, Errno> {
         let (dir, last) = self.last(path, Errno::EEXIST).await?;
-        self.client.mkdir_at(&self.by, dir, &last.name, mode).await
+        let (_, attr) = self.client.mkdir_at(&self.by, dir, &last.name, mode).await?;
+        Ok(attr)
     }
 
     /// Makes a symlink at `path`.

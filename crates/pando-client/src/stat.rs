@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pando_placement::{DirMap, range};
 use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
-use pando_types::{Attr, DirRef, Errno, PartitionIndex};
+use pando_types::{Attr, DirRef, Errno, PartitionIndex, Timestamp};
 
 use crate::call::{Backoff, stale, take};
 use crate::client::{Client, SYSTEM};
@@ -132,19 +132,23 @@ impl Tiles {
     }
 }
 
-/// Counts add up, the newest times win. A delta older than the times set last (an earlier generation) has no say in them.
+/// Counts add up. Names that changed since times were set last (in this generation or a later one) tell the time of the
+/// last change, whatever was set before.
 fn merge(base: Attr, generation: u64, deltas: impl IntoIterator<Item = Delta>) -> Attr {
     let mut attr = base;
     let mut subdirs = 0_u64;
+    let mut newest = Timestamp::default();
     for delta in deltas {
         attr.size += delta.entries;
         subdirs += delta.subdirs;
         attr.change = attr.change.wrapping_add(delta.change);
         if delta.generation >= generation {
-            attr.mtime = attr.mtime.max(delta.mtime);
+            newest = newest.max(delta.mtime);
         }
-        // This one cannot be set, and so never goes back.
-        attr.ctime = attr.ctime.max(delta.mtime);
+    }
+    if newest != Timestamp::default() {
+        attr.mtime = newest;
+        attr.ctime = attr.ctime.max(newest);
     }
     attr.nlink = attr.nlink.saturating_add(u32::try_from(subdirs).unwrap_or(u32::MAX));
     attr

@@ -40,13 +40,25 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 #[test]
-fn counts_add_up_and_only_times_of_this_generation_count() {
-    let old = Delta { subdirs: 2, mtime: at(9), generation: 3, ..delta(0, 1, 10) };
-    let new = Delta { subdirs: 1, mtime: at(7), generation: 4, ..delta(1, 1, 5) };
-    let attr = merge(base(), 4, [old, new]);
+fn counts_add_up() {
+    let one = Delta { subdirs: 2, ..delta(0, 1, 10) };
+    let other = Delta { subdirs: 1, ..delta(1, 1, 5) };
+    let attr = merge(base(), 0, [one, other]);
     assert_eq!((attr.size, attr.nlink, attr.change), (15, 5, 16));
-    assert_eq!((attr.mtime, attr.ctime, attr.atime), (at(7), at(9), at(5)));
-    assert_eq!(merge(base(), 5, [old, new]).mtime, at(5));
+}
+
+#[test]
+fn names_changed_since_times_were_set_tell_the_time() {
+    let set = |seconds| Attr { mtime: at(seconds), ..base() };
+    let changed = |seconds, generation| Delta { mtime: at(seconds), generation, ..delta(0, 1, 0) };
+    let times = |set, deltas: [Delta; 2]| {
+        let attr = merge(set, 4, deltas);
+        (attr.mtime.seconds, attr.ctime.seconds, attr.atime.seconds)
+    };
+    assert_eq!(times(set(5), [changed(9, 3), changed(7, 4)]), (7, 7, 5), "9 was before");
+    assert_eq!(times(set(5), [changed(9, 3), changed(0, 4)]), (5, 5, 5), "nothing since");
+    assert_eq!(times(set(99), [changed(8, 4), changed(7, 5)]), (8, 8, 5), "set to the future");
+    assert_eq!(times(set(1), [changed(3, 4), changed(2, 4)]), (3, 5, 5), "ctime does not go back");
 }
 
 /// Adds the answers, as (partition, radix, entries); who is missing after each.

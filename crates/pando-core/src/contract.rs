@@ -62,6 +62,9 @@ pub enum Halt {
     Broken(String),
 }
 
+/// A key with its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
 /// Read view of the store.
 pub trait Rows {
     /// The value of `key`.

@@ -288,6 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn of_two_spreads_all_settle_for_the_lesser() {
+        let [lesser, greater] =
+            [1, 2].map(|base| Spread { base: ShardIndex(base), servers: 4, per_server: 1 });
+        for (first, second) in [(lesser, greater), (greater, lesser)] {
+            let mut map = DirMap::with_spread(first);
+            let learned = map.merge(&DirMap::with_spread(second).history());
+            assert_eq!((map.spread, learned), (Some(lesser), first == greater));
+        }
+    }
+
+    #[test]
     fn history_of_some_partitions_tells_of_them_alone() {
         let map = learned(&[(5, 3), (6, 3)]);
         let owned = [5, 4, 2].map(PartitionIndex);

@@ -53,6 +53,11 @@ pub fn decode<T: DeserializeOwned>(version: u8, bytes: &[u8]) -> Result<T, Decod
     if found != version {
         return Err(DecodeError::Version { found, known: version });
     }
+    decode_body(body)
+}
+
+/// The same where the version stands elsewhere and was checked.
+pub fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Ok(value),
         _ => Err(DecodeError::Malformed),

@@ -174,6 +174,8 @@ pub const XATTR_TOTAL_MAX: usize = 131_072;
 pub const SYMLINK_MAX: usize = 4095;
 /// Most names of one file.
 pub const LINK_MAX: u32 = 65_000;
+/// Longest range of one object in a file, bytes.
+pub const SLICE_MAX: u64 = 64 << 20;
 /// Largest file, bytes: what `loff_t` can say.
 pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 

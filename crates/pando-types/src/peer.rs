@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Place;
-use crate::reply::{Slice, SplitHistory, Spread};
+use crate::reply::{Slice, SplitHistory};
 use crate::{
     Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, SessionId,
     ShardIndex, Timestamp, TxnId,
@@ -75,8 +75,8 @@ pub enum Say {
 /// place; so whoever waits for a lock holds only lower ones, and no circle can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
-    /// The right to move a directory to another parent: one at a time in the tree. The coordinator shard walks up from `to`
-    /// and refuses with `EINVAL` if it meets `moved` (InfiniFS §4.1).
+    /// The right to move a directory to another parent, one at a time in the tree: while it is held, who asked may walk up
+    /// from the new parent, and no other move can change what it finds (InfiniFS §4.1, orphaned loops).
     Graph {
         /// The directory that moves.
         moved: DirRef,
@@ -93,6 +93,8 @@ pub enum Prepare {
         /// the system itself.
         by: Option<Credentials>,
     },
+    /// Tell a directory's content record, once nobody holds it; lock nothing.
+    Look(DirRef),
     /// Lock a directory's content record.
     Home(DirRef),
     /// Reserve a directory id for a new directory; `EEXIST` if anything of that id is there.
@@ -125,7 +127,7 @@ impl Prepare {
     #[must_use]
     pub const fn rank(&self) -> u8 {
         match self {
-            Self::Graph { .. } => 0,
+            Self::Graph { .. } | Self::Look(_) => 0,
             Self::Name { .. } => 1,
             Self::Home(_) => 2,
             Self::NewHome(_) => 3,
@@ -392,6 +394,3 @@ pub enum Change {
     /// A session is over.
     EndSession(SessionId),
 }
-
-/// Spread of a directory at its first split: every partition is told.
-pub type FirstSplit = Spread;

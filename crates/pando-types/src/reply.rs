@@ -109,9 +109,10 @@ pub struct Delta {
     pub subdirs: u64,
     /// Changes of names in it, ever.
     pub change: u64,
-    /// Newest change of names.
+    /// Newest change of names within `generation`; zero: there was none.
     pub mtime: Timestamp,
-    /// Delta generation `mtime` belongs to: it counts only if that is at least the content's.
+    /// Delta generation `mtime` belongs to. If that is at least the content's and `mtime` is not zero, the newest such
+    /// `mtime` is the directory's, whatever the content says (which was set before); its ctime is at least that.
     pub generation: u64,
 }
 
@@ -184,8 +185,10 @@ pub enum Body {
     Created(Attr, bool),
     /// Create without `exclusive` found a file whose inode is at its link shard: open it there.
     Linked(crate::Ino, FileKind),
-    /// Mkdir.
+    /// Attributes of a directory.
     Dir(DirAttr),
+    /// Mkdir: the new directory.
+    Made(DirRef, DirAttr),
     /// Rename: the ino and kind that moved, and whether a file's inode is now at its link shard.
     Moved(crate::Ino, FileKind, bool),
     /// One partition's counts.

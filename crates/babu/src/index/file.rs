@@ -126,10 +126,10 @@ impl IndexFile {
         let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))?;
         let damage = |what: &str| {
             let until = match self.blocks.get(position + 1) {
-                Some((next, _)) => format!("up to {}", next.escape_ascii()),
+                Some((next, _)) => format!("up to {}", shown(next)),
                 None => "to the end".to_owned(),
             };
-            let keys = first.escape_ascii();
+            let keys = shown(first);
             let what = format!("{what}; affected are the keys from {keys} {until}");
             ReadError::from(Damage::new(&self.name, extent.offset, what))
         };
@@ -138,6 +138,15 @@ impl IndexFile {
             return Err(damage("the block begins with another key than the block list says"));
         }
         Ok(block)
+    }
+}
+
+/// A key for an error message: keys may be long.
+fn shown(key: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 32;
+    match key.len() > SHOWN_BYTES {
+        true => format!("{}…", key[..SHOWN_BYTES].escape_ascii()),
+        false => key.escape_ascii().to_string(),
     }
 }
 

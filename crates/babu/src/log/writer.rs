@@ -87,6 +87,11 @@ impl LogWriter {
         &self.state
     }
 
+    /// Bytes of groups in the active log, written or pending.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        self.end_offset - LOG_DATA_OFFSET + self.pending.len() as u64
+    }
+
     /// The active log as far as it is written.
     pub(crate) fn as_sealed(&self) -> SealedLog {
         SealedLog {

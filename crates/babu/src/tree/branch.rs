@@ -131,6 +131,13 @@ impl Branch {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Branch::Few(entries) => entries.is_empty(),
+            Branch::Many(entries) => entries.is_empty(),
+        }
+    }
+
     /// Entries from a suffix on, or all.
     pub(crate) fn range(&self, from: Option<&Suffix>) -> BranchIter<'_> {
         match (self, from) {

@@ -22,12 +22,13 @@ use std::ops::Bound;
 
 use crate::key::Key;
 use crate::tree::arena::Arena;
-use crate::tree::branch::{Branch, BranchIter, Prefix, Suffix, join, split};
+use crate::tree::branch::{Branch, BranchIter, Prefix, join, split};
 use crate::tree::ranges::RangeSet;
 
-/// What an entry and a branch take beside values, roughly.
+/// What an entry, a branch and a range take beside values, roughly.
 const ENTRY_BYTES: usize = 72;
 const BRANCH_BYTES: usize = 256;
+const RANGE_BYTES: usize = 96;
 
 /// What a layer says of a key it has something to say about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(crate) struct Tree {
     by_prefix: HashMap<Prefix, u32, BuildHasherDefault<PrefixHasher>>,
     in_order: BTreeMap<Prefix, u32>,
     branches: Vec<Branch>,
+    /// Positions of branches that are empty and in neither map.
+    free_branches: Vec<u32>,
     values: Arena,
     ranges: RangeSet,
     entry_count: usize,
@@ -87,10 +90,13 @@ impl Tree {
                 None
             });
             self.count(added, key);
-        } else if let Some(&branch) = self.by_prefix.get(&prefix)
-            && self.branches[branch as usize].remove(&suffix)
+        } else if let Some(&index) = self.by_prefix.get(&prefix)
+            && self.branches[index as usize].remove(&suffix)
         {
             self.entry_count -= 1;
+            if self.branches[index as usize].is_empty() {
+                self.release(prefix, index);
+            }
         }
     }
 
@@ -99,6 +105,7 @@ impl Tree {
         let (first, first_suffix) = split(from);
         let (last, last_suffix) = split(to);
         let mut doomed = Vec::new();
+        let mut emptied = Vec::new();
         for (&prefix, &index) in self.in_order.range(first..=last) {
             let branch = &mut self.branches[index as usize];
             doomed.clear();
@@ -113,6 +120,12 @@ impl Tree {
                 branch.remove(suffix);
             }
             self.entry_count -= doomed.len();
+            if branch.is_empty() {
+                emptied.push((prefix, index));
+            }
+        }
+        for (prefix, index) in emptied {
+            self.release(prefix, index);
         }
         if has_below {
             self.ranges.insert(from, to);
@@ -144,18 +157,29 @@ impl Tree {
     pub(crate) fn bytes(&self) -> usize {
         self.values.bytes()
             + self.entry_count * ENTRY_BYTES
-            + self.branches.len() * BRANCH_BYTES
+            + self.by_prefix.len() * BRANCH_BYTES
+            + self.ranges.len() * RANGE_BYTES
             + self.long_key_bytes
     }
 
     fn branch(&mut self, prefix: Prefix) -> usize {
         let index = *self.by_prefix.entry(prefix).or_insert_with(|| {
-            let index = self.branches.len() as u32;
-            self.branches.push(Branch::new());
+            let index = self.free_branches.pop().unwrap_or_else(|| {
+                self.branches.push(Branch::new());
+                self.branches.len() as u32 - 1
+            });
             self.in_order.insert(prefix, index);
             index
         });
         index as usize
+    }
+
+    /// Gives up a branch that has become empty, so that scans need not pass over it.
+    fn release(&mut self, prefix: Prefix, index: u32) {
+        self.branches[index as usize] = Branch::new();
+        self.by_prefix.remove(&prefix);
+        self.in_order.remove(&prefix);
+        self.free_branches.push(index);
     }
 
     fn count(&mut self, added: bool, key: &[u8]) {
@@ -183,7 +207,7 @@ impl<'a> Iterator for TreeIter<'a> {
                     Some(slot) => Found::Value(self.tree.values.get(slot)),
                     None => Found::Deleted,
                 };
-                return Some((key_of(*prefix, suffix), found));
+                return Some((join(*prefix, suffix), found));
             }
             self.branch = self
                 .prefixes
@@ -191,10 +215,6 @@ impl<'a> Iterator for TreeIter<'a> {
                 .map(|(&prefix, &index)| (prefix, self.tree.branches[index as usize].range(None)));
         }
     }
-}
-
-fn key_of(prefix: Prefix, suffix: &Suffix) -> Key {
-    join(prefix, suffix)
 }
 
 /// Mixes the 16 bytes by multiplication. Prefixes are hashes already where it matters (directory ids under a secret),
@@ -218,5 +238,46 @@ impl Hasher for PrefixHasher {
         let mixed = (number ^ u128::from(self.0)).wrapping_mul(ODD);
         let folded = (mixed >> 64) as u64 ^ mixed as u64;
         self.0 = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ folded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_with_nothing_below_forgets_what_is_deleted() {
+        let mut tree = Tree::default();
+        let empty = tree.bytes();
+        for round in 0..3u8 {
+            for directory in 0..50u8 {
+                for file in 0..=20u8 {
+                    tree.put(&[&[directory; 16][..], &[file]].concat(), &[round]);
+                }
+            }
+            assert_eq!(tree.seek(&[]).count(), 50 * 21);
+            for file in 0..=20u8 {
+                tree.delete(&[&[7; 16][..], &[file]].concat(), false);
+            }
+            assert_eq!(tree.seek(&[]).count(), 49 * 21);
+            tree.delete_range(&[], &[255], false);
+            assert!(tree.is_empty() && tree.in_order.is_empty());
+            assert_eq!(tree.branches.len(), 50, "branches are used again");
+        }
+        assert_eq!(tree.bytes() - tree.values.bytes(), empty);
+    }
+
+    #[test]
+    fn a_tree_with_layers_below_remembers_what_is_deleted() {
+        let mut tree = Tree::default();
+        tree.delete(b"a", true);
+        tree.put(b"b", b"1");
+        tree.delete_range(b"b", b"d", true);
+        tree.put(b"c", b"2");
+        assert_eq!(tree.get(b"a"), Some(Found::Deleted));
+        assert_eq!(tree.get(b"b"), Some(Found::Deleted));
+        assert_eq!(tree.get(b"c"), Some(Found::Value(b"2")), "newer than the range");
+        assert_eq!(tree.get(b"d"), None);
+        assert_eq!(tree.seek(b"").count(), 2, "the range is not entries");
     }
 }

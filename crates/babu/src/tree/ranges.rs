@@ -14,6 +14,10 @@ impl RangeSet {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Adds `from..to`, joining what overlaps or touches.
     pub(crate) fn insert(&mut self, from: &[u8], to: &[u8]) {
         let mut from = Key::from(from);

@@ -1,0 +1,158 @@
+//! Syncing from other threads, at chosen moments.
+
+mod common;
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use babu::{Batch, Db, Disk, DiskFile, Lsn, MemDisk};
+use common::{contents, open, small_options};
+
+type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
+
+/// A disk whose file syncs, while the gate is armed, report that they have begun and wait to be let on.
+#[derive(Clone)]
+struct GateDisk {
+    disk: MemDisk,
+    gate: Gate,
+}
+
+struct GateFile {
+    file: Box<dyn DiskFile>,
+    gate: Gate,
+}
+
+impl GateDisk {
+    fn wrap(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(GateFile { file, gate: self.gate.clone() })
+    }
+
+    /// Arms the gate for one sync: returns what tells that it has begun, and what lets it on.
+    fn arm(&self) -> (Receiver<()>, SyncSender<()>) {
+        let (begun, has_begun) = sync_channel(1);
+        let (go, may_go) = sync_channel(1);
+        *self.gate.lock().unwrap() = Some((begun, may_go));
+        (has_begun, go)
+    }
+}
+
+impl Disk for GateDisk {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.wrap(self.disk.create(name)?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.wrap(self.disk.open(name)?))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+}
+
+impl DiskFile for GateFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()?;
+        let armed = self.gate.lock().unwrap().take();
+        if let Some((begun, may_go)) = armed {
+            begun.send(()).unwrap();
+            may_go.recv().unwrap();
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+}
+
+fn put(db: &mut Db, number: u8) -> Lsn {
+    let mut batch = Batch::new();
+    batch.put(&[number], b"value");
+    db.apply(&batch, b"");
+    db.write().unwrap()
+}
+
+#[test]
+fn a_sync_promises_only_what_was_written_before_it_began() {
+    for freezes in 0..3 {
+        let disk = GateDisk { disk: MemDisk::new(), gate: Arc::default() };
+        let (mut db, _) = Db::open(Arc::new(disk.clone()), small_options()).unwrap();
+        put(&mut db, 1);
+        let (begun, go) = disk.arm();
+        std::thread::scope(|scope| {
+            let syncer = db.syncer();
+            let first = scope.spawn(move || syncer.sync());
+            begun.recv().unwrap();
+            // Written, and perhaps in a log of its own, while the sync is under way.
+            for number in 0..freezes {
+                put(&mut db, 10 + number);
+                db.freeze().unwrap();
+            }
+            put(&mut db, 2);
+            assert_eq!(db.durable_lsn(), Lsn(0));
+            go.send(()).unwrap();
+            assert_eq!(first.join().unwrap().unwrap(), Lsn(1));
+        });
+        assert_eq!(db.durable_lsn(), Lsn(1));
+        let written = db.written_lsn();
+        assert_eq!(db.syncer().sync().unwrap(), written);
+        let expected = contents(&db).unwrap();
+        // Everything that is not durable is lost.
+        let disk = disk.disk.crash_power(&mut || 0);
+        let (db, recovered) = open(&disk).unwrap();
+        assert_eq!(recovered.last_lsn, written, "{freezes} freezes");
+        assert_eq!(contents(&db).unwrap(), expected);
+    }
+}
+
+#[test]
+fn callers_that_wait_for_a_sync_share_the_next_one() {
+    let disk = GateDisk { disk: MemDisk::new(), gate: Arc::default() };
+    let (mut db, _) = Db::open(Arc::new(disk.clone()), small_options()).unwrap();
+    put(&mut db, 1);
+    let before = disk.disk.counters().syncs;
+    let (begun, go) = disk.arm();
+    std::thread::scope(|scope| {
+        let syncer = db.syncer();
+        scope.spawn(move || syncer.sync().unwrap());
+        begun.recv().unwrap();
+        let wanted = put(&mut db, 2);
+        for _ in 0..8 {
+            let syncer = db.syncer();
+            scope.spawn(move || assert!(syncer.sync().unwrap() >= wanted));
+        }
+        go.send(()).unwrap();
+    });
+    assert_eq!(db.durable_lsn(), Lsn(2));
+    assert_eq!(disk.disk.counters().syncs, before + 2);
+}

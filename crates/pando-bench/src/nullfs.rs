@@ -1,0 +1,25 @@
+//! A file system that does nothing but remember: the floor under everything served through FUSE.
+//!
+//! Names and attributes are in hash maps behind one lock. File data is accepted and forgotten (only the size is kept);
+//! there are no links, renames, attributes of users or permissions.
+
+mod adaptor;
+mod tree;
+
+use std::io;
+use std::path::Path;
+
+use pando_fuse::{Mounted, Options};
+
+/// What of the null file system itself can be varied.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Behaviour {
+    /// Tells the kernel at open that `close` needs no FLUSH.
+    pub no_flush: bool,
+}
+
+/// Mounts an empty null file system.
+pub fn mount(mountpoint: &Path, options: &Options, behaviour: Behaviour) -> io::Result<Mounted> {
+    let filesystem = adaptor::NullFs::new(options, behaviour);
+    pando_fuse::kernel::session::mount_filesystem(filesystem, mountpoint, options)
+}

@@ -1,0 +1,206 @@
+//! A cluster in one lock: namespace, partitions, sessions. It checks what every request must obey:
+//! 1. no slot has two requests under way;
+//! 2. no slot goes back to an older sequence, nor uses one for two operations.
+
+use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+
+use pando_client::{BoxFuture, Client, Options, Transport, TransportError, Volume, block_on};
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::{Op, Request, RequestId};
+use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::{Credentials, Epoch, Lsn, Name, SessionId, ShardIndex};
+
+use crate::namespace::Namespace;
+
+pub const ROOT: &Credentials = &Credentials::ROOT;
+pub const SHARDS: u16 = 4;
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a valid name")
+}
+
+/// What becomes of a request, if not what should.
+pub enum Fate {
+    /// It does not arrive.
+    LoseRequest,
+    /// It runs, and the answer does not arrive.
+    LoseReply,
+    /// This is the answer; it does not run.
+    Answer(Result<Body, Refusal>),
+    /// The transport stops.
+    Stop,
+}
+
+type Hook = Box<dyn FnMut(&mut Namespace, ShardIndex, &Request) -> Option<Fate> + Send>;
+
+pub struct Cluster(Mutex<State>);
+
+pub struct State {
+    pub namespace: Namespace,
+    pub log: Vec<(ShardIndex, Request)>,
+    pub slept: Vec<u64>,
+    /// Pending polls before each request arrives, and again before its reply does.
+    pub delay: u32,
+    hook: Option<Hook>,
+    outcomes: HashMap<(SessionId, u16), Outcome>,
+    under_way: HashSet<(SessionId, u16)>,
+}
+
+/// The newest request of a slot, and its answer if the owner has run it.
+type Outcome = (RequestId, Op, Option<Result<Body, Refusal>>);
+
+impl Cluster {
+    pub fn new() -> Arc<Self> {
+        let secrets = Secrets { dir: [1; 32], name: [2; 16] };
+        Arc::new(Self(Mutex::new(State {
+            namespace: Namespace::new(secrets, ClusterMap::new(SHARDS)),
+            log: Vec::new(),
+            slept: Vec::new(),
+            delay: 0,
+            hook: None,
+            outcomes: HashMap::new(),
+            under_way: HashSet::new(),
+        })))
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics while it holds the state")
+    }
+
+    pub fn client(self: &Arc<Self>) -> Client {
+        self.client_with(Options::default())
+    }
+
+    pub fn client_with(self: &Arc<Self>, options: Options) -> Client {
+        let volume = {
+            let namespace = &self.state().namespace;
+            let (secrets, map) = (namespace.secrets.clone(), namespace.cluster.clone());
+            Volume { id: [7; 16], secrets, map }
+        };
+        let transport = Arc::clone(self) as Arc<dyn Transport>;
+        block_on(Client::connect_with(transport, volume, options)).expect("sessions open")
+    }
+
+    /// `hook` sees every request before it runs.
+    pub fn on_request(
+        &self,
+        hook: impl FnMut(&mut Namespace, ShardIndex, &Request) -> Option<Fate> + Send + 'static,
+    ) {
+        self.state().hook = Some(Box::new(hook));
+    }
+
+    /// Requests since the last call.
+    pub fn take_log(&self) -> Vec<(ShardIndex, Request)> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    /// Names of the operations since the last [`Cluster::take_log`].
+    pub fn ops(&self) -> Vec<String> {
+        let word = |op: &Op| {
+            let text = format!("{op:?}");
+            text.chars().take_while(|c| c.is_alphanumeric()).collect()
+        };
+        self.take_log().iter().map(|(_, request)| word(&request.op)).collect()
+    }
+
+    fn arrive(&self, shard: ShardIndex, request: Request) -> Result<Reply, TransportError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.log.push((shard, request.clone()));
+        let mut hook = state.hook.take();
+        let fate = hook.as_mut().and_then(|hook| hook(&mut state.namespace, shard, &request));
+        state.hook = hook;
+        let result = match fate {
+            Some(Fate::LoseRequest) => return Err(TransportError::Lost),
+            Some(Fate::Stop) => return Err(TransportError::Stopped),
+            Some(Fate::LoseReply) => {
+                let _lost = state.run(shard, &request);
+                return Err(TransportError::Lost);
+            }
+            Some(Fate::Answer(result)) => result,
+            None => state.run(shard, &request),
+        };
+        Ok(Reply {
+            id: request.head.id,
+            shard,
+            epoch: Epoch(1),
+            durable: Lsn(0),
+            seen: Lsn(0),
+            version: 3,
+            clock: state.log.len() as u64,
+            result,
+        })
+    }
+}
+
+impl State {
+    fn run(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
+        let id = request.head.id;
+        if id.sequence == 0 {
+            return self.namespace.run(shard, &request.op);
+        }
+        let key = (id.session, id.slot);
+        if let Some((last, op, outcome)) = self.outcomes.get(&key) {
+            assert!(id.sequence >= last.sequence, "a slot goes back");
+            if id.sequence == last.sequence {
+                assert_eq!(*op, request.op, "one identity for two operations");
+                if let Some(outcome) = outcome {
+                    return outcome.clone();
+                }
+            }
+        }
+        let result = self.namespace.run(shard, &request.op);
+        let has_run = !matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome));
+        self.outcomes.insert(key, (id, request.op.clone(), has_run.then(|| result.clone())));
+        result
+    }
+}
+
+/// Pending for so many polls.
+async fn travel(mut polls: u32) {
+    poll_fn(|context| {
+        if polls == 0 {
+            return Poll::Ready(());
+        }
+        polls -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Transport for Cluster {
+    fn call<'a>(
+        &'a self,
+        shard: ShardIndex,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+        Box::pin(async move {
+            let id = request.head.id;
+            let key = (id.session, id.slot);
+            let delay = {
+                let mut state = self.state();
+                if id.sequence > 0 {
+                    assert!(state.under_way.insert(key), "a slot has two requests under way");
+                }
+                state.delay
+            };
+            travel(delay).await;
+            let reply = self.arrive(shard, request);
+            travel(delay).await;
+            self.state().under_way.remove(&key);
+            reply
+        })
+    }
+
+    fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
+        let mut state = self.state();
+        state.slept.push(nanos);
+        // Time is counted in polls; a request takes `delay` of them there and as many back.
+        let polls = if state.delay == 0 { 0 } else { (nanos / 50_000) as u32 };
+        Box::pin(travel(polls))
+    }
+}

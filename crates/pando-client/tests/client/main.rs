@@ -1,0 +1,11 @@
+//! The client against a fake cluster that knows everything and runs each request at once.
+
+mod fake;
+mod namespace;
+
+mod listing;
+mod paths;
+mod places;
+mod routing;
+mod sessions;
+mod stat;

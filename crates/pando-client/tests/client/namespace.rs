@@ -1,0 +1,428 @@
+//! What the fake cluster holds, and what its shards answer: no permissions, no times.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pando_placement::{ClusterMap, DirMap, Secrets, range};
+use pando_types::op::{FileAt, FileRef, NewNode, Op, RenameFlags};
+use pando_types::reply::{Access, Body, Delta, DirAttr, Found, Listed, Refusal, Spread};
+use pando_types::{
+    Attr, DirId, DirRef, Errno, FileKind, Ino, Name, Order, PartitionIndex, Radix, SessionId,
+    ShardIndex, Timestamp,
+};
+
+type Answer = Result<Body, Refusal>;
+
+pub struct Namespace {
+    pub secrets: Secrets,
+    pub cluster: ClusterMap,
+    dirs: HashMap<DirId, Dir>,
+    links: HashMap<Ino, Inode>,
+    inos: u64,
+    sessions: u64,
+    /// Whether a renamed file goes to its link shard, as if another client had it open.
+    pub park_on_rename: bool,
+}
+
+struct Dir {
+    this: DirRef,
+    parent: DirRef,
+    map: DirMap,
+    entries: BTreeMap<Order, (Name, Value)>,
+}
+
+enum Value {
+    File(Inode),
+    Linked(Ino, FileKind),
+    Dir(DirRef),
+}
+
+struct Inode {
+    attr: Attr,
+    target: Vec<u8>,
+    opens: u32,
+}
+
+pub fn attr(ino: Ino, kind: FileKind, mode: u16) -> Attr {
+    let time = Timestamp::default();
+    Attr {
+        ino,
+        kind,
+        mode,
+        nlink: if kind == FileKind::Directory { 2 } else { 1 },
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        size: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        data_version: 0,
+        change: 0,
+        project: 0,
+    }
+}
+
+fn errno<T>(errno: Errno) -> Result<T, Refusal> {
+    Err(Refusal::Errno(errno))
+}
+
+impl Namespace {
+    pub fn new(secrets: Secrets, cluster: ClusterMap) -> Self {
+        let root = Dir::new(DirRef::ROOT, DirRef::ROOT);
+        Self {
+            secrets,
+            cluster,
+            dirs: HashMap::from([(DirId::ROOT, root)]),
+            links: HashMap::new(),
+            inos: 1,
+            sessions: 0,
+            park_on_rename: false,
+        }
+    }
+
+    /// Splits partition `i` of `dir`.
+    pub fn split(&mut self, dir: DirRef, i: u32) {
+        let spread =
+            Spread { base: self.cluster.home(dir.id), servers: self.cluster.shards, per_server: 8 };
+        let map = &mut self.dirs.get_mut(&dir.id).expect("the directory is there").map;
+        map.spread.get_or_insert(spread);
+        map.split(PartitionIndex(i));
+    }
+
+    /// Partitions of `dir` and how many entries each has.
+    pub fn partitions(&self, dir: DirRef) -> Vec<(PartitionIndex, usize)> {
+        let dir = &self.dirs[&dir.id];
+        dir.map.leaves().into_iter().map(|(i, r)| (i, dir.within(i, r).count())).collect()
+    }
+
+    pub fn opens(&self, ino: Ino) -> u32 {
+        let in_entries = self.dirs.values().flat_map(|dir| dir.entries.values());
+        let inline = in_entries.filter_map(|(_, value)| match value {
+            Value::File(inode) => Some(inode),
+            _ => None,
+        });
+        inline.chain(self.links.values()).filter(|it| it.attr.ino == ino).map(|it| it.opens).sum()
+    }
+
+    fn ino(&mut self) -> Ino {
+        self.inos += 1;
+        Ino(self.inos)
+    }
+
+    /// The directory, if `shard` owns the partition of `order`.
+    fn at(&mut self, shard: ShardIndex, dir: DirRef, order: Order) -> Result<&mut Dir, Refusal> {
+        let home = self.cluster.home(dir.id);
+        let Some(found) = self.dirs.get_mut(&dir.id).filter(|found| found.this == dir) else {
+            return if shard == home { errno(Errno::ESTALE) } else { Err(Refusal::AskHome) };
+        };
+        let owner = |i| found.map.shard(home, i);
+        if owner(found.map.locate(order).0) == shard {
+            return Ok(found);
+        }
+        let leaves = found.map.leaves().into_iter().map(|(i, _)| i);
+        let owned: Vec<_> = leaves.filter(|i| owner(*i) == shard).collect();
+        if owned.is_empty() && shard != home {
+            return Err(Refusal::AskHome);
+        }
+        Err(Refusal::Redirect(found.map.history_of(owned)))
+    }
+
+    fn by_name(
+        &mut self,
+        shard: ShardIndex,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<&mut Dir, Refusal> {
+        self.at(shard, dir, self.secrets.order(name.as_bytes()))
+    }
+
+    fn file(&mut self, shard: ShardIndex, file: &FileRef) -> Result<&mut Inode, Refusal> {
+        let found = match &file.at {
+            FileAt::Link => {
+                assert_eq!(shard, self.cluster.link(file.ino));
+                self.links.get_mut(&file.ino)
+            }
+            FileAt::Name(dir, name) => {
+                let order = self.secrets.order(name.as_bytes());
+                match self.by_name(shard, *dir, name)?.entries.get_mut(&order) {
+                    Some((_, Value::File(inode))) => Some(inode),
+                    _ => None,
+                }
+            }
+        };
+        found.filter(|inode| inode.attr.ino == file.ino).ok_or(Refusal::NotUnderName)
+    }
+
+    pub fn run(&mut self, shard: ShardIndex, op: &Op) -> Answer {
+        match op {
+            Op::Lookup(dir, name) => {
+                let order = self.secrets.order(name.as_bytes());
+                match self.by_name(shard, *dir, name)?.entries.get(&order) {
+                    Some((_, value)) => Ok(Body::Found(value.found())),
+                    None => errno(Errno::ENOENT),
+                }
+            }
+            Op::Create { dir, name, node, exclusive, open } => {
+                self.create(shard, *dir, name, node, *exclusive, *open)
+            }
+            Op::Mkdir(dir, name, mode) => self.mkdir(shard, *dir, name, *mode),
+            Op::Unlink(dir, name) => {
+                self.by_name(shard, *dir, name)?;
+                self.unlink(*dir, name)
+            }
+            Op::Rmdir(dir, name) => {
+                let order = self.secrets.order(name.as_bytes());
+                let parent = self.by_name(shard, *dir, name)?;
+                let Some((_, Value::Dir(gone))) = parent.entries.get(&order) else {
+                    return errno(Errno::ENOTDIR);
+                };
+                let gone = gone.id;
+                parent.entries.remove(&order);
+                self.dirs.remove(&gone);
+                Ok(Body::Done)
+            }
+            Op::Link(file, dir, name) => self.link(shard, file, *dir, name),
+            Op::Rename { from, name, to, new_name, flags } => {
+                self.by_name(shard, *from, name)?;
+                self.rename((*from, name), (*to, new_name), *flags)
+            }
+            Op::GetAttr(file) | Op::SetAttr(file, _) => {
+                Ok(Body::Attr(self.file(shard, file)?.attr.clone()))
+            }
+            Op::Readlink(file) => Ok(Body::Bytes(self.file(shard, file)?.target.clone())),
+            Op::Open { file, .. } => {
+                let inode = self.file(shard, file)?;
+                inode.opens += 1;
+                Ok(Body::Attr(inode.attr.clone()))
+            }
+            Op::Release(file) => {
+                let inode = self.file(shard, file)?;
+                inode.opens -= 1;
+                if inode.opens == 0 && inode.attr.nlink == 0 {
+                    self.links.remove(&file.ino);
+                }
+                Ok(Body::Done)
+            }
+            Op::DirAccess(dir, _) => self.at(shard, *dir, Order(0)).map(|_| Body::Done),
+            Op::Parent(dir) => {
+                self.at(shard, *dir, Order(0)).map(|dir| Body::Parent(dir.parent, None))
+            }
+            Op::DirGetAttr(dir) => {
+                let home = self.cluster.home(dir.id);
+                self.at(shard, *dir, Order(0)).map(|dir| Body::Dir(dir.attr(home)))
+            }
+            Op::PartitionStat(dir, i) => {
+                let map = &self.dirs[&dir.id].map;
+                if !map.contains(*i) {
+                    return Err(Refusal::AskHome);
+                }
+                let r = map.radix(*i).expect("it is there");
+                let dir = self.at(shard, *dir, Order(range(*i, r).start))?;
+                Ok(Body::Delta(dir.delta(shard, *i, r)))
+            }
+            Op::ReadDir { dir, from, limit } => {
+                let dir = self.at(shard, *dir, *from)?;
+                let (i, r) = dir.map.locate(*from);
+                let end = range(i, r).end;
+                let page: Vec<_> = dir
+                    .entries
+                    .range(*from..Order(end))
+                    .take(*limit as usize)
+                    .map(|(order, (name, value))| Listed {
+                        order: *order,
+                        name: name.clone(),
+                        found: value.found(),
+                    })
+                    .collect();
+                let next = match page.last() {
+                    Some(last) if page.len() == *limit as usize => Some(Order(last.order.0 + 1)),
+                    _ => (end < Order::END).then_some(Order(end)),
+                };
+                Ok(Body::Page(page, next))
+            }
+            Op::StatFs(_) => Ok(Body::StatFs { inodes: 1, bytes: 10 }),
+            Op::OpenSession => {
+                self.sessions += 1;
+                Ok(Body::Session(SessionId(self.sessions)))
+            }
+            Op::Sync(_) | Op::EndSession(_) => Ok(Body::Done),
+            _ => errno(Errno::ENOSYS),
+        }
+    }
+
+    fn create(
+        &mut self,
+        shard: ShardIndex,
+        dir: DirRef,
+        name: &Name,
+        node: &NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Answer {
+        let ino = self.ino();
+        let order = self.secrets.order(name.as_bytes());
+        let dir = self.by_name(shard, dir, name)?;
+        match dir.entries.get_mut(&order) {
+            Some(_) if exclusive => errno(Errno::EEXIST),
+            Some((_, Value::Dir(_))) => errno(Errno::EISDIR),
+            Some((_, Value::Linked(ino, kind))) => Ok(Body::Linked(*ino, *kind)),
+            Some((_, Value::File(inode))) => {
+                inode.opens += u32::from(open);
+                Ok(Body::Created(inode.attr.clone(), false))
+            }
+            None => {
+                let attr = attr(ino, node.kind, node.mode);
+                let body = Body::Created(attr.clone(), true);
+                let inode = Inode { attr, target: node.symlink.clone(), opens: u32::from(open) };
+                dir.entries.insert(order, (name.clone(), Value::File(inode)));
+                Ok(body)
+            }
+        }
+    }
+
+    fn mkdir(&mut self, shard: ShardIndex, parent: DirRef, name: &Name, mode: u16) -> Answer {
+        let this = DirRef { id: self.secrets.dir_id(parent.id, name, 0), ino: self.ino() };
+        let order = self.secrets.order(name.as_bytes());
+        let dir = self.by_name(shard, parent, name)?;
+        if dir.entries.contains_key(&order) {
+            return errno(Errno::EEXIST);
+        }
+        dir.entries.insert(order, (name.clone(), Value::Dir(this)));
+        let made = Dir::new(this, parent);
+        let mut body = made.attr(self.cluster.home(this.id));
+        body.base.mode = mode;
+        self.dirs.insert(this.id, made);
+        Ok(Body::Made(this, body))
+    }
+
+    fn take(&mut self, dir: DirRef, name: &Name) -> Option<Value> {
+        let order = self.secrets.order(name.as_bytes());
+        Some(self.dirs.get_mut(&dir.id)?.entries.remove(&order)?.1)
+    }
+
+    fn put(&mut self, dir: DirRef, name: &Name, value: Value) {
+        let order = self.secrets.order(name.as_bytes());
+        let dir = self.dirs.get_mut(&dir.id).expect("the directory is there");
+        dir.entries.insert(order, (name.clone(), value));
+    }
+
+    fn unlink(&mut self, dir: DirRef, name: &Name) -> Answer {
+        match self.take(dir, name) {
+            Some(Value::File(mut inode)) => {
+                inode.attr.nlink = 0;
+                if inode.opens > 0 {
+                    self.links.insert(inode.attr.ino, inode);
+                }
+                Ok(Body::Done)
+            }
+            Some(Value::Linked(ino, _)) => {
+                let inode = self.links.get_mut(&ino).expect("linked inodes are there");
+                inode.attr.nlink -= 1;
+                if inode.attr.nlink == 0 && inode.opens == 0 {
+                    self.links.remove(&ino);
+                }
+                Ok(Body::Done)
+            }
+            Some(value) => {
+                self.put(dir, name, value);
+                errno(Errno::EISDIR)
+            }
+            None => errno(Errno::ENOENT),
+        }
+    }
+
+    fn link(&mut self, shard: ShardIndex, file: &FileRef, dir: DirRef, name: &Name) -> Answer {
+        self.by_name(shard, dir, name)?;
+        if let FileAt::Name(from, old) = &file.at {
+            let inode = match self.take(*from, old) {
+                Some(Value::File(inode)) if inode.attr.ino == file.ino => inode,
+                Some(other) => {
+                    self.put(*from, old, other);
+                    return Err(Refusal::NotUnderName);
+                }
+                None => return Err(Refusal::NotUnderName),
+            };
+            self.put(*from, old, Value::Linked(file.ino, inode.attr.kind));
+            self.links.insert(file.ino, inode);
+        }
+        let inode = self.links.get_mut(&file.ino).ok_or(Refusal::NotUnderName)?;
+        inode.attr.nlink += 1;
+        let attr = inode.attr.clone();
+        self.put(dir, name, Value::Linked(file.ino, attr.kind));
+        Ok(Body::Attr(attr))
+    }
+
+    fn rename(
+        &mut self,
+        (from, name): (DirRef, &Name),
+        (to, new_name): (DirRef, &Name),
+        flags: RenameFlags,
+    ) -> Answer {
+        let Some(mut moved) = self.take(from, name) else { return errno(Errno::ENOENT) };
+        let (ino, kind) = moved.what();
+        if let Some(other) = self.take(to, new_name)
+            && flags.exchange
+        {
+            self.put(from, name, other);
+        }
+        let mut is_linked = matches!(moved, Value::Linked(..));
+        if self.park_on_rename
+            && let Value::File(inode) = moved
+        {
+            self.links.insert(ino, inode);
+            moved = Value::Linked(ino, kind);
+            is_linked = true;
+        }
+        self.put(to, new_name, moved);
+        Ok(Body::Moved(ino, kind, is_linked))
+    }
+}
+
+impl Dir {
+    fn new(this: DirRef, parent: DirRef) -> Self {
+        Self { this, parent, map: DirMap::new(), entries: BTreeMap::new() }
+    }
+
+    fn within(&self, i: PartitionIndex, r: Radix) -> impl Iterator<Item = &(Name, Value)> {
+        let range = range(i, r);
+        self.entries.range(Order(range.start)..Order(range.end)).map(|(_, entry)| entry)
+    }
+
+    fn delta(&self, shard: ShardIndex, partition: PartitionIndex, radix: Radix) -> Delta {
+        let is_dir = |(_, value): &&(Name, Value)| matches!(value, Value::Dir(_));
+        let entries = self.within(partition, radix).count() as u64;
+        let subdirs = self.within(partition, radix).filter(is_dir).count() as u64;
+        let mtime = Timestamp::default();
+        Delta { partition, radix, shard, entries, subdirs, change: entries, mtime, generation: 0 }
+    }
+
+    fn attr(&self, home: ShardIndex) -> DirAttr {
+        let at_home = |(i, _): &(PartitionIndex, Radix)| self.map.shard(home, *i) == home;
+        let leaves: Vec<_> = self.map.leaves().into_iter().filter(at_home).collect();
+        DirAttr {
+            base: attr(self.this.ino, FileKind::Directory, 0o755),
+            generation: 0,
+            deltas: leaves.iter().map(|(i, r)| self.delta(home, *i, *r)).collect(),
+            history: self.map.history_of(leaves.iter().map(|(i, _)| *i)),
+        }
+    }
+}
+
+impl Value {
+    fn what(&self) -> (Ino, FileKind) {
+        match self {
+            Self::File(inode) => (inode.attr.ino, inode.attr.kind),
+            Self::Linked(ino, kind) => (*ino, *kind),
+            Self::Dir(dir) => (dir.ino, FileKind::Directory),
+        }
+    }
+
+    fn found(&self) -> Found {
+        match self {
+            Self::File(inode) => Found::File(inode.attr.clone()),
+            Self::Linked(ino, kind) => Found::Linked(*ino, *kind),
+            Self::Dir(dir) => Found::Dir(Access { dir: *dir, mode: 0o755, uid: 0, gid: 0 }),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! From stale maps to the owner.
+
+use pando_client::{Client, block_on};
+use pando_types::op::NewNode;
+use pando_types::reply::{Refusal, SplitHistory};
+use pando_types::{DirRef, Errno, FileKind, Ino};
+
+use crate::fake::{Cluster, Fate, ROOT, name};
+
+pub fn file() -> NewNode {
+    NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() }
+}
+
+/// Makes `count` files `0`, `1`, … in the root.
+pub fn fill(client: &Client, count: usize) {
+    for n in 0..count {
+        let name = name(&n.to_string());
+        block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+    }
+}
+
+#[test]
+fn a_small_directory_costs_one_message_a_call() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.take_log();
+    let (attr, _) =
+        block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).expect("made");
+    block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))).expect("found");
+    block_on(client.getattr(attr.ino)).expect("there");
+    block_on(client.getattr(Ino::ROOT)).expect("there");
+    block_on(client.readdir(ROOT, Ino::ROOT, 0, 10, true)).expect("read");
+    block_on(client.unlink(ROOT, Ino::ROOT, &name("a"))).expect("removed");
+    assert_eq!(cluster.ops(), ["Create", "Lookup", "GetAttr", "DirGetAttr", "ReadDir", "Unlink"]);
+    assert_eq!(client.counters().requests(), 7, "with OpenSession");
+}
+
+#[test]
+fn redirects_converge_keep_the_identity_and_are_remembered() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    for i in [0, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7] {
+        cluster.state().namespace.split(DirRef::ROOT, i);
+    }
+    cluster.take_log();
+    for n in 0..200 {
+        let name = name(&n.to_string());
+        block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+        let log = cluster.take_log();
+        assert!(log.iter().all(|(_, request)| request.head.id == log[0].1.head.id));
+        assert!(log.len() <= 5, "GIGA+: at most one redirect a level of the split tree");
+    }
+    let learned = client.counters().redirects();
+    assert!(learned > 0);
+    for n in 0..200 {
+        block_on(client.lookup(ROOT, Ino::ROOT, &name(&n.to_string()))).expect("found");
+    }
+    assert_eq!(client.counters().redirects(), learned);
+    assert!(cluster.state().slept.is_empty());
+}
+
+#[test]
+fn a_target_that_is_not_ready_is_asked_again_after_pauses() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let mut left = 20;
+    cluster.on_request(move |_, _, _| {
+        left -= 1;
+        let redirect = Refusal::Redirect(SplitHistory::default());
+        (left >= 0).then_some(Fate::Answer(Err(redirect)))
+    });
+    block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).expect("made");
+    let state = cluster.state();
+    assert_eq!(state.slept.len(), 16);
+    assert!(state.slept.iter().all(|nanos| *nanos <= 250_000_000));
+}
+
+#[test]
+fn shards_that_send_us_in_circles_are_left_in_the_end() {
+    for refusal in [Refusal::AskHome, Refusal::Redirect(SplitHistory::default())] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        cluster.on_request(move |_, _, _| Some(Fate::Answer(Err(refusal.clone()))));
+        let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false));
+        assert_eq!(made, Err(Errno::EIO));
+    }
+}
+
+#[test]
+fn ask_home_forgets_what_was_known_and_home_has_the_last_word() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let name = name("d");
+    let made = block_on(client.mkdir(ROOT, Ino::ROOT, &name, 0o755)).expect("made");
+    let dir = DirRef {
+        id: cluster.state().namespace.secrets.dir_id(DirRef::ROOT.id, &name, 0),
+        ino: made.ino,
+    };
+    cluster.state().namespace.split(dir, 0);
+    for n in 0..20 {
+        let name = crate::fake::name(&n.to_string());
+        block_on(client.create(ROOT, made.ino, &name, file(), true, false)).expect("made");
+    }
+    let other = cluster.client();
+    block_on(other.rmdir(ROOT, Ino::ROOT, &name)).expect("the fake does not mind entries");
+    cluster.take_log();
+    for n in 0..20 {
+        let name = crate::fake::name(&n.to_string());
+        assert_eq!(block_on(client.lookup(ROOT, made.ino, &name)), Err(Errno::ESTALE));
+    }
+    assert!(cluster.take_log().len() <= 21, "one AskHome, then home for all");
+}

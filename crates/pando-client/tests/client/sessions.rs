@@ -1,0 +1,151 @@
+//! Identities of requests: kept, renewed, never shared.
+
+use std::collections::HashSet;
+
+use pando_client::path::Paths;
+use pando_client::{Options, block_on};
+use pando_types::op::{RenameFlags, RequestId, XattrMode};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{Credentials, Errno, Ino, SessionId};
+
+use crate::fake::{Cluster, Fate, ROOT, name};
+use crate::routing::file;
+
+fn ids(cluster: &Cluster) -> Vec<RequestId> {
+    cluster.take_log().iter().map(|(_, request)| request.head.id).collect()
+}
+
+#[test]
+fn a_session_begins_and_ends_at_the_coordinator() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    assert_eq!(client.session(), SessionId(1));
+    assert_eq!(block_on(client.close()), Ok(()));
+    assert_eq!(cluster.ops(), ["OpenSession", "EndSession"]);
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO));
+    assert_eq!(cluster.ops(), [""; 0]);
+}
+
+#[test]
+fn a_lost_request_is_sent_again_unchanged_with_growing_pauses_and_runs_once() {
+    for lose_reply in [false, true] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        cluster.take_log();
+        let mut left = 9;
+        cluster.on_request(move |_, _, _| {
+            left -= 1;
+            let fate = if lose_reply { Fate::LoseReply } else { Fate::LoseRequest };
+            (left >= 0).then_some(fate)
+        });
+        let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false));
+        assert!(made.expect("made once").1);
+        let ids = ids(&cluster);
+        assert_eq!(ids.len(), 10);
+        assert!(ids.iter().all(|id| *id == ids[0] && id.sequence == 1));
+        let millis: Vec<_> = cluster.state().slept.iter().map(|nanos| nanos / 1_000_000).collect();
+        assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(client.counters().retries(), 9);
+    }
+}
+
+#[test]
+fn a_request_given_up_costs_its_slot() {
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 1, patience: Some(50_000_000) });
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    let create = |text| block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, false));
+    assert_eq!(create("a"), Err(Errno::EIO));
+    cluster.on_request(|_, _, _| None);
+    cluster.take_log();
+    assert_eq!(create("b"), Err(Errno::EIO));
+    assert_eq!(cluster.ops(), [""; 0]);
+    assert!(block_on(client.getattr(Ino::ROOT)).is_ok(), "reads need no slot");
+}
+
+#[test]
+fn a_release_is_never_given_up() {
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 4, patience: Some(50_000_000) });
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let ino = made.expect("made").0.ino;
+    let mut left = 100;
+    cluster.on_request(move |_, _, _| {
+        left -= 1;
+        (left >= 0).then_some(Fate::LoseRequest)
+    });
+    assert_eq!(block_on(client.release(ino)), Ok(()));
+    assert_eq!(cluster.state().namespace.opens(ino), 0);
+}
+
+#[test]
+fn a_stopped_transport_and_a_lost_session_are_input_output_errors() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.on_request(|_, _, _| Some(Fate::Stop));
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO));
+    cluster.on_request(|_, _, _| Some(Fate::Answer(Err(Refusal::NoSession))));
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO));
+    cluster.on_request(|_, _, _| None);
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO), "for good");
+}
+
+#[test]
+fn many_threads_share_few_slots_and_no_identity_serves_twice() {
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 3, patience: None });
+    cluster.state().delay = 3;
+    cluster.take_log();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let client = &client;
+            scope.spawn(move || {
+                for n in 0..50 {
+                    let name = name(&format!("{thread}-{n}"));
+                    let made = block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false));
+                    assert!(made.expect("made").1);
+                    assert_eq!(block_on(client.unlink(ROOT, Ino::ROOT, &name)), Ok(()));
+                }
+            });
+        }
+    });
+    let ids = ids(&cluster);
+    let distinct: HashSet<_> = ids.iter().collect();
+    assert_eq!((ids.len(), distinct.len()), (800, 800));
+    assert!(ids.iter().all(|id| id.slot < 3));
+}
+
+#[test]
+fn clocks_and_versions_heard_of_are_told_on() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.on_request(|_, _, request| {
+        let head = request.head;
+        assert!(head.clock > 0 && head.version == 3 && head.trace > 0);
+        Some(Fate::Answer(Ok(Body::StatFs { inodes: 2, bytes: 5 })))
+    });
+    assert_eq!(block_on(client.statfs()), Ok((8, 20)));
+}
+
+#[test]
+fn calls_move_between_threads() {
+    fn check<T: Send>(_: &T) {}
+    fn shared<T: Send + Sync>(_: &T) {}
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    shared(&client);
+    let (root, a) = (Ino::ROOT, name("a"));
+    let paths = Paths::new(&client, Credentials::ROOT);
+    check(&client.lookup(ROOT, root, &a));
+    check(&client.create(ROOT, root, &a, file(), true, true));
+    check(&client.rename(ROOT, root, &a, root, &a, RenameFlags::default()));
+    check(&client.link(ROOT, root, root, &a));
+    check(&client.getattr(root));
+    check(&client.setxattr(ROOT, root, b"user.a", b"", XattrMode::Any));
+    check(&client.write_data(root, None, Vec::new(), None));
+    check(&client.readdir(ROOT, root, 0, 1, true));
+    check(&client.garbage_done(&[]));
+    check(&client.sync_file(root));
+    check(&paths.create(b"/a", 0o644, false));
+    check(&paths.stat(b"/a"));
+}

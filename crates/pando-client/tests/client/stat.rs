@@ -1,0 +1,86 @@
+//! `stat` of a directory over its partitions.
+
+use std::sync::{Arc, Mutex};
+
+use pando_client::block_on;
+use pando_types::op::Op;
+use pando_types::reply::Body;
+use pando_types::{DirRef, Errno, Ino, SetAttr};
+
+use crate::fake::{Cluster, Fate, ROOT, name};
+use crate::routing::fill;
+
+#[test]
+fn partitions_add_up_in_one_round_each() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    fill(&client, 300);
+    for n in 0..20 {
+        block_on(client.mkdir(ROOT, Ino::ROOT, &name(&format!("d{n}")), 0o755)).expect("made");
+    }
+    for i in [0, 0, 1, 2, 0, 3] {
+        cluster.state().namespace.split(DirRef::ROOT, i);
+        let attr = block_on(client.getattr(Ino::ROOT)).expect("there");
+        assert_eq!((attr.size, attr.nlink, attr.change), (320, 22, 320));
+    }
+    cluster.take_log();
+    block_on(client.getattr(Ino::ROOT)).expect("there");
+    let partitions = cluster.state().namespace.partitions(DirRef::ROOT);
+    assert!(cluster.take_log().len() <= partitions.len(), "home answers for its own");
+}
+
+#[test]
+fn splits_during_the_fan_out_neither_lose_nor_double_entries() {
+    for client_is_fresh in [false, true] {
+        for seed in 0..50_u64 {
+            let cluster = Cluster::new();
+            let mut client = cluster.client();
+            fill(&client, 200);
+            cluster.state().namespace.split(DirRef::ROOT, 0);
+            cluster.state().namespace.split(DirRef::ROOT, 0);
+            if client_is_fresh {
+                client = cluster.client();
+            }
+            let random = Arc::new(Mutex::new(seed));
+            cluster.on_request(move |namespace, _, request| {
+                if matches!(request.op, Op::PartitionStat(..)) {
+                    let mut random = random.lock().expect("not poisoned");
+                    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let partitions = namespace.partitions(DirRef::ROOT);
+                    if partitions.len() < 24 {
+                        let which = (*random >> 33) as usize % partitions.len();
+                        namespace.split(DirRef::ROOT, partitions[which].0.0);
+                    }
+                }
+                None
+            });
+            let attr = block_on(client.getattr(Ino::ROOT)).expect("there");
+            assert_eq!(attr.size, 200, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_without_counts_is_completed_by_all_partitions() {
+    for splits in [0, 3] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        fill(&client, 100);
+        for _ in 0..splits {
+            cluster.state().namespace.split(DirRef::ROOT, 0);
+        }
+        cluster.on_request(|namespace, shard, request| {
+            let Op::DirSetAttr(dir, _) = request.op else { return None };
+            let Ok(Body::Dir(mut home)) = namespace.run(shard, &Op::DirGetAttr(dir)) else {
+                return None;
+            };
+            home.deltas.clear();
+            Some(Fate::Answer(Ok(Body::Dir(home))))
+        });
+        let set = SetAttr { mode: Some(0o700), ..SetAttr::default() };
+        let attr = block_on(client.setattr(ROOT, Ino::ROOT, set));
+        assert_eq!(attr.map(|attr| attr.size), Ok(100));
+        let set = SetAttr { size: Some(0), ..SetAttr::default() };
+        assert_eq!(block_on(client.setattr(ROOT, Ino::ROOT, set)), Err(Errno::EISDIR));
+    }
+}

@@ -1,0 +1,277 @@
+//! Requests of clients: each changing one runs exactly once.
+//!
+//! The outcome of a changing request is a record in the same insert group as its changes. A repetition finds it
+//! before anything else is looked at. One outcome per slot of a session is enough, since a slot's next request comes
+//! only after the last one was answered; so there is nothing to collect (a deviation from DESIGN §6's outcome per
+//! request). Refusals are outcomes too, so that a late repetition cannot succeed where the request was refused.
+
+use alloc::vec::Vec;
+use pando_types::op::{Op, Request, RequestId};
+use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::{DirId, Errno, Lsn};
+
+use crate::contract::{ClientTag, Halt, Input, Need, Out};
+use crate::ctx::{Ctx, Stop};
+use crate::keys;
+use crate::record::{Outcome, Record};
+use crate::shard::Shard;
+
+/// How an operation ended for now.
+pub enum Ran {
+    /// Done; this is the answer, which must not leave before the need is met.
+    Answer(Body, Need),
+    /// A transaction answers later.
+    Later,
+}
+
+impl From<Body> for Ran {
+    fn from(body: Body) -> Self {
+        Self::Answer(body, Need::Committed)
+    }
+}
+
+impl Shard {
+    pub(crate) fn client(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: Request,
+    ) -> Result<(), Halt> {
+        self.counters.requests += 1;
+        ctx.meta.request = request.head.id;
+        match self.repeated(ctx, tag, &request)? {
+            Repeated::No => {}
+            Repeated::Answer(result) => {
+                self.counters.repeated += 1;
+                self.reply(ctx, tag, request.head.id, result, Need::Committed);
+                return Ok(());
+            }
+            Repeated::UnderWay => return Ok(()),
+        }
+        match self.run(ctx, tag, &request) {
+            Ok(Ran::Answer(body, need)) => self.answer(ctx, tag, &request, Ok(body), need),
+            Ok(Ran::Later) => {}
+            Err(Stop::Refuse(refusal)) => {
+                ctx.discard();
+                self.answer(ctx, tag, &request, Err(refusal), Need::Committed);
+            }
+            Err(Stop::Wait(key)) => {
+                ctx.discard();
+                self.counters.waited += 1;
+                self.locks.wait(key, Input::Client(tag, request));
+            }
+            Err(Stop::Halt(halt)) => return Err(halt),
+        }
+        Ok(())
+    }
+
+    fn repeated(
+        &mut self,
+        ctx: &Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Repeated, Halt> {
+        let id = request.head.id;
+        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && *sequence == id.sequence
+            && id.sequence > 0
+        {
+            match txn.and_then(|number| self.txns.get_mut(&number)) {
+                Some(txn) => {
+                    txn.repeat(tag);
+                    return Ok(Repeated::UnderWay);
+                }
+                // It waits to begin again: this repetition may as well.
+                None => return Ok(Repeated::No),
+            }
+        }
+        if id.sequence == 0 {
+            return Ok(Repeated::No);
+        }
+        if !self.sessions.contains(&id.session) {
+            return Ok(Repeated::Answer(Err(Refusal::NoSession)));
+        }
+        match self.slots.get(&(id.session, id.slot)) {
+            Some(&newest) if newest == id.sequence => {
+                let outcome: Option<Outcome> = ctx.load(&keys::slot(id.session, id.slot))?;
+                let result = outcome.and_then(|o| o.result).unwrap_or(Err(Refusal::Answered));
+                Ok(Repeated::Answer(result))
+            }
+            Some(&newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            _ => Ok(Repeated::No),
+        }
+    }
+
+    /// Answers, and records the outcome of what changed something, or was refused for good.
+    pub(crate) fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        result: Result<Body, Refusal>,
+        need: Need,
+    ) {
+        self.record(ctx, request, &result);
+        self.reply(ctx, tag, request.head.id, result, need);
+    }
+
+    /// Records the outcome, where there is one to record.
+    pub(crate) fn record(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &Request,
+        result: &Result<Body, Refusal>,
+    ) {
+        let id = request.head.id;
+        if id.sequence == 0 {
+            return;
+        }
+        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
+            self.counters.redirected += 1;
+            return;
+        }
+        self.running.remove(&(id.session, id.slot));
+        if !self.sessions.contains(&id.session) {
+            return;
+        }
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::OutcomeNotRecorded) {
+            return;
+        }
+        let at = self.name_of(&request.op);
+        let outcome = Outcome { sequence: id.sequence, result: Some(result.clone()), at };
+        self.slots.insert((id.session, id.slot), id.sequence);
+        ctx.put(keys::slot(id.session, id.slot), outcome.encode());
+    }
+
+    /// The name an operation's outcome belongs to.
+    fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+        use pando_types::op::{FileAt, Target};
+        let (dir, name) = match op {
+            Op::Create { dir, name, .. }
+            | Op::Mkdir(dir, name, _)
+            | Op::Unlink(dir, name)
+            | Op::Rmdir(dir, name)
+            | Op::Link(_, dir, name) => (dir, name),
+            Op::Rename { from, name, .. } => (from, name),
+            Op::SetAttr(file, _)
+            | Op::Open { file, .. }
+            | Op::Release(file)
+            | Op::WriteData { file, .. }
+            | Op::SetXattr { target: Target::File(file), .. }
+            | Op::RemoveXattr(Target::File(file), _) => match &file.at {
+                FileAt::Name(dir, name) => (dir, name),
+                FileAt::Link => return None,
+            },
+            _ => return None,
+        };
+        Some((dir.id, self.order(name).0))
+    }
+
+    pub(crate) fn reply(
+        &self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        id: RequestId,
+        result: Result<Body, Refusal>,
+        need: Need,
+    ) {
+        let reply = Reply {
+            id,
+            shard: self.config.shard,
+            epoch: ctx.now.epoch,
+            durable: ctx.now.durable,
+            seen: Lsn(ctx.now.seen.0 + 1),
+            version: 0,
+            clock: ctx.now.nanos,
+            result,
+        };
+        ctx.send(need, Out::Reply(tag, reply));
+    }
+
+    fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
+        let by = &request.credentials;
+        let session = request.head.id.session;
+        match &request.op {
+            Op::Lookup(dir, name) => self.lookup(ctx, *dir, name, by).map(Ran::from),
+            Op::Create { dir, name, node, exclusive, open } => self
+                .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), by)
+                .map(Ran::from),
+            Op::Mkdir(..) => self.mkdir(ctx, tag, request),
+            Op::Unlink(dir, name) => self.unlink(ctx, tag, request, *dir, name),
+            Op::Rmdir(..) => self.rmdir(ctx, tag, request),
+            Op::Link(..) => self.link(ctx, tag, request),
+            Op::Rename { .. } => self.rename(ctx, tag, request),
+            Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
+            Op::SetAttr(file, set) => self.setattr(ctx, file, set, by).map(Ran::from),
+            Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
+            Op::Open { file, access, truncate } => {
+                self.open(ctx, file, *access, *truncate, session, by).map(Ran::from)
+            }
+            Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
+            Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
+            Op::ReadData { file, offset, len } => {
+                self.read_data(ctx, file, *offset, *len).map(Ran::from)
+            }
+            Op::WriteData { file, base, pieces, mtime } => {
+                self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
+            }
+            Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
+            Op::ListXattr(target) => self.list_xattr(ctx, target).map(Ran::from),
+            Op::SetXattr { target, name, value, mode } => {
+                self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
+            }
+            Op::RemoveXattr(target, name) => {
+                let mode = pando_types::op::XattrMode::Replace;
+                self.set_xattr(ctx, target, (name, None), mode, by).map(Ran::from)
+            }
+            Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir).map(Ran::from),
+            Op::PartitionStat(dir, index) => self.partition_stat(ctx, *dir, *index).map(Ran::from),
+            Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
+            Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
+            Op::ReadDir { dir, from, limit } => {
+                self.read_dir(ctx, *dir, *from, *limit).map(Ran::from)
+            }
+            Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
+            Op::StatFs(_) => {
+                let (inodes, bytes) = (self.stat.inodes, self.stat.bytes);
+                Ok(Body::StatFs { inodes, bytes }.into())
+            }
+            Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
+            Op::OpenSession | Op::EndSession(_) => self.session_request(ctx, tag, request),
+            Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
+            Op::GarbageDone(_, objects) => {
+                for object in objects {
+                    ctx.delete(keys::garbage(*object));
+                }
+                Ok(Body::Done.into())
+            }
+            Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
+        }
+    }
+
+    fn list_garbage(&self, ctx: &Ctx<'_>, limit: u32) -> Result<Ran, Stop> {
+        let prefix = keys::table(keys::Table::Garbage);
+        let mut objects = Vec::new();
+        ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
+            if let Some(Ok(id)) = key.get(2..).map(<[u8; 16]>::try_from) {
+                objects.push(pando_types::op::ObjectId(u128::from_be_bytes(id)));
+            }
+            (objects.len() as u64) < u64::from(limit)
+        })?;
+        // An object is deleted only after the change that dropped it is durable.
+        let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
+        Ok(Ran::Answer(Body::Objects(objects), need))
+    }
+}
+
+enum Repeated {
+    No,
+    Answer(Result<Body, Refusal>),
+    UnderWay,
+}
+
+/// An operation that must come to the coordinator shard came here.
+pub fn not_here() -> Stop {
+    Errno::EINVAL.into()
+}

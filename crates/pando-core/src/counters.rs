@@ -1,0 +1,85 @@
+//! What a shard has done since it started: for `status`, for metrics, and for tests that must know what they hit.
+
+/// Kinds of transactions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(usize)]
+pub enum TxnKind {
+    /// mkdir.
+    Mkdir,
+    /// rmdir.
+    Rmdir,
+    /// rename of a file.
+    Rename,
+    /// rename of a directory.
+    RenameDir,
+    /// link.
+    Link,
+    /// unlink of a linked or open file.
+    Unlink,
+    /// chmod, chown, utimes of a directory.
+    DirSetAttr,
+    /// Begin or end of a session.
+    Session,
+    /// Split of a partition.
+    Split,
+}
+
+impl TxnKind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Rename,
+        Self::RenameDir,
+        Self::Link,
+        Self::Unlink,
+        Self::DirSetAttr,
+        Self::Session,
+        Self::Split,
+    ];
+
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
+            Self::Rename => "rename",
+            Self::RenameDir => "rename_dir",
+            Self::Link => "link",
+            Self::Unlink => "unlink",
+            Self::DirSetAttr => "dir_setattr",
+            Self::Session => "session",
+            Self::Split => "split",
+        }
+    }
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Client requests handled, repetitions included.
+    pub requests: u64,
+    /// Of those, answered from a recorded outcome.
+    pub repeated: u64,
+    /// Of those, sent elsewhere.
+    pub redirected: u64,
+    /// Inputs that had to wait for a lock.
+    pub waited: u64,
+    /// Transactions begun here, by [`TxnKind`].
+    pub txns_begun: [u64; 9],
+    /// Transactions committed here, by [`TxnKind`].
+    pub txns_committed: [u64; 9],
+    /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
+    pub txns_remote: [u64; 9],
+    /// Transactions undone and begun again.
+    pub restarts: u64,
+    /// Splits within this shard.
+    pub splits_local: u64,
+    /// Splits to another shard.
+    pub splits_moved: u64,
+    /// Entries sent away by splits.
+    pub entries_moved: u64,
+    /// Messages sent again.
+    pub resent: u64,
+}

@@ -1,0 +1,203 @@
+//! One input on its way: what it reads, and everything it changes, collected until it is known to succeed.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use pando_types::reply::Refusal;
+use pando_types::{DirId, Errno, Ino, SessionId, Timestamp};
+
+use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
+use crate::locks::LockKey;
+use crate::record::{Header, OpenAt, Record};
+
+/// Why an operation did not come to its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// It is answered with this.
+    Refuse(Refusal),
+    /// It runs again when this lock is free.
+    Wait(LockKey),
+    /// It cannot run.
+    Halt(Halt),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Refuse(Refusal::Errno(errno))
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refuse(refusal)
+    }
+}
+
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+/// The store holds what it must not hold.
+pub fn broken(what: &str) -> Halt {
+    Halt::Broken(String::from(what))
+}
+
+/// A change of the soft table of opens.
+#[derive(Debug)]
+pub enum OpenChange {
+    /// This session has it open so often, there.
+    Set(Ino, SessionId, u32, OpenAt),
+    /// This session has it open no more.
+    Clear(Ino, SessionId),
+}
+
+/// See the module.
+pub struct Ctx<'a> {
+    /// When.
+    pub now: Now,
+    /// Time for records.
+    pub time: Timestamp,
+    rows: &'a dyn Rows,
+    writes: Vec<Write>,
+    always: Vec<Write>,
+    out: Vec<(Need, Out)>,
+    headers: Vec<(DirId, Header)>,
+    dropped: Vec<(DirId, u64)>,
+    opens: Vec<OpenChange>,
+    /// Inodes and bytes more (or less) on this shard.
+    pub stat: (i64, i64),
+    /// For the log group's header.
+    pub meta: GroupMeta,
+}
+
+/// What a finished [`Ctx`] leaves to the shard.
+pub struct Done {
+    pub writes: Vec<Write>,
+    pub out: Vec<(Need, Out)>,
+    pub headers: Vec<(DirId, Header)>,
+    pub dropped: Vec<(DirId, u64)>,
+    pub opens: Vec<OpenChange>,
+    pub meta: GroupMeta,
+}
+
+impl<'a> Ctx<'a> {
+    pub fn new(now: Now, rows: &'a dyn Rows) -> Self {
+        Self {
+            now,
+            time: Timestamp::from_nanos(now.nanos),
+            rows,
+            writes: Vec::new(),
+            always: Vec::new(),
+            out: Vec::new(),
+            headers: Vec::new(),
+            dropped: Vec::new(),
+            opens: Vec::new(),
+            stat: (0, 0),
+            meta: GroupMeta { now: now.nanos, ..GroupMeta::default() },
+        }
+    }
+
+    /// The value of `key` as this input sees it: its own writes first.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        for write in self.writes.iter().rev() {
+            match write {
+                Write::Put(k, value) if k == key => return Ok(Some(value.clone())),
+                Write::Delete(k) if k == key => return Ok(None),
+                Write::DeleteRange(from, to) if &**from <= key && key < &**to => return Ok(None),
+                _ => {}
+            }
+        }
+        self.rows.get(key)
+    }
+
+    /// The record at `key`.
+    pub fn load<R: Record>(&self, key: &[u8]) -> Result<Option<R>, Halt> {
+        self.get(key)?.map(|bytes| R::decode(&bytes)).transpose()
+    }
+
+    /// Visits the store's rows of a range, without this input's own writes, until `visit` answers false.
+    pub fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), Halt> {
+        self.rows.scan(from, to, visit)
+    }
+
+    /// All rows of a range, without this input's own writes.
+    pub fn rows(&self, from: &[u8], to: &[u8]) -> Result<Vec<Row>, Halt> {
+        let mut rows = Vec::new();
+        self.rows.scan(from, to, &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            true
+        })?;
+        Ok(rows)
+    }
+
+    pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.writes.push(Write::Put(key, value));
+    }
+
+    pub fn delete(&mut self, key: Vec<u8>) {
+        self.writes.push(Write::Delete(key));
+    }
+
+    pub fn delete_range(&mut self, from: Vec<u8>, to: Vec<u8>) {
+        self.writes.push(Write::DeleteRange(from, to));
+    }
+
+    /// A write that stands even if the operation fails.
+    pub fn put_always(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.always.push(Write::Put(key, value));
+    }
+
+    pub fn send(&mut self, need: Need, out: Out) {
+        self.out.push((need, out));
+    }
+
+    /// This input's own version of a header, if it changed it.
+    pub fn header(&self, dir: DirId, start: u64) -> Option<&Header> {
+        self.headers.iter().find(|(d, h)| *d == dir && h.range().start == start).map(|(_, h)| h)
+    }
+
+    pub fn set_header(&mut self, dir: DirId, header: Header) {
+        let start = header.range().start;
+        match self.headers.iter_mut().find(|(d, h)| *d == dir && h.range().start == start) {
+            Some((_, old)) => *old = header,
+            None => self.headers.push((dir, header)),
+        }
+    }
+
+    pub fn drop_header(&mut self, dir: DirId, start: u64) {
+        self.headers.retain(|(d, h)| *d != dir || h.range().start != start);
+        self.dropped.push((dir, start));
+    }
+
+    pub fn change_open(&mut self, change: OpenChange) {
+        self.opens.push(change);
+    }
+
+    /// Forgets all changes: the operation failed.
+    pub fn discard(&mut self) {
+        self.writes.clear();
+        self.out.clear();
+        self.headers.clear();
+        self.dropped.clear();
+        self.opens.clear();
+        self.stat = (0, 0);
+    }
+
+    pub fn finish(mut self) -> Done {
+        self.writes.append(&mut self.always);
+        Done {
+            writes: self.writes,
+            out: self.out,
+            headers: self.headers,
+            dropped: self.dropped,
+            opens: self.opens,
+            meta: self.meta,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Which partitions of which directories this shard owns: a cache of header records, and the one question asked of
+//! it: may I answer for this name?
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use pando_placement::DirMap;
+use pando_types::peer::Seen;
+use pando_types::reply::{Refusal, SplitHistory};
+use pando_types::{DirId, DirRef, Errno, Order, PartitionIndex, ShardIndex};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys::{self, Kind};
+use crate::locks::{Hold, LockKey};
+use crate::record::{Content, Header, Record};
+use crate::shard::Shard;
+
+/// Directories remembered; beyond it the cache starts afresh.
+const REMEMBERED: usize = 1 << 16;
+
+/// A hasher without randomness: the same inputs give the same run. Directory ids are keyed hashes already, so nobody
+/// can aim at it.
+type FixedState = foldhash::fast::FixedState;
+
+/// Headers by directory, each list ascending by range.
+#[derive(Default)]
+pub struct Dirs {
+    known: HashMap<DirId, Vec<Header>, FixedState>,
+    /// What is known of directories whose partitions are elsewhere.
+    hints: HashMap<DirId, DirMap, FixedState>,
+}
+
+impl Dirs {
+    /// Headers of `dir` on this shard, from the store at first.
+    fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<&[Header], Halt> {
+        if !self.known.contains_key(&dir) {
+            let mut headers = Vec::new();
+            let mut bad = None;
+            let (from, to) = keys::dir_range(dir, Kind::Header, &(0..u64::MAX));
+            ctx.scan(&from, &to, &mut |_, value| match Header::decode(value) {
+                Ok(header) => {
+                    headers.push(header);
+                    true
+                }
+                Err(halt) => {
+                    bad = Some(halt);
+                    false
+                }
+            })?;
+            if let Some(halt) = bad {
+                return Err(halt);
+            }
+            if self.known.len() >= REMEMBERED {
+                self.known.clear();
+            }
+            if headers.is_empty() {
+                return Ok(&[]);
+            }
+            self.known.insert(dir, headers);
+        }
+        Ok(&self.known[&dir])
+    }
+
+    /// Takes over what an input changed.
+    pub fn update(&mut self, changed: &[(DirId, Header)], dropped: &[(DirId, u64)]) {
+        for (dir, start) in dropped {
+            if let Some(headers) = self.known.get_mut(dir) {
+                headers.retain(|h| h.range().start != *start);
+                if headers.is_empty() {
+                    self.known.remove(dir);
+                }
+            }
+        }
+        for (dir, header) in changed {
+            // A directory that is not cached is read from the store, change included, when next asked for.
+            if let Some(headers) = self.known.get_mut(dir) {
+                let start = header.range().start;
+                match headers.binary_search_by_key(&start, |h| h.range().start) {
+                    Ok(at) => headers[at] = header.clone(),
+                    Err(at) => headers.insert(at, header.clone()),
+                }
+            }
+        }
+    }
+
+    /// Learns where partitions are; whether that was news.
+    pub fn learn(&mut self, dir: DirId, history: &SplitHistory) -> bool {
+        if self.hints.len() >= REMEMBERED {
+            self.hints.clear();
+        }
+        self.hints.entry(dir).or_default().merge(history)
+    }
+
+    /// Forgets where partitions are.
+    pub fn unlearn(&mut self, dir: DirId) {
+        self.hints.remove(&dir);
+    }
+}
+
+/// What the owner of some names tells about its directory, from its headers.
+pub fn history(headers: &[Header]) -> SplitHistory {
+    SplitHistory {
+        spread: headers.first().and_then(|h| h.spread),
+        leaves: headers.iter().map(|h| (h.partition, h.radix)).collect(),
+    }
+}
+
+impl Shard {
+    /// Headers of `dir` on this shard, this input's changes included.
+    pub(crate) fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Vec<Header>, Halt> {
+        let headers = self.dirs.headers(ctx, dir)?;
+        Ok(headers.iter().map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
+    }
+
+    /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home" from others.
+    pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
+        if self.is_home(dir.id) { Errno::ESTALE.into() } else { Refusal::AskHome.into() }
+    }
+
+    /// Whether this shard is the home of `dir`.
+    pub(crate) fn is_home(&self, dir: DirId) -> bool {
+        self.config.map.home(dir) == self.config.shard
+    }
+
+    /// The header of the partition that holds `order`, if it is this shard's to answer now. Waits for a partition on its
+    /// way, and for a sealed one.
+    pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
+        let header = self.find_header(ctx, dir, order)?;
+        let key = LockKey::Partition(dir.id, header.partition);
+        match self.locks.hold(key) {
+            Some((_, Hold::Seal)) => Err(Stop::Wait(key)),
+            Some((_, Hold::Split { from })) if order.0 >= from && !self.tail_unlocked() => {
+                Err(Stop::Wait(key))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    /// The same, however the partition is held.
+    pub(crate) fn find_header(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        order: Order,
+    ) -> Result<Header, Stop> {
+        let headers = self.dirs.headers(ctx, dir.id)?;
+        match headers.first() {
+            None => return Err(self.no_partition(dir, order)),
+            Some(h) if h.ino != dir.ino => return Err(self.elsewhere(dir)),
+            Some(_) => {}
+        }
+        let at = headers.partition_point(|h| h.range().start <= order.0);
+        match at.checked_sub(1).map(|at| &headers[at]) {
+            Some(h) if h.range().contains(&order.0) => {
+                Ok(ctx.header(dir.id, h.range().start).unwrap_or(h).clone())
+            }
+            _ => {
+                let history = history(headers);
+                match self.arrival(dir.id, order) {
+                    Some(key) => Err(Stop::Wait(key)),
+                    None => Err(Refusal::Redirect(history).into()),
+                }
+            }
+        }
+    }
+
+    fn no_partition(&self, dir: DirRef, order: Order) -> Stop {
+        match self.arrival(dir.id, order) {
+            Some(key) => Stop::Wait(key),
+            None => self.elsewhere(dir),
+        }
+    }
+
+    /// The lock of a partition on its way here that will hold `order`: while its owner is in doubt, requests wait.
+    fn arrival(&self, dir: DirId, order: Order) -> Option<LockKey> {
+        let (index, _) =
+            self.locks.arrivals(dir).into_iter().find(|(_, range)| range.contains(&order.0))?;
+        Some(LockKey::Partition(dir, index))
+    }
+
+    /// The content of a directory whose home this is.
+    pub(crate) fn content(&self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Content, Stop> {
+        if !self.is_home(dir.id) {
+            return Err(Refusal::AskHome.into());
+        }
+        match ctx.load::<Content>(&keys::dir(dir.id, Kind::Content, 0))? {
+            Some(content) if content.base.ino == dir.ino && !content.tombstone => Ok(content),
+            _ => Err(Errno::ESTALE.into()),
+        }
+    }
+
+    pub(crate) fn put_content(&self, ctx: &mut Ctx<'_>, dir: DirId, content: &Content) {
+        ctx.put(keys::dir(dir, Kind::Content, 0), content.encode());
+    }
+
+    /// All that this home knows of where the directory's partitions are. Not all that there are: each partition knows
+    /// its own children.
+    pub(crate) fn history(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<SplitHistory, Halt> {
+        Ok(history(self.dirs.headers(ctx, dir)?))
+    }
+
+    /// Which shard to ask for an order, as far as is known here.
+    pub(crate) fn route(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirId,
+        order: Order,
+    ) -> Result<ShardIndex, Halt> {
+        let headers = self.dirs.headers(ctx, dir)?;
+        if headers.iter().any(|h| h.range().contains(&order.0)) {
+            return Ok(self.config.shard);
+        }
+        let mut map = DirMap::new();
+        map.merge(&history(headers));
+        if let Some(hint) = self.dirs.hints.get(&dir) {
+            map.join(hint);
+        }
+        let (index, _) = map.locate(order);
+        Ok(map.shard(self.config.map.home(dir), index))
+    }
+
+    /// A header by its partition's index.
+    pub(crate) fn header_of(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirId,
+        index: PartitionIndex,
+    ) -> Result<Option<Header>, Halt> {
+        Ok(self.headers(ctx, dir)?.into_iter().find(|h| h.partition == index))
+    }
+
+    /// A header that must be there, since this transaction holds it.
+    pub(crate) fn held_header(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        index: PartitionIndex,
+    ) -> Result<Header, Halt> {
+        match self.header_of(ctx, dir.id, index)? {
+            Some(header) if header.ino == dir.ino => Ok(header),
+            _ => Err(broken("a held partition has no header")),
+        }
+    }
+}
+
+/// The leaves of a directory, as the votes of its partitions reveal them.
+#[derive(Clone, Default, Debug)]
+pub struct Leaves {
+    map: DirMap,
+    done: BTreeSet<PartitionIndex>,
+}
+
+impl Leaves {
+    /// Takes in what a vote told of the partition `index`.
+    pub fn voted(&mut self, index: Option<PartitionIndex>, seen: &Seen) {
+        match seen {
+            Seen::Home { history, .. } | Seen::Partition(history) => {
+                self.map.merge(history);
+            }
+            _ => {}
+        }
+        self.done.extend(index);
+    }
+
+    /// A partition not yet visited, and the first order of its range.
+    pub fn next(&self) -> Option<(PartitionIndex, Order)> {
+        self.map
+            .leaves()
+            .into_iter()
+            .find(|(index, _)| !self.done.contains(index))
+            .map(|(index, radix)| (index, Order(pando_placement::range(index, radix).start)))
+    }
+}

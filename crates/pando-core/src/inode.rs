@@ -1,0 +1,217 @@
+//! Files: where an inode and its cold rows are, reading and writing them, and what becomes of them at the end.
+
+use alloc::vec::Vec;
+use pando_types::op::{FileAt, FileRef, ObjectId};
+use pando_types::peer::{EntryValue, Inode, InodeRows};
+use pando_types::reply::{Refusal, Slice};
+use pando_types::{DirId, Errno, Ino, Name, Order};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, Stop};
+use crate::keys::{self, Kind};
+use crate::locks::LockKey;
+use crate::names::{self, FoundEntry};
+use crate::record::{OpenAt, Record, Xattrs};
+use crate::shard::Shard;
+
+/// Where an inode's records are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Loc {
+    /// In an entry.
+    Name { dir: DirId, order: Order, name: Name, crowded: bool },
+    /// At its link shard.
+    Link(Ino),
+}
+
+impl Loc {
+    pub fn of_entry(dir: DirId, found: &FoundEntry, name: &Name) -> Self {
+        Self::Name { dir, order: found.order, name: name.clone(), crowded: found.crowded }
+    }
+
+    /// Key of its record of a kind.
+    pub fn key(&self, kind: Kind) -> Vec<u8> {
+        match self {
+            Self::Name { dir, order, .. } => keys::dir(*dir, kind, order.0),
+            Self::Link(ino) => keys::link(*ino, kind),
+        }
+    }
+
+    fn slice_key(&self, offset: u64) -> Vec<u8> {
+        let mut key = self.key(Kind::Slice);
+        key.extend_from_slice(&offset.to_be_bytes());
+        key
+    }
+
+    pub fn open_at(&self) -> OpenAt {
+        match self {
+            Self::Name { dir, order, .. } => OpenAt::Name(*dir, order.0),
+            Self::Link(_) => OpenAt::Link,
+        }
+    }
+}
+
+/// Writes the hot record.
+pub fn put(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
+    match loc {
+        Loc::Name { dir, order, name, crowded } => {
+            let value = EntryValue::File(inode.clone());
+            let found = FoundEntry { order: *order, value: value.clone(), crowded: *crowded };
+            names::update(ctx, *dir, &found, name, value);
+        }
+        Loc::Link(_) => ctx.put(loc.key(Kind::Entry), inode.encode()),
+    }
+}
+
+/// All slices, ascending.
+pub fn slices(ctx: &Ctx<'_>, loc: &Loc) -> Result<Vec<Slice>, Halt> {
+    slices_in(ctx, loc, 0, u64::MAX)
+}
+
+/// Slices that begin in `from..to`, ascending.
+pub fn slices_in(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Vec<Slice>, Halt> {
+    let mut slices = Vec::new();
+    let mut bad = None;
+    let (from, to) = (loc.slice_key(from), loc.slice_key(to));
+    ctx.scan(&from, &to, &mut |_, value| match Slice::decode(value) {
+        Ok(slice) => {
+            slices.push(slice);
+            true
+        }
+        Err(halt) => {
+            bad = Some(halt);
+            false
+        }
+    })?;
+    bad.map_or(Ok(slices), Err)
+}
+
+pub fn put_slice(ctx: &mut Ctx<'_>, loc: &Loc, slice: &Slice) {
+    ctx.put(loc.slice_key(slice.offset), slice.encode());
+}
+
+pub fn delete_slice(ctx: &mut Ctx<'_>, loc: &Loc, slice: &Slice) {
+    ctx.delete(loc.slice_key(slice.offset));
+}
+
+pub fn inline(ctx: &Ctx<'_>, loc: &Loc, inode: &Inode) -> Result<Vec<u8>, Halt> {
+    if !inode.is_inline || inode.attr.size == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(ctx.get(&loc.key(Kind::Inline))?.unwrap_or_default())
+}
+
+pub fn put_inline(ctx: &mut Ctx<'_>, loc: &Loc, bytes: &[u8]) {
+    if bytes.is_empty() {
+        ctx.delete(loc.key(Kind::Inline));
+    } else {
+        ctx.put(loc.key(Kind::Inline), bytes.to_vec());
+    }
+}
+
+pub fn xattrs(ctx: &Ctx<'_>, loc: &Loc, inode: &Inode) -> Result<Xattrs, Halt> {
+    if !inode.has_xattrs {
+        return Ok(Xattrs::default());
+    }
+    Ok(ctx.load(&loc.key(Kind::Xattr))?.unwrap_or_default())
+}
+
+/// All cold rows, without the opens.
+pub fn rows(ctx: &Ctx<'_>, loc: &Loc, inode: &Inode) -> Result<InodeRows, Halt> {
+    Ok(InodeRows {
+        xattrs: xattrs(ctx, loc, inode)?.0,
+        inline: inline(ctx, loc, inode)?,
+        slices: if inode.is_inline { Vec::new() } else { slices(ctx, loc)? },
+        opens: Vec::new(),
+    })
+}
+
+pub fn put_rows(ctx: &mut Ctx<'_>, loc: &Loc, rows: &InodeRows) {
+    if !rows.xattrs.is_empty() {
+        ctx.put(loc.key(Kind::Xattr), Xattrs(rows.xattrs.clone()).encode());
+    }
+    if !rows.inline.is_empty() {
+        ctx.put(loc.key(Kind::Inline), rows.inline.clone());
+    }
+    for slice in &rows.slices {
+        put_slice(ctx, loc, slice);
+    }
+}
+
+/// The cold rows go; with `destroy` the objects are garbage, else they have moved.
+pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> Result<(), Halt> {
+    if inode.has_xattrs {
+        ctx.delete(loc.key(Kind::Xattr));
+    }
+    if inode.is_inline {
+        if inode.attr.size > 0 {
+            ctx.delete(loc.key(Kind::Inline));
+        }
+    } else {
+        for slice in slices(ctx, loc)? {
+            delete_slice(ctx, loc, &slice);
+            if destroy {
+                put_garbage(ctx, slice.range.object);
+            }
+        }
+    }
+    ctx.stat.0 -= 1;
+    ctx.stat.1 -= inode.attr.size.cast_signed();
+    Ok(())
+}
+
+/// The object is not needed once this is durable.
+pub fn put_garbage(ctx: &mut Ctx<'_>, object: ObjectId) {
+    ctx.put(keys::garbage(object), alloc::vec![1]);
+}
+
+impl Shard {
+    /// The inode a request names, if it is where the request says, and nobody holds it.
+    pub(crate) fn find_inode(
+        &mut self,
+        ctx: &Ctx<'_>,
+        file: &FileRef,
+    ) -> Result<(Loc, Inode), Stop> {
+        match &file.at {
+            FileAt::Name(dir, name) => {
+                let order = self.order(name);
+                match self.own(ctx, *dir, order) {
+                    // The directory is gone; an open file may have outlived it.
+                    Err(Stop::Refuse(Refusal::Errno(Errno::ESTALE))) => {
+                        return Err(Refusal::NotUnderName.into());
+                    }
+                    other => other?,
+                };
+                self.locks.free(LockKey::Name(dir.id, order.0))?;
+                match names::find(ctx, dir.id, order, name)? {
+                    Some(found) => match &found.value {
+                        EntryValue::File(inode) if inode.attr.ino == file.ino => {
+                            Ok((Loc::of_entry(dir.id, &found, name), inode.clone()))
+                        }
+                        _ => Err(Refusal::NotUnderName.into()),
+                    },
+                    None => Err(Refusal::NotUnderName.into()),
+                }
+            }
+            FileAt::Link => {
+                self.locks.free(LockKey::Link(file.ino))?;
+                match self.link_inode(ctx, file.ino)? {
+                    Some(inode) => Ok((Loc::Link(file.ino), inode)),
+                    None => Err(Errno::ESTALE.into()),
+                }
+            }
+        }
+    }
+
+    /// A link inode on this shard.
+    pub(crate) fn link_inode(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Option<Inode>, Halt> {
+        ctx.load(&keys::link(ino, Kind::Entry))
+    }
+
+    /// Removes a link inode for good.
+    pub(crate) fn destroy_link(&self, ctx: &mut Ctx<'_>, inode: &Inode) -> Result<(), Halt> {
+        let loc = Loc::Link(inode.attr.ino);
+        drop_rows(ctx, &loc, inode, true)?;
+        ctx.delete(loc.key(Kind::Entry));
+        Ok(())
+    }
+}

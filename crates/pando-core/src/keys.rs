@@ -1,0 +1,265 @@
+//! Keys of all records. Integers are big-endian, so that byte order is number order.
+//!
+//! ```text
+//! directory  'd' ‖ directory id (16) ‖ kind (1) ‖ order with ordinal (8) [‖ suffix]
+//! link inode 'l' ‖ slot (2) ‖ ino (8) ‖ kind (1) [‖ suffix]
+//! shard      's' ‖ table (1) ‖ …
+//! ```
+//!
+//! Everything of a directory is one prefix; every partition, and every half of one, is one range per kind
+//! (BabuDB §III.A).
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_types::op::ObjectId;
+use pando_types::{DirId, Ino, Order, PartitionIndex, SessionId, ShardIndex, TxnId};
+
+const DIR: u8 = b'd';
+const LINK: u8 = b'l';
+const SHARD: u8 = b's';
+
+/// Kinds of records under a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// The directory itself, at its home; order 0.
+    Content = 1,
+    /// Its extended attributes, at its home; order 0.
+    DirXattr = 2,
+    /// A partition's header; order is where its range begins.
+    Header = 3,
+    /// A name.
+    Entry = 4,
+    /// Extended attributes of an inline inode.
+    Xattr = 5,
+    /// Inline data, or a symlink's target.
+    Inline = 6,
+    /// A slice; suffix: offset in the file (8).
+    Slice = 7,
+    /// Name of a link inode; only under link inodes; suffix: directory id (16) ‖ name.
+    LinkName = 8,
+}
+
+/// Kinds that belong to names, and move with a partition.
+pub const MOVING: [Kind; 4] = [Kind::Entry, Kind::Xattr, Kind::Inline, Kind::Slice];
+
+/// Tables of a shard's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Table {
+    /// Number blocks, one record.
+    Numbers = 1,
+    /// Counts for statfs, one record.
+    Stat = 2,
+    /// Sessions.
+    Session = 3,
+    /// Outcomes by session and slot.
+    Slot = 4,
+    /// Opens by ino and session.
+    Open = 5,
+    /// Decided transactions that not all participants have finished.
+    Txn = 6,
+    /// Steps of transactions that this shard is prepared for.
+    Prepared = 7,
+    /// Steps that it has finished.
+    Finished = 8,
+    /// Floors by coordinator.
+    Floor = 9,
+    /// Partitions on their way here.
+    Arrival = 10,
+    /// Objects to delete.
+    Garbage = 11,
+}
+
+/// A record under a directory.
+#[must_use]
+pub fn dir(id: DirId, kind: Kind, order: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(34);
+    key.push(DIR);
+    key.extend_from_slice(&id.0);
+    key.push(kind as u8);
+    key.extend_from_slice(&order.to_be_bytes());
+    key
+}
+
+/// All records of a kind whose orders are in `orders`, suffixes included.
+#[must_use]
+pub fn dir_range(id: DirId, kind: Kind, orders: &Range<u64>) -> (Vec<u8>, Vec<u8>) {
+    (dir(id, kind, orders.start), dir(id, kind, orders.end))
+}
+
+/// The order in a directory key.
+#[must_use]
+pub fn order_of(key: &[u8]) -> Option<Order> {
+    let bytes = key.get(18..26)?.try_into().ok()?;
+    (key[0] == DIR).then(|| Order(u64::from_be_bytes(bytes)))
+}
+
+/// The directory of a directory key.
+#[must_use]
+pub fn dir_of(key: &[u8]) -> Option<DirId> {
+    let bytes = key.get(1..17)?.try_into().ok()?;
+    (key[0] == DIR).then_some(DirId(bytes))
+}
+
+/// The kind byte of a directory key.
+#[must_use]
+pub fn kind_of(key: &[u8]) -> Option<u8> {
+    (*key.first()? == DIR).then(|| key.get(17).copied()).flatten()
+}
+
+/// A record under a link inode. Its hot record has kind [`Kind::Entry`].
+#[must_use]
+pub fn link(ino: Ino, kind: Kind) -> Vec<u8> {
+    let mut key = Vec::with_capacity(32);
+    key.push(LINK);
+    key.extend_from_slice(&ino.slot().0.to_be_bytes());
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key.push(kind as u8);
+    key
+}
+
+/// A name of a link inode.
+#[must_use]
+pub fn link_name(ino: Ino, dir: DirId, name: &[u8]) -> Vec<u8> {
+    let mut key = link(ino, Kind::LinkName);
+    key.extend_from_slice(&dir.0);
+    key.extend_from_slice(name);
+    key
+}
+
+/// The first key after all that begin with `prefix`. The prefix has a byte below 255.
+#[must_use]
+pub fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while end.pop_if(|b| *b == 0xFF).is_some() {}
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// A whole table.
+#[must_use]
+pub fn table(table: Table) -> Vec<u8> {
+    alloc::vec![SHARD, table as u8]
+}
+
+fn table_key(kind: Table, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = table(kind);
+    for part in parts {
+        key.extend_from_slice(part);
+    }
+    key
+}
+
+/// A session.
+#[must_use]
+pub fn session(id: SessionId) -> Vec<u8> {
+    table_key(Table::Session, &[&id.0.to_be_bytes()])
+}
+
+/// Outcome of a session's slot.
+#[must_use]
+pub fn slot(id: SessionId, slot: u16) -> Vec<u8> {
+    table_key(Table::Slot, &[&id.0.to_be_bytes(), &slot.to_be_bytes()])
+}
+
+/// Session and slot of such a key.
+#[must_use]
+pub fn slot_of(key: &[u8]) -> Option<(SessionId, u16)> {
+    let session = u64::from_be_bytes(key.get(2..10)?.try_into().ok()?);
+    let slot = u16::from_be_bytes(key.get(10..12)?.try_into().ok()?);
+    Some((SessionId(session), slot))
+}
+
+/// An open.
+#[must_use]
+pub fn open(ino: Ino, session: SessionId) -> Vec<u8> {
+    table_key(Table::Open, &[&ino.0.to_be_bytes(), &session.0.to_be_bytes()])
+}
+
+/// A decided transaction of this shard.
+#[must_use]
+pub fn txn(number: u64) -> Vec<u8> {
+    table_key(Table::Txn, &[&number.to_be_bytes()])
+}
+
+fn step(kind: Table, txn: TxnId, step: u16) -> Vec<u8> {
+    table_key(kind, &[&txn.shard.0.to_be_bytes(), &txn.number.to_be_bytes(), &step.to_be_bytes()])
+}
+
+/// A prepared step.
+#[must_use]
+pub fn prepared(txn: TxnId, number: u16) -> Vec<u8> {
+    step(Table::Prepared, txn, number)
+}
+
+/// A finished step.
+#[must_use]
+pub fn finished(txn: TxnId, number: u16) -> Vec<u8> {
+    step(Table::Finished, txn, number)
+}
+
+/// Transaction and step of such a key.
+#[must_use]
+pub fn step_of(key: &[u8]) -> Option<(TxnId, u16)> {
+    let shard = ShardIndex(u16::from_be_bytes(key.get(2..4)?.try_into().ok()?));
+    let number = u64::from_be_bytes(key.get(4..12)?.try_into().ok()?);
+    let step = u16::from_be_bytes(key.get(12..14)?.try_into().ok()?);
+    Some((TxnId { shard, number }, step))
+}
+
+/// Floor of a coordinator.
+#[must_use]
+pub fn floor(shard: ShardIndex) -> Vec<u8> {
+    table_key(Table::Floor, &[&shard.0.to_be_bytes()])
+}
+
+/// A partition on its way here.
+#[must_use]
+pub fn arrival(dir: DirId, partition: PartitionIndex) -> Vec<u8> {
+    table_key(Table::Arrival, &[&dir.0, &partition.0.to_be_bytes()])
+}
+
+/// An object to delete.
+#[must_use]
+pub fn garbage(object: ObjectId) -> Vec<u8> {
+    table_key(Table::Garbage, &[&object.0.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_kind_sort_by_order_and_give_it_back() {
+        let a = dir(DirId([7; 16]), Kind::Entry, 5);
+        let b = dir(DirId([7; 16]), Kind::Entry, 256);
+        assert!(a < b);
+        assert_eq!(order_of(&b), Some(Order(256)));
+        assert_eq!(dir_of(&b), Some(DirId([7; 16])));
+        assert_eq!(kind_of(&b), Some(Kind::Entry as u8));
+    }
+
+    #[test]
+    fn a_range_holds_suffixed_keys() {
+        let (from, to) = dir_range(DirId::ROOT, Kind::Slice, &(0..10));
+        let mut key = dir(DirId::ROOT, Kind::Slice, 9);
+        key.extend_from_slice(&u64::MAX.to_be_bytes());
+        assert!(from <= key && key < to);
+    }
+
+    #[test]
+    fn steps_return() {
+        let txn = TxnId { shard: ShardIndex(3), number: 99 };
+        assert_eq!(step_of(&prepared(txn, 7)), Some((txn, 7)));
+        assert_eq!(slot_of(&slot(SessionId(4), 5)), Some((SessionId(4), 5)));
+    }
+
+    #[test]
+    fn after_skips_the_whole_prefix() {
+        assert_eq!(after(&[1, 0xFF]), [2]);
+        assert_eq!(after(&[1, 2]), [1, 3]);
+    }
+}

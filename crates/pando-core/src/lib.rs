@@ -1,0 +1,65 @@
+//! The shard: namespace operations, splits, transactions, sessions, over records; no I/O, clock, threads, randomness.
+//!
+//! ```text
+//!            Input                                            Effects
+//!   client ───────►┌───────────────────────────────────────┐────────► insert group → store
+//!   shards ───────►│ client.rs   exactly once, then ops/…  │────────► replies, messages (each with its Need)
+//!   timer  ───────►│ txn/        what spans several places │────────► next timer
+//!                  │ split.rs    what moves a partition    │
+//!                  └──────────────▲────────────────────────┘
+//!                                 │ Rows: read view of the store
+//! ```
+//!
+//! Invariants, which every file may rely on:
+//! 1. A header record of a partition stands on exactly one shard: the partition's owner. Nobody else answers for its
+//!    names, not even with "no such file".
+//! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect together or not at all.
+//! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who holds a lock that is
+//!    never waited for (a partition) answers `Busy` instead.
+//! 4. A vote, and a decision, leave the shard only after they are fsynced.
+//! 5. A changing request leaves its outcome in the same insert group as its changes.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod client;
+pub mod contract;
+mod counters;
+mod ctx;
+mod dirs;
+mod format;
+mod inode;
+pub mod keys;
+mod locks;
+mod names;
+mod numbers;
+mod opens;
+mod ops;
+mod perm;
+pub mod record;
+mod sessions;
+mod shard;
+mod split;
+mod txn;
+
+pub use contract::{
+    ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, NotResident, Now, Out, Rows, Write,
+};
+pub use counters::{Counters, TxnKind};
+pub use format::format;
+pub use shard::Shard;
+
+/// Faults that tests plant to prove that the simulator finds them.
+#[cfg(feature = "planted")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// A changing request does not record its outcome.
+    OutcomeNotRecorded,
+    /// A coordinator forgets a decision before all participants have it.
+    IntentForgottenEarly,
+    /// The moving half of a split stays open to changes while it is copied.
+    SplitTailUnlocked,
+    /// A removed directory's id is free before all its partitions are dropped.
+    TombstoneLost,
+}

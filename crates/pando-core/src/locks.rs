@@ -1,0 +1,164 @@
+//! Locks of transactions, and who waits for them. Soft state: after a restart they follow from the prepared records.
+//!
+//! A lock belongs to a transaction, which may hold it through several steps. Operations of one shard take no locks:
+//! they run between inputs, and only look whether somebody holds one.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_types::peer::Say;
+use pando_types::{DirId, Ino, PartitionIndex, TxnId};
+
+use crate::contract::Input;
+use crate::ctx::Stop;
+
+/// What can be locked. The order is the order in which a transaction takes them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LockKey {
+    /// Moving directories between parents.
+    Graph,
+    /// All names of one order (ordinals apart): so an absent name can be locked too.
+    Name(DirId, u64),
+    /// A directory's content record, or a directory id that is being reserved.
+    Home(DirId),
+    /// A partition: held, sealed, splitting or arriving. Transactions never wait for it.
+    Partition(DirId, PartitionIndex),
+    /// A link inode.
+    Link(Ino),
+}
+
+/// How a partition is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// Anything else than a partition; or a partition that may not split.
+    Plain,
+    /// Empty, and it stays so.
+    Seal,
+    /// These orders are on their way elsewhere; operations on them wait.
+    Split {
+        /// First order that moves.
+        from: u64,
+    },
+    /// On its way here.
+    Arrival {
+        /// First order.
+        from: u64,
+        /// One past the last.
+        to: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Lock {
+    owner: TxnId,
+    steps: u32,
+    hold: Hold,
+}
+
+/// Whether two inputs are the same request or message, repeated.
+fn same(a: &Input, b: &Input) -> bool {
+    match (a, b) {
+        (Input::Client(_, a), Input::Client(_, b)) => {
+            a.head.id.sequence > 0 && a.head.id == b.head.id
+        }
+        (Input::Peer(a), Input::Peer(b)) => a.txn == b.txn && a.step == b.step,
+        _ => false,
+    }
+}
+
+/// All locks of a shard.
+#[derive(Default, Debug)]
+pub struct Locks {
+    held: BTreeMap<LockKey, Lock>,
+    waiting: BTreeMap<LockKey, VecDeque<Input>>,
+}
+
+impl Locks {
+    /// Waits if anybody holds it.
+    pub fn free(&self, key: LockKey) -> Result<(), Stop> {
+        if self.held.contains_key(&key) { Err(Stop::Wait(key)) } else { Ok(()) }
+    }
+
+    /// Waits if anybody but `txn` holds it.
+    pub fn free_for(&self, key: LockKey, txn: TxnId) -> Result<(), Stop> {
+        match self.held.get(&key) {
+            Some(lock) if lock.owner != txn => Err(Stop::Wait(key)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How a partition is held, and by whom.
+    pub fn hold(&self, key: LockKey) -> Option<(TxnId, Hold)> {
+        self.held.get(&key).map(|lock| (lock.owner, lock.hold))
+    }
+
+    /// Takes it for one step more.
+    ///
+    /// # Panics
+    /// If another transaction holds it.
+    pub fn take(&mut self, key: LockKey, txn: TxnId, hold: Hold) {
+        let lock = self.held.entry(key).or_insert(Lock { owner: txn, steps: 0, hold });
+        assert_eq!(lock.owner, txn, "{key:?} is held by another transaction");
+        lock.steps += 1;
+        lock.hold = hold;
+    }
+
+    /// Gives back one step's hold; with the last, those who waited are returned.
+    pub fn release(&mut self, key: LockKey, txn: TxnId) -> VecDeque<Input> {
+        let Some(lock) = self.held.get_mut(&key) else { return VecDeque::new() };
+        if lock.owner != txn {
+            return VecDeque::new();
+        }
+        lock.steps -= 1;
+        if lock.steps > 0 {
+            return VecDeque::new();
+        }
+        self.held.remove(&key);
+        self.waiting.remove(&key).unwrap_or_default()
+    }
+
+    /// Queues an input behind a lock; a repetition of one that waits already takes its place.
+    pub fn wait(&mut self, key: LockKey, input: Input) {
+        let queue = self.waiting.entry(key).or_default();
+        match queue.iter_mut().find(|queued| same(queued, &input)) {
+            Some(queued) => *queued = input,
+            None => queue.push_back(input),
+        }
+    }
+
+    /// Takes a step that was undone out of the queues.
+    pub fn forget(&mut self, txn: TxnId, step: u16) {
+        self.waiting.retain(|_, queue| {
+            queue.retain(|input| {
+                !matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, Say::Prepare(..)))
+            });
+            !queue.is_empty()
+        });
+    }
+
+    /// Whether a name in this range of orders is locked.
+    pub fn any_name(&self, dir: DirId, orders: &Range<u64>) -> bool {
+        let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
+        self.held.range(from..to).next().is_some()
+    }
+
+    /// Partitions of a directory on their way here.
+    pub fn arrivals(&self, dir: DirId) -> Vec<(PartitionIndex, Range<u64>)> {
+        let (from, to) = (
+            LockKey::Partition(dir, PartitionIndex(0)),
+            LockKey::Partition(dir, PartitionIndex(u32::MAX)),
+        );
+        self.held
+            .range(from..=to)
+            .filter_map(|(key, lock)| match (key, lock.hold) {
+                (LockKey::Partition(_, i), Hold::Arrival { from, to }) => Some((*i, from..to)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Locks held.
+    pub fn count(&self) -> usize {
+        self.held.len()
+    }
+}

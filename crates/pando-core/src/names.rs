@@ -1,0 +1,152 @@
+//! Entries by name: finding, putting, removing, with the ordinals that tell apart names of one order.
+
+use alloc::vec::Vec;
+use pando_types::peer::EntryValue;
+use pando_types::{DirId, Errno, FileKind, Name, Order};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, Stop};
+use crate::keys::{self, Kind};
+use crate::record::{Entry, Header, Record};
+use crate::shard::Shard;
+
+/// An entry that was found.
+#[derive(Debug)]
+pub struct FoundEntry {
+    /// Its order, ordinal included.
+    pub order: Order,
+    /// What it leads to.
+    pub value: EntryValue,
+    /// To be kept when it is written again.
+    pub crowded: bool,
+}
+
+impl FoundEntry {
+    /// Kind of what it leads to.
+    pub fn kind(&self) -> FileKind {
+        kind(&self.value)
+    }
+}
+
+/// Kind of what an entry leads to.
+pub fn kind(value: &EntryValue) -> FileKind {
+    match value {
+        EntryValue::File(inode) => inode.attr.kind,
+        EntryValue::Linked(_, kind) => *kind,
+        EntryValue::Dir(_) => FileKind::Directory,
+    }
+}
+
+fn key(dir: DirId, order: Order) -> Vec<u8> {
+    keys::dir(dir, Kind::Entry, order.0)
+}
+
+const ORDINALS: u8 = 1 << Order::ORDINAL_BITS;
+
+/// The entry of `name`, whose order (ordinal 0) is `base`.
+pub fn find(
+    ctx: &Ctx<'_>,
+    dir: DirId,
+    base: Order,
+    name: &Name,
+) -> Result<Option<FoundEntry>, Halt> {
+    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else { return Ok(None) };
+    let crowded = first.crowded;
+    match first.is {
+        Some((found, value)) if found == *name => {
+            return Ok(Some(FoundEntry { order: base, value, crowded }));
+        }
+        _ if !crowded => return Ok(None),
+        _ => {}
+    }
+    for ordinal in 1..ORDINALS {
+        let order = base.with_ordinal(ordinal);
+        if let Some(Entry { is: Some((found, value)), .. }) = ctx.load::<Entry>(&key(dir, order))?
+            && found == *name
+        {
+            return Ok(Some(FoundEntry { order, value, crowded: false }));
+        }
+    }
+    Ok(None)
+}
+
+/// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with a secret hash of 58
+/// bits nobody will ever see it.
+pub fn insert(
+    ctx: &mut Ctx<'_>,
+    dir: DirId,
+    base: Order,
+    name: &Name,
+    value: EntryValue,
+) -> Result<Order, Stop> {
+    let is = Some((name.clone(), value));
+    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else {
+        ctx.put(key(dir, base), Entry { crowded: false, is }.encode());
+        return Ok(base);
+    };
+    if first.is.is_none() {
+        ctx.put(key(dir, base), Entry { crowded: true, is }.encode());
+        return Ok(base);
+    }
+    for ordinal in 1..ORDINALS {
+        let order = base.with_ordinal(ordinal);
+        if ctx.get(&key(dir, order))?.is_none() {
+            ctx.put(key(dir, base), Entry { crowded: true, ..first }.encode());
+            ctx.put(key(dir, order), Entry { crowded: false, is }.encode());
+            return Ok(order);
+        }
+    }
+    Err(Errno::ENOSPC.into())
+}
+
+/// Writes an entry that is there again.
+pub fn update(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry, name: &Name, value: EntryValue) {
+    let entry = Entry { crowded: found.crowded, is: Some((name.clone(), value)) };
+    ctx.put(key(dir, found.order), entry.encode());
+}
+
+/// Removes an entry.
+pub fn remove(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry) -> Result<(), Halt> {
+    let base = found.order.base();
+    if found.order == base {
+        if found.crowded {
+            ctx.put(key(dir, base), Entry { crowded: true, is: None }.encode());
+        } else {
+            ctx.delete(key(dir, base));
+        }
+        return Ok(());
+    }
+    ctx.delete(key(dir, found.order));
+    for ordinal in 1..ORDINALS {
+        if ctx.get(&key(dir, base.with_ordinal(ordinal)))?.is_some() {
+            return Ok(());
+        }
+    }
+    match ctx.load::<Entry>(&key(dir, base))? {
+        Some(Entry { is: None, .. }) => ctx.delete(key(dir, base)),
+        Some(first) => ctx.put(key(dir, base), Entry { crowded: false, ..first }.encode()),
+        None => {}
+    }
+    Ok(())
+}
+
+/// One entry more (or less) in a partition, now.
+pub fn count(ctx: &mut Ctx<'_>, dir: DirId, header: &Header, entries: i64, subdirs: i64) {
+    let mut header = ctx.header(dir, header.range().start).unwrap_or(header).clone();
+    header.entries = header.entries.wrapping_add_signed(entries);
+    header.subdirs = header.subdirs.wrapping_add_signed(subdirs);
+    header.change += 1;
+    touch(&mut header, ctx.time);
+    ctx.set_header(dir, header);
+}
+
+fn touch(header: &mut Header, time: pando_types::Timestamp) {
+    header.mtime = header.mtime.max(time);
+}
+
+impl Shard {
+    /// Order of a name, ordinal 0.
+    pub(crate) fn order(&self, name: &Name) -> Order {
+        self.config.secrets.order(name.as_bytes())
+    }
+}

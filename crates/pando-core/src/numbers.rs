@@ -1,0 +1,72 @@
+//! Numbers that are never used twice: inos, transactions, sessions (DESIGN §6, "numbers once spoken are durable").
+//!
+//! Numbers come from blocks. The record names the end of the block reserved; after a restart counting goes on there,
+//! so what was left of the block is skipped. A new block is reserved when half of one is left: long before it is
+//! needed the reservation is durable, since the shell syncs at least every second.
+
+use pando_types::{Ino, ShardIndex, TxnId};
+
+use crate::ctx::Ctx;
+use crate::keys::{self, Table};
+use crate::record::{Numbers as Reserved, Record};
+
+/// Numbers in a block: 4 million creates take seconds, a sync at most one.
+pub const BLOCK: u64 = 1 << 22;
+
+/// The counters of one shard.
+#[derive(Debug)]
+pub struct Numbers {
+    shard: ShardIndex,
+    next_ino: u64,
+    next_txn: u64,
+    reserved: Reserved,
+}
+
+impl Numbers {
+    /// Goes on where the record says. The caller logs [`Numbers::record`] and syncs before anything else.
+    pub fn recover(shard: ShardIndex, reserved: Reserved) -> Self {
+        Self {
+            shard,
+            next_ino: reserved.inos,
+            next_txn: reserved.txns,
+            reserved: Reserved { inos: reserved.inos + BLOCK, txns: reserved.txns + BLOCK },
+        }
+    }
+
+    /// What is reserved now.
+    pub fn record(&self) -> Reserved {
+        self.reserved
+    }
+
+    /// The number the next transaction will have.
+    pub fn next_txn(&self) -> u64 {
+        self.next_txn
+    }
+
+    /// A new ino. Not given back if the operation fails.
+    pub fn ino(&mut self, ctx: &mut Ctx<'_>) -> Ino {
+        let ino = Ino::new(self.shard, self.next_ino);
+        self.next_ino += 1;
+        if self.next_ino + BLOCK / 2 == self.reserved.inos {
+            self.reserved.inos += BLOCK;
+            self.reserve(ctx);
+        }
+        ino
+    }
+
+    /// A new transaction.
+    pub fn txn(&mut self, ctx: &mut Ctx<'_>) -> TxnId {
+        let number = self.next_txn;
+        self.next_txn += 1;
+        if self.next_txn + BLOCK / 2 == self.reserved.txns {
+            self.reserved.txns += BLOCK;
+            self.reserve(ctx);
+        }
+        TxnId { shard: self.shard, number }
+    }
+
+    fn reserve(&self, ctx: &mut Ctx<'_>) {
+        // Survives the operation's failure: the block is reserved in soft state already.
+        ctx.put_always(keys::table(Table::Numbers), self.reserved.encode());
+    }
+}

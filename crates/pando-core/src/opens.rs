@@ -1,0 +1,142 @@
+//! Who has which inode open. Opens are durable records (a deviation from DESIGN §7, which re-claims them after a
+//! restart): a put more per open, and nothing to re-claim, no grace period, no inode parked for nothing.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_types::{DirId, Ino, SessionId};
+
+use crate::ctx::{Ctx, OpenChange};
+use crate::keys;
+use crate::record::{Holders, Open, OpenAt, Record};
+use crate::shard::Shard;
+
+/// All opens on a shard.
+#[derive(Default, Debug)]
+pub struct Opens {
+    by_ino: BTreeMap<Ino, (OpenAt, BTreeMap<SessionId, u32>)>,
+}
+
+impl Opens {
+    /// From a record, at the start.
+    pub fn load(&mut self, ino: Ino, session: SessionId, open: Open) {
+        self.by_ino.entry(ino).or_insert((open.at, BTreeMap::new())).1.insert(session, open.count);
+    }
+
+    /// Takes over what an input changed.
+    pub fn update(&mut self, change: &OpenChange) {
+        match *change {
+            OpenChange::Set(ino, session, count, at) => {
+                let entry = self.by_ino.entry(ino).or_insert((at, BTreeMap::new()));
+                entry.0 = at;
+                entry.1.insert(session, count);
+            }
+            OpenChange::Clear(ino, session) => {
+                if let Some((_, by)) = self.by_ino.get_mut(&ino) {
+                    by.remove(&session);
+                    if by.is_empty() {
+                        self.by_ino.remove(&ino);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who has it open.
+    pub fn holders(&self, ino: Ino) -> Holders {
+        self.by_ino
+            .get(&ino)
+            .map_or_else(Vec::new, |(_, by)| by.iter().map(|(s, n)| (*s, *n)).collect())
+    }
+
+    /// Whether anybody has it open.
+    pub fn any(&self, ino: Ino) -> bool {
+        self.by_ino.contains_key(&ino)
+    }
+
+    /// Whether anybody but `session` has it open.
+    pub fn by_others(&self, ino: Ino, session: SessionId) -> bool {
+        self.by_ino.get(&ino).is_some_and(|(_, by)| by.keys().any(|s| *s != session))
+    }
+
+    /// Inodes that a session has open.
+    pub fn of_session(&self, session: SessionId) -> Vec<(Ino, OpenAt)> {
+        self.by_ino
+            .iter()
+            .filter(|(_, (_, by))| by.contains_key(&session))
+            .map(|(ino, (at, _))| (*ino, *at))
+            .collect()
+    }
+
+    /// Opens of the names in a range of orders.
+    pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<(Ino, SessionId, u32)> {
+        let inside =
+            |at: &OpenAt| matches!(at, OpenAt::Name(d, o) if *d == dir && orders.contains(o));
+        self.by_ino
+            .iter()
+            .filter(|(_, (at, _))| inside(at))
+            .flat_map(|(ino, (_, by))| by.iter().map(|(s, n)| (*ino, *s, *n)))
+            .collect()
+    }
+
+    /// How many inodes are open.
+    pub fn count(&self) -> usize {
+        self.by_ino.len()
+    }
+}
+
+impl Shard {
+    fn set_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, count: u32, at: OpenAt) {
+        if count == 0 {
+            ctx.delete(keys::open(ino, session));
+            ctx.change_open(OpenChange::Clear(ino, session));
+        } else {
+            ctx.put(keys::open(ino, session), Open { count, at }.encode());
+            ctx.change_open(OpenChange::Set(ino, session, count, at));
+        }
+    }
+
+    fn open_count(&self, ino: Ino, session: SessionId) -> u32 {
+        self.opens.holders(ino).iter().find(|(s, _)| *s == session).map_or(0, |(_, n)| *n)
+    }
+
+    /// One open more of an inode that is here.
+    pub(crate) fn add_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
+        let count = self.open_count(ino, session) + 1;
+        self.set_open(ctx, ino, session, count, at);
+    }
+
+    /// One open less; who still has it open.
+    pub(crate) fn drop_open(
+        &self,
+        ctx: &mut Ctx<'_>,
+        ino: Ino,
+        session: SessionId,
+        at: OpenAt,
+    ) -> Holders {
+        let mut holders = self.opens.holders(ino);
+        if let Some((_, count)) = holders.iter_mut().find(|(s, _)| *s == session) {
+            *count -= 1;
+            let count = *count;
+            self.set_open(ctx, ino, session, count, at);
+        }
+        holders.retain(|(_, count)| *count > 0);
+        holders
+    }
+
+    /// All opens of the inode are there now.
+    pub(crate) fn place_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, holders: &Holders, at: OpenAt) {
+        for (session, count) in holders {
+            if self.sessions.contains(session) {
+                self.set_open(ctx, ino, *session, *count, at);
+            }
+        }
+    }
+
+    /// The inode is not here any more.
+    pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino) {
+        for (session, _) in self.opens.holders(ino) {
+            self.set_open(ctx, ino, session, 0, OpenAt::Link);
+        }
+    }
+}

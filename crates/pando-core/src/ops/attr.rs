@@ -1,0 +1,73 @@
+//! Attributes of files.
+
+use pando_types::op::{AccessMask, FILE_SIZE_MAX, FileRef};
+use pando_types::reply::Body;
+use pando_types::{Attr, Credentials, Errno, FileKind, SetAttr, TimeSet, Timestamp};
+
+use crate::ctx::{Ctx, Stop};
+use crate::inode;
+use crate::perm;
+use crate::shard::Shard;
+
+impl Shard {
+    pub(crate) fn getattr(&mut self, ctx: &Ctx<'_>, file: &FileRef) -> Result<Body, Stop> {
+        Ok(Body::Attr(self.find_inode(ctx, file)?.1.attr))
+    }
+
+    pub(crate) fn access(
+        &mut self,
+        ctx: &Ctx<'_>,
+        file: &FileRef,
+        mask: AccessMask,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        perm::check_attr(&self.find_inode(ctx, file)?.1.attr, by, mask)?;
+        Ok(Body::Done)
+    }
+
+    pub(crate) fn setattr(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        file: &FileRef,
+        set: &SetAttr,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        let (loc, mut inode) = self.find_inode(ctx, file)?;
+        let set = perm::check_setattr(&inode.attr, set, by)?;
+        if let Some(size) = set.size {
+            match inode.attr.kind {
+                FileKind::Regular if size > FILE_SIZE_MAX => return Err(Errno::EFBIG.into()),
+                FileKind::Regular => Self::resize(ctx, &loc, &mut inode, size)?,
+                _ => return Err(Errno::EINVAL.into()),
+            }
+        }
+        apply(&mut inode.attr, &set, ctx.time);
+        inode::put(ctx, &loc, &inode);
+        Ok(Body::Attr(inode.attr))
+    }
+
+    pub(crate) fn readlink(&mut self, ctx: &Ctx<'_>, file: &FileRef) -> Result<Body, Stop> {
+        let (loc, inode) = self.find_inode(ctx, file)?;
+        if inode.attr.kind != FileKind::Symlink {
+            return Err(Errno::EINVAL.into());
+        }
+        Ok(Body::Bytes(inode::inline(ctx, &loc, &inode)?))
+    }
+}
+
+/// Mode, owner and times of a checked `setattr`; the size is the caller's.
+pub fn apply(attr: &mut Attr, set: &SetAttr, now: Timestamp) {
+    let time = |set: TimeSet| match set {
+        TimeSet::Now => now,
+        TimeSet::To(time) => time,
+    };
+    if let Some(mode) = set.mode {
+        attr.mode = mode & 0o7777;
+    }
+    attr.uid = set.uid.unwrap_or(attr.uid);
+    attr.gid = set.gid.unwrap_or(attr.gid);
+    attr.atime = set.atime.map_or(attr.atime, time);
+    attr.mtime = set.mtime.map_or(attr.mtime, time);
+    attr.ctime = now;
+    attr.change += 1;
+}

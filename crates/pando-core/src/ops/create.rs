@@ -1,0 +1,95 @@
+//! Create: files, symlinks, devices, pipes, sockets. One insert group on one shard, whatever the directory's size.
+
+use pando_types::op::{NewNode, SYMLINK_MAX};
+use pando_types::peer::{EntryValue, Inherit, Inode};
+use pando_types::reply::Body;
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, SessionId};
+
+use crate::ctx::{Ctx, Stop};
+use crate::inode::{self, Loc};
+use crate::locks::LockKey;
+use crate::shard::Shard;
+use crate::{names, perm};
+
+impl Shard {
+    pub(crate) fn create(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (dir, name): (DirRef, &Name),
+        node: &NewNode,
+        exclusive: bool,
+        open: Option<SessionId>,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        check_node(node)?;
+        let order = self.order(name);
+        let header = self.own(ctx, dir, order)?;
+        perm::check_dir(&header.inherit, by, perm::X)?;
+        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        if let Some(entry) = names::find(ctx, dir.id, order, name)? {
+            return match &entry.value {
+                _ if exclusive => Err(Errno::EEXIST.into()),
+                EntryValue::Dir(_) => Err(Errno::EISDIR.into()),
+                EntryValue::Linked(ino, kind) => Ok(Body::Linked(*ino, *kind)),
+                EntryValue::File(inode) => {
+                    if let Some(session) = open {
+                        let loc = Loc::of_entry(dir.id, &entry, name);
+                        self.add_open(ctx, inode.attr.ino, session, loc.open_at());
+                    }
+                    Ok(Body::Created(inode.attr.clone(), false))
+                }
+            };
+        }
+        perm::check_dir(&header.inherit, by, perm::W)?;
+        let ino = self.numbers.ino(ctx);
+        let attr = new_file(ctx, ino, node, &header.inherit, by);
+        let value =
+            EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
+        let order = names::insert(ctx, dir.id, order, name, value)?;
+        let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };
+        inode::put_inline(ctx, &loc, &node.symlink);
+        names::count(ctx, dir.id, &header, 1, 0);
+        ctx.stat.0 += 1;
+        ctx.stat.1 += attr.size.cast_signed();
+        if let Some(session) = open {
+            self.add_open(ctx, ino, session, loc.open_at());
+        }
+        Ok(Body::Created(attr, true))
+    }
+}
+
+fn check_node(node: &NewNode) -> Result<(), Errno> {
+    match node.kind {
+        FileKind::Directory => Err(Errno::EINVAL),
+        FileKind::Symlink if node.symlink.is_empty() => Err(Errno::ENOENT),
+        FileKind::Symlink if node.symlink.len() > SYMLINK_MAX => Err(Errno::ENAMETOOLONG),
+        FileKind::Symlink => Ok(()),
+        _ if !node.symlink.is_empty() => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
+}
+
+fn new_file(ctx: &Ctx<'_>, ino: Ino, node: &NewNode, dir: &Inherit, by: &Credentials) -> Attr {
+    let (mode, gid) = perm::inherit(dir, node.kind, node.mode, by);
+    let now = ctx.time;
+    Attr {
+        ino,
+        kind: node.kind,
+        mode: if node.kind == FileKind::Symlink { 0o777 } else { mode },
+        nlink: 1,
+        uid: by.uid,
+        gid,
+        rdev: match node.kind {
+            FileKind::CharDevice | FileKind::BlockDevice => node.rdev,
+            _ => 0,
+        },
+        size: node.symlink.len() as u64,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        data_version: 1,
+        change: 1,
+        project: dir.project,
+    }
+}

@@ -1,0 +1,91 @@
+//! Directories as their home and the owners of their partitions know them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use pando_types::op::AccessMask;
+use pando_types::reply::{Body, DirAttr, Inspected};
+use pando_types::{Credentials, DirId, DirRef, FileKind, PartitionIndex};
+
+use crate::ctx::{Ctx, Stop};
+use crate::dirs::history;
+use crate::locks::{Hold, LockKey};
+use crate::perm;
+use crate::record::Content;
+use crate::shard::Shard;
+
+impl Shard {
+    pub(crate) fn dir_getattr(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Body, Stop> {
+        self.locks.free(LockKey::Home(dir.id))?;
+        let content = self.content(ctx, dir)?;
+        Ok(Body::Dir(self.dir_attr(ctx, dir.id, content)?))
+    }
+
+    /// What the home tells of a directory.
+    pub(crate) fn dir_attr(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirId,
+        content: Content,
+    ) -> Result<DirAttr, Stop> {
+        let headers = self.headers(ctx, dir)?;
+        Ok(DirAttr {
+            base: content.base,
+            generation: content.generation,
+            deltas: headers.iter().map(|h| h.delta(self.config.shard)).collect(),
+            history: history(&headers),
+        })
+    }
+
+    pub(crate) fn partition_stat(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        index: PartitionIndex,
+    ) -> Result<Body, Stop> {
+        let start = pando_placement::range(index, pando_types::Radix::MAX).start;
+        let header = self.find_header(ctx, dir, pando_types::Order(start))?;
+        if header.partition != index {
+            let headers = self.headers(ctx, dir.id)?;
+            return Err(pando_types::reply::Refusal::Redirect(history(&headers)).into());
+        }
+        Ok(Body::Delta(header.delta(self.config.shard)))
+    }
+
+    pub(crate) fn dir_access(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        mask: AccessMask,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        self.locks.free(LockKey::Home(dir.id))?;
+        let base = self.content(ctx, dir)?.base;
+        perm::check(FileKind::Directory, base.mode, base.uid, base.gid, by, mask)?;
+        Ok(Body::Done)
+    }
+
+    pub(crate) fn parent(&mut self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Body, Stop> {
+        self.locks.free(LockKey::Home(dir.id))?;
+        let content = self.content(ctx, dir)?;
+        Ok(Body::Parent(content.parent, content.name))
+    }
+
+    pub(crate) fn inspect(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Body, Stop> {
+        let headers = self.headers(ctx, dir)?;
+        let state = |index| match self.locks.hold(LockKey::Partition(dir, index)) {
+            None => "owned",
+            Some((_, Hold::Plain)) => "held",
+            Some((_, Hold::Seal)) => "sealed",
+            Some((_, Hold::Split { .. })) => "splitting",
+            Some((_, Hold::Arrival { .. })) => "arriving",
+        };
+        let inspected: Vec<_> = headers
+            .iter()
+            .map(|h| Inspected {
+                delta: h.delta(self.config.shard),
+                state: String::from(state(h.partition)),
+            })
+            .collect();
+        Ok(Body::Inspected(inspected))
+    }
+}

@@ -1,0 +1,360 @@
+//! Operations that may span several places. Where one shard owns all of them and no lock is in the way, they are done
+//! at once in one insert group; else a transaction takes over.
+
+use pando_types::op::{Op, Request};
+use pando_types::peer::EntryValue;
+use pando_types::reply::{Access, Body};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, SessionId};
+
+use crate::client::{Ran, not_here};
+use crate::contract::{ClientTag, Need};
+use crate::ctx::{Ctx, Stop};
+use crate::format::{first_header, new_dir};
+use crate::inode::{self, Loc};
+use crate::keys::{self, Kind};
+use crate::locks::LockKey;
+use crate::names::{self, FoundEntry};
+use crate::ops::attr::apply;
+use crate::record::{Content, Header, Record};
+use crate::shard::Shard;
+use crate::txn::plan::{DirSetAttr, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
+use crate::{dirs, perm};
+
+impl Shard {
+    pub(crate) fn mkdir(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Ran, Stop> {
+        let Op::Mkdir(dir, name, mode) = &request.op else { return Err(not_here()) };
+        let by = &request.credentials;
+        let (header, entry) = self.writable(ctx, *dir, name, by)?;
+        if entry.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        let id = self.config.secrets.dir_id(dir.id, name, 0);
+        let here = self.is_home(id) && self.locks.free(LockKey::Home(id)).is_ok();
+        if !here || self.id_taken(ctx, id)? {
+            let plan = Mkdir::new(*dir, name.clone(), *mode);
+            return self.begin(ctx, tag, request, Plan::Mkdir(plan));
+        }
+        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, by);
+        let ino = self.numbers.ino(ctx);
+        let base = new_dir(ino, mode, by.uid, gid, header.inherit.project, ctx.time);
+        let made = DirRef { id, ino };
+        self.put_new_home(ctx, made, base.clone(), *dir, name);
+        let access = Access { dir: made, mode, uid: base.uid, gid };
+        names::insert(ctx, dir.id, self.order(name), name, EntryValue::Dir(access))?;
+        names::count(ctx, dir.id, &header, 1, 1);
+        Ok(Body::Made(made, new_dir_attr(base, self.config.shard)).into())
+    }
+
+    /// Whether anything of a directory id is here.
+    pub(crate) fn id_taken(&mut self, ctx: &Ctx<'_>, id: pando_types::DirId) -> Result<bool, Stop> {
+        Ok(ctx.get(&keys::dir(id, Kind::Content, 0))?.is_some()
+            || !self.headers(ctx, id)?.is_empty())
+    }
+
+    /// A directory begins at its home.
+    pub(crate) fn put_new_home(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        base: Attr,
+        parent: DirRef,
+        name: &Name,
+    ) {
+        ctx.set_header(dir.id, first_header(&base));
+        ctx.stat.0 += 1;
+        let name = Some(name.clone());
+        let content = Content { base, generation: 0, parent, name, tombstone: false };
+        ctx.put(keys::dir(dir.id, Kind::Content, 0), content.encode());
+    }
+
+    /// The partition of a name that `by` may change, and its entry. Waits for its lock.
+    fn writable(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        by: &Credentials,
+    ) -> Result<(Header, Option<FoundEntry>), Stop> {
+        let order = self.order(name);
+        let header = self.own(ctx, dir, order)?;
+        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        perm::check_dir(&header.inherit, by, perm::X)?;
+        let entry = names::find(ctx, dir.id, order, name)?;
+        // Linux looks the name up before it asks for write permission.
+        if entry.is_none() {
+            perm::check_dir(&header.inherit, by, perm::W)?;
+        }
+        Ok((header, entry))
+    }
+
+    pub(crate) fn unlink(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<Ran, Stop> {
+        let by = &request.credentials;
+        let order = self.order(name);
+        let header = self.own(ctx, dir, order)?;
+        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        perm::check_dir(&header.inherit, by, perm::X)?;
+        let Some(entry) = names::find(ctx, dir.id, order, name)? else {
+            return Err(Errno::ENOENT.into());
+        };
+        let inode = match &entry.value {
+            EntryValue::File(inode) if !self.opens.any(inode.attr.ino) => inode,
+            EntryValue::Dir(_) => {
+                may_delete(&header, &entry, by)?;
+                return Err(Errno::EISDIR.into());
+            }
+            _ => {
+                let plan = Unlink::new(dir, name.clone());
+                return self.begin(ctx, tag, request, Plan::Unlink(plan));
+            }
+        };
+        may_delete(&header, &entry, by)?;
+        let loc = Loc::of_entry(dir.id, &entry, name);
+        inode::drop_rows(ctx, &loc, inode, true)?;
+        names::remove(ctx, dir.id, &entry)?;
+        names::count(ctx, dir.id, &header, -1, 0);
+        Ok(Body::Done.into())
+    }
+
+    pub(crate) fn rmdir(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Ran, Stop> {
+        let Op::Rmdir(dir, name) = &request.op else { return Err(not_here()) };
+        let order = self.order(name);
+        let header = self.own(ctx, *dir, order)?;
+        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        perm::check_dir(&header.inherit, &request.credentials, perm::X)?;
+        let Some(entry) = names::find(ctx, dir.id, order, name)? else {
+            return Err(Errno::ENOENT.into());
+        };
+        may_delete(&header, &entry, &request.credentials)?;
+        if entry.kind() != FileKind::Directory {
+            return Err(Errno::ENOTDIR.into());
+        }
+        self.begin(ctx, tag, request, Plan::Rmdir(Rmdir::new(*dir, name.clone())))
+    }
+
+    pub(crate) fn link(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Ran, Stop> {
+        let Op::Link(file, dir, name) = &request.op else { return Err(not_here()) };
+        let (_, entry) = self.writable(ctx, *dir, name, &request.credentials)?;
+        if entry.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        let plan = Link::new(file.clone(), *dir, name.clone());
+        self.begin(ctx, tag, request, Plan::Link(plan))
+    }
+
+    pub(crate) fn rename(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Ran, Stop> {
+        let Op::Rename { from, name, to, new_name, flags } = &request.op else {
+            return Err(not_here());
+        };
+        if flags.exchange {
+            return Err(Errno::EINVAL.into());
+        }
+        let by = &request.credentials;
+        let order = self.order(name);
+        let header = self.own(ctx, *from, order)?;
+        self.locks.free(LockKey::Name(from.id, order.0))?;
+        perm::check_dir(&header.inherit, by, perm::X)?;
+        let Some(source) = names::find(ctx, from.id, order, name)? else {
+            return Err(Errno::ENOENT.into());
+        };
+        if (from.id, name) == (to.id, new_name) {
+            let errno = flags.no_replace.then_some(Errno::EEXIST);
+            return errno.map_or_else(|| Ok(moved(&source.value, false).into()), |e| Err(e.into()));
+        }
+        let session = request.head.id.session;
+        if let Some(ran) = self.rename_here(ctx, request, (&header, &source), session)? {
+            return Ok(ran);
+        }
+        let moved = match &source.value {
+            EntryValue::Dir(access) => Some(access.dir),
+            _ => None,
+        };
+        let names = ((*from, name.clone()), (*to, new_name.clone()));
+        let plan = Rename::new(names, flags.no_replace, moved, session);
+        self.begin(ctx, tag, request, Plan::Rename(plan))
+    }
+
+    /// Renames a file whose inode is in its entry, and stays so, between names of this shard; `None` if it is not so
+    /// simple.
+    fn rename_here(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &Request,
+        (header, source): (&Header, &FoundEntry),
+        session: SessionId,
+    ) -> Result<Option<Ran>, Stop> {
+        let Op::Rename { from, name, to, new_name, flags } = &request.op else { return Ok(None) };
+        let by = &request.credentials;
+        let EntryValue::File(inode) = &source.value else { return Ok(None) };
+        if self.opens.by_others(inode.attr.ino, session) {
+            return Ok(None);
+        }
+        let new_order = self.order(new_name);
+        let Ok(new_header) = self.own(ctx, *to, new_order) else { return Ok(None) };
+        if self.locks.free(LockKey::Name(to.id, new_order.0)).is_err() {
+            return Ok(None);
+        }
+        perm::check_dir(&new_header.inherit, by, perm::X)?;
+        let target = names::find(ctx, to.id, new_order, new_name)?;
+        if flags.no_replace && target.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        may_delete(header, source, by)?;
+        let replaced = match &target {
+            None => {
+                perm::check_dir(&new_header.inherit, by, perm::W)?;
+                None
+            }
+            Some(entry) => {
+                may_delete(&new_header, entry, by)?;
+                match &entry.value {
+                    EntryValue::Dir(_) => return Err(Errno::EISDIR.into()),
+                    EntryValue::File(old) if !self.opens.any(old.attr.ino) => Some((entry, old)),
+                    _ => return Ok(None),
+                }
+            }
+        };
+        let rows = inode::rows(ctx, &Loc::of_entry(from.id, source, name), inode)?;
+        let mut inode = inode.clone();
+        if let Some((entry, old)) = replaced {
+            inode::drop_rows(ctx, &Loc::of_entry(to.id, entry, new_name), old, true)?;
+            names::remove(ctx, to.id, entry)?;
+            names::count(ctx, to.id, &new_header, -1, 0);
+        }
+        inode::drop_rows(ctx, &Loc::of_entry(from.id, source, name), &inode, false)?;
+        names::remove(ctx, from.id, source)?;
+        names::count(ctx, from.id, header, -1, 0);
+        inode.attr.ctime = ctx.time;
+        inode.attr.change += 1;
+        let ino = inode.attr.ino;
+        let loc = self.put_file_entry(ctx, *to, new_name, &new_header, inode, &rows)?;
+        self.place_opens(ctx, ino, &self.opens.holders(ino), loc.open_at());
+        Ok(Some(moved(&source.value, false).into()))
+    }
+
+    /// Puts a file's entry with all its rows.
+    pub(crate) fn put_file_entry(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        header: &Header,
+        inode: pando_types::peer::Inode,
+        rows: &pando_types::peer::InodeRows,
+    ) -> Result<Loc, Stop> {
+        ctx.stat.0 += 1;
+        ctx.stat.1 += inode.attr.size.cast_signed();
+        let order = names::insert(ctx, dir.id, self.order(name), name, EntryValue::File(inode))?;
+        names::count(ctx, dir.id, header, 1, 0);
+        let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };
+        inode::put_rows(ctx, &loc, rows);
+        Ok(loc)
+    }
+
+    pub(crate) fn dir_setattr(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Ran, Stop> {
+        let Op::DirSetAttr(dir, set) = &request.op else { return Err(not_here()) };
+        if set.size.is_some() {
+            return Err(Errno::EISDIR.into());
+        }
+        self.locks.free(LockKey::Home(dir.id))?;
+        let mut content = self.content(ctx, *dir)?;
+        let checked = perm::check_setattr(&content.base, set, &request.credentials)?;
+        let before = content.base.clone();
+        apply(&mut content.base, &checked, ctx.time);
+        let same_access = (before.mode, before.uid, before.gid)
+            == (content.base.mode, content.base.uid, content.base.gid);
+        let headers = self.headers(ctx, dir.id)?;
+        let whole = matches!(&headers[..], [only] if only.radix.0 == 0);
+        let free = headers
+            .iter()
+            .all(|h| self.locks.hold(LockKey::Partition(dir.id, h.partition)).is_none());
+        let sets_times = checked.mtime.is_some() || checked.atime.is_some();
+        if !same_access || (sets_times && !(whole && free)) {
+            let parent = (!same_access)
+                .then_some((content.parent, content.name))
+                .and_then(|(p, n)| Some((p, n?)));
+            let plan = DirSetAttr::new(*dir, set.clone(), parent);
+            return self.begin(ctx, tag, request, Plan::DirSetAttr(plan));
+        }
+        if checked.mtime.is_some() {
+            content.generation += 1;
+            for mut header in headers {
+                header.generation = content.generation;
+                header.mtime = pando_types::Timestamp::default();
+                ctx.set_header(dir.id, header);
+            }
+        }
+        self.put_content(ctx, dir.id, &content);
+        let generation = content.generation;
+        let headers = self.headers(ctx, dir.id)?;
+        let attr = pando_types::reply::DirAttr {
+            base: content.base,
+            generation,
+            deltas: headers.iter().map(|h| h.delta(self.config.shard)).collect(),
+            history: dirs::history(&headers),
+        };
+        Ok(Ran::Answer(Body::Dir(attr), Need::Committed))
+    }
+}
+
+/// Linux' `may_delete`: write and search permission on the directory, and its sticky bit.
+pub fn may_delete(header: &Header, entry: &FoundEntry, by: &Credentials) -> Result<(), Errno> {
+    perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
+    match &entry.value {
+        EntryValue::File(inode) => perm::check_sticky(&header.inherit, inode.attr.uid, by),
+        EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.uid, by),
+        // The owner is known at the link shard only; the transaction checks there.
+        EntryValue::Linked(..) => Ok(()),
+    }
+}
+
+/// Answer to a rename.
+pub fn moved(value: &EntryValue, linked: bool) -> Body {
+    match value {
+        EntryValue::File(inode) => Body::Moved(inode.attr.ino, inode.attr.kind, linked),
+        EntryValue::Linked(ino, kind) => Body::Moved(*ino, *kind, true),
+        EntryValue::Dir(access) => Body::Moved(access.dir.ino, FileKind::Directory, false),
+    }
+}
+
+/// A new directory as its home would tell of it.
+pub fn new_dir_attr(base: Attr, shard: pando_types::ShardIndex) -> pando_types::reply::DirAttr {
+    let header = first_header(&base);
+    pando_types::reply::DirAttr {
+        deltas: alloc::vec![header.delta(shard)],
+        history: dirs::history(&[header]),
+        base,
+        generation: 0,
+    }
+}

@@ -1,0 +1,53 @@
+//! Open and release: so that a file lives as long as somebody has it open.
+
+use pando_types::op::{AccessMask, FileRef};
+use pando_types::reply::Body;
+use pando_types::{Credentials, Errno, FileKind, SessionId};
+
+use crate::ctx::{Ctx, Stop};
+use crate::inode::{self, Loc};
+use crate::perm;
+use crate::shard::Shard;
+
+impl Shard {
+    pub(crate) fn open(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        file: &FileRef,
+        access: AccessMask,
+        truncate: bool,
+        session: SessionId,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        let (loc, mut inode) = self.find_inode(ctx, file)?;
+        perm::check_attr(&inode.attr, by, access)?;
+        if truncate {
+            if inode.attr.kind != FileKind::Regular {
+                return Err(Errno::EINVAL.into());
+            }
+            perm::check_attr(&inode.attr, by, perm::W)?;
+            Self::resize(ctx, &loc, &mut inode, 0)?;
+            inode.attr.change += 1;
+            inode::put(ctx, &loc, &inode);
+        }
+        self.add_open(ctx, file.ino, session, loc.open_at());
+        Ok(Body::Attr(inode.attr))
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        file: &FileRef,
+        session: SessionId,
+    ) -> Result<Body, Stop> {
+        let (loc, inode) = self.find_inode(ctx, file)?;
+        let holders = self.drop_open(ctx, file.ino, session, loc.open_at());
+        if let Loc::Link(_) = loc
+            && inode.attr.nlink == 0
+            && holders.is_empty()
+        {
+            self.destroy_link(ctx, &inode)?;
+        }
+        Ok(Body::Done)
+    }
+}

@@ -1,0 +1,48 @@
+//! Listing: one page is one prefix scan (BabuDB §III.A), clamped to the partition that holds its first order.
+
+use alloc::vec::Vec;
+use pando_types::reply::{Body, Listed};
+use pando_types::{DirRef, Order};
+
+use crate::ctx::{Ctx, Stop};
+use crate::keys::{self, Kind};
+use crate::ops::lookup::found;
+use crate::record::{Entry, Record};
+use crate::shard::Shard;
+
+/// Most entries in one page, whatever is asked for.
+const PAGE_MAX: u32 = 4096;
+
+impl Shard {
+    pub(crate) fn read_dir(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        from: Order,
+        limit: u32,
+    ) -> Result<Body, Stop> {
+        let end = self.own(ctx, dir, from)?.range().end;
+        let limit = limit.clamp(1, PAGE_MAX) as usize;
+        let mut page = Vec::with_capacity(limit.min(64));
+        let mut bad = None;
+        let (start, stop) = keys::dir_range(dir.id, Kind::Entry, &(from.0..end));
+        ctx.scan(&start, &stop, &mut |key, value| {
+            match (keys::order_of(key), Entry::decode(value)) {
+                (Some(order), Ok(Entry { is: Some((name, value)), .. })) => {
+                    page.push(Listed { order, name, found: found(value) });
+                }
+                (_, Err(halt)) => bad = Some(halt),
+                _ => {}
+            }
+            bad.is_none() && page.len() < limit
+        })?;
+        if let Some(halt) = bad {
+            return Err(halt.into());
+        }
+        let next = match page.last() {
+            Some(last) if page.len() == limit => last.order.0 + 1,
+            _ => end,
+        };
+        Ok(Body::Page(page, (next < Order::END).then_some(Order(next))))
+    }
+}

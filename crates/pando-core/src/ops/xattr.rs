@@ -1,0 +1,153 @@
+//! Extended attributes of files and directories.
+
+use alloc::vec::Vec;
+use pando_types::op::{Target, XATTR_NAME_MAX, XATTR_TOTAL_MAX, XATTR_VALUE_MAX, XattrMode};
+use pando_types::reply::Body;
+use pando_types::{Attr, Credentials, Errno, FileKind};
+
+use crate::ctx::{Ctx, Stop};
+use crate::inode;
+use crate::keys::{self, Kind};
+use crate::locks::LockKey;
+use crate::perm;
+use crate::record::{Record, Xattrs};
+use crate::shard::Shard;
+
+impl Shard {
+    fn xattrs(&mut self, ctx: &Ctx<'_>, target: &Target) -> Result<(Attr, Xattrs), Stop> {
+        match target {
+            Target::File(file) => {
+                let (loc, inode) = self.find_inode(ctx, file)?;
+                let xattrs = inode::xattrs(ctx, &loc, &inode)?;
+                Ok((inode.attr, xattrs))
+            }
+            Target::Dir(dir) => {
+                let content = self.content(ctx, *dir)?;
+                let xattrs = ctx.load(&keys::dir(dir.id, Kind::DirXattr, 0))?.unwrap_or_default();
+                Ok((content.base, xattrs))
+            }
+        }
+    }
+
+    pub(crate) fn get_xattr(
+        &mut self,
+        ctx: &Ctx<'_>,
+        target: &Target,
+        name: &[u8],
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        let (attr, xattrs) = self.xattrs(ctx, target)?;
+        check_name(&attr, name, by, perm::R)?;
+        match xattrs.0.iter().find(|(n, _)| n == name) {
+            Some((_, value)) => Ok(Body::Bytes(value.clone())),
+            None => Err(Errno::ENODATA.into()),
+        }
+    }
+
+    pub(crate) fn list_xattr(&mut self, ctx: &Ctx<'_>, target: &Target) -> Result<Body, Stop> {
+        let (_, xattrs) = self.xattrs(ctx, target)?;
+        Ok(Body::Names(xattrs.0.into_iter().map(|(name, _)| name).collect()))
+    }
+
+    /// Sets one, or, without a value, removes it.
+    pub(crate) fn set_xattr(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        target: &Target,
+        (name, value): (&[u8], Option<&Vec<u8>>),
+        mode: XattrMode,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        if let Target::Dir(dir) = target {
+            self.locks.free(LockKey::Home(dir.id))?;
+        }
+        let (attr, mut xattrs) = self.xattrs(ctx, target)?;
+        check_name(&attr, name, by, perm::W)?;
+        change(&mut xattrs.0, name, value, mode)?;
+        self.store_xattrs(ctx, target, &xattrs)?;
+        Ok(Body::Done)
+    }
+
+    fn store_xattrs(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        target: &Target,
+        xattrs: &Xattrs,
+    ) -> Result<(), Stop> {
+        let key = match target {
+            Target::File(file) => {
+                let (loc, mut inode) = self.find_inode(ctx, file)?;
+                inode.has_xattrs = !xattrs.0.is_empty();
+                inode.attr.ctime = ctx.time;
+                inode.attr.change += 1;
+                inode::put(ctx, &loc, &inode);
+                loc.key(Kind::Xattr)
+            }
+            Target::Dir(dir) => {
+                let mut content = self.content(ctx, *dir)?;
+                content.base.ctime = ctx.time;
+                content.base.change += 1;
+                self.put_content(ctx, dir.id, &content);
+                keys::dir(dir.id, Kind::DirXattr, 0)
+            }
+        };
+        if xattrs.0.is_empty() {
+            ctx.delete(key);
+        } else {
+            ctx.put(key, xattrs.encode());
+        }
+        Ok(())
+    }
+}
+
+fn change(
+    xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    name: &[u8],
+    value: Option<&Vec<u8>>,
+    mode: XattrMode,
+) -> Result<(), Errno> {
+    let at = xattrs.binary_search_by(|(n, _)| n.as_slice().cmp(name));
+    match (at, value, mode) {
+        (Ok(_), _, XattrMode::Create) => return Err(Errno::EEXIST),
+        (Err(_), _, XattrMode::Replace) => return Err(Errno::ENODATA),
+        (_, Some(value), _) if value.len() > XATTR_VALUE_MAX => return Err(Errno::ERANGE),
+        (Ok(at), Some(value), _) => xattrs[at].1.clone_from(value),
+        (Err(at), Some(value), _) => xattrs.insert(at, (name.to_vec(), value.clone())),
+        (Ok(at), None, _) => {
+            xattrs.remove(at);
+        }
+        (Err(_), None, _) => return Err(Errno::ENODATA),
+    }
+    let total: usize = xattrs.iter().map(|(n, v)| n.len() + v.len()).sum();
+    if total > XATTR_TOTAL_MAX { Err(Errno::ENOSPC) } else { Ok(()) }
+}
+
+/// Who may touch which name space (`xattr_permission`): `user.` on files and directories, with the file's permission;
+/// `trusted.` by root; `security.` read by all, written by the owner. ACLs come with a later version.
+fn check_name(attr: &Attr, name: &[u8], by: &Credentials, mask: u8) -> Result<(), Errno> {
+    if name.is_empty() || name.len() > XATTR_NAME_MAX {
+        return Err(Errno::ERANGE);
+    }
+    let write = mask == perm::W;
+    let owner = by.uid == 0 || by.uid == attr.uid;
+    if name.starts_with(b"user.") && name.len() > 5 {
+        if !matches!(attr.kind, FileKind::Regular | FileKind::Directory) {
+            return Err(if write { Errno::EPERM } else { Errno::ENODATA });
+        }
+        if attr.kind == FileKind::Directory && attr.mode & 0o1000 != 0 && write && !owner {
+            return Err(Errno::EPERM);
+        }
+        return perm::check_attr(attr, by, mask);
+    }
+    if name.starts_with(b"trusted.") {
+        return match (by.uid, write) {
+            (0, _) => Ok(()),
+            (_, true) => Err(Errno::EPERM),
+            (_, false) => Err(Errno::ENODATA),
+        };
+    }
+    if name.starts_with(b"security.") {
+        return if write && !owner { Err(Errno::EPERM) } else { Ok(()) };
+    }
+    Err(Errno::EOPNOTSUPP)
+}

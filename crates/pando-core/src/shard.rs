@@ -1,0 +1,271 @@
+//! The state machine: what it holds, how an input goes through it, how it comes back after a restart.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use pando_types::peer::Say;
+use pando_types::{Ino, SessionId, ShardIndex, TxnId};
+
+use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
+use crate::counters::Counters;
+use crate::ctx::{Ctx, broken};
+use crate::dirs::Dirs;
+use crate::keys::{self, Table};
+use crate::locks::Locks;
+use crate::numbers::Numbers;
+use crate::opens::Opens;
+use crate::record::{Arriving, Decided, Floor, Open, Outcome, Prepared, Record, Stat};
+use crate::txn::{Txn, participant};
+
+/// One logical metadata server.
+pub struct Shard {
+    pub(crate) config: Config,
+    pub(crate) numbers: Numbers,
+    pub(crate) stat: Stat,
+    pub(crate) dirs: Dirs,
+    pub(crate) locks: Locks,
+    pub(crate) opens: Opens,
+    pub(crate) sessions: BTreeSet<SessionId>,
+    /// Newest sequence run here, by session and slot.
+    pub(crate) slots: BTreeMap<(SessionId, u16), u64>,
+    /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
+    /// again).
+    pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
+    /// Transactions that this shard coordinates, by number.
+    pub(crate) txns: BTreeMap<u64, Txn>,
+    /// Steps that this shard is prepared for, and when it last asked about them.
+    pub(crate) prepared: BTreeMap<(TxnId, u16), (Prepared, u64)>,
+    /// Partitions on their way here, not yet prepared: when it last heard of them.
+    pub(crate) arriving:
+        BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), (Arriving, u64)>,
+    /// Steps finished here.
+    pub(crate) finished: BTreeSet<(TxnId, u16)>,
+    /// By coordinator: transactions below are void.
+    pub(crate) floors: BTreeMap<ShardIndex, u64>,
+    /// May go on.
+    pub(crate) ready: VecDeque<Input>,
+    /// To be begun again, by time.
+    pub(crate) later: BTreeMap<(u64, u64), Input>,
+    /// Partitions worth looking at for a split.
+    pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
+    pub(crate) counters: Counters,
+    ticket: u64,
+    #[cfg(feature = "planted")]
+    pub(crate) planted: Option<crate::Planted>,
+}
+
+impl Shard {
+    /// The shard whose records `rows` shows. The effects (a new block of numbers, what becomes of transactions that were
+    /// under way) are applied *and synced* before the first input.
+    pub fn recover(config: Config, now: Now, rows: &dyn Rows) -> Result<(Self, Effects), Halt> {
+        let mut ctx = Ctx::new(now, rows);
+        let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
+            return Err(broken("this store holds no shard: its number record is missing"));
+        };
+        let numbers = Numbers::recover(config.shard, reserved);
+        ctx.put(keys::table(Table::Numbers), numbers.record().encode());
+        let mut shard = Self {
+            stat: ctx.load(&keys::table(Table::Stat))?.unwrap_or_default(),
+            config,
+            numbers,
+            dirs: Dirs::default(),
+            locks: Locks::default(),
+            opens: Opens::default(),
+            sessions: BTreeSet::new(),
+            slots: BTreeMap::new(),
+            running: BTreeMap::new(),
+            txns: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            floors: BTreeMap::new(),
+            ready: VecDeque::new(),
+            later: BTreeMap::new(),
+            grown: VecDeque::new(),
+            counters: Counters::default(),
+            ticket: 0,
+            #[cfg(feature = "planted")]
+            planted: None,
+        };
+        shard.load_sessions(&ctx)?;
+        shard.load_transactions(&ctx)?;
+        Ok((shard, Self::effects(ctx, Some(now.nanos))))
+    }
+
+    fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+        for (key, _) in table(ctx, Table::Session)? {
+            self.sessions.insert(SessionId(number(&key, 2)?));
+        }
+        for (key, value) in table(ctx, Table::Slot)? {
+            let (session, slot) = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            self.slots.insert((session, slot), Outcome::decode(&value)?.sequence);
+        }
+        for (key, value) in table(ctx, Table::Open)? {
+            let (ino, session) = (Ino(number(&key, 2)?), SessionId(number(&key, 10)?));
+            self.opens.load(ino, session, Open::decode(&value)?);
+        }
+        Ok(())
+    }
+
+    fn load_transactions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+        for (key, value) in table(ctx, Table::Floor)? {
+            let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
+            let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
+            self.floors.insert(shard, Floor::decode(&value)?.0);
+        }
+        for (key, _) in table(ctx, Table::Finished)? {
+            self.finished.insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
+        }
+        for (key, value) in table(ctx, Table::Txn)? {
+            let number = number(&key, 2)?;
+            self.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
+        }
+        for (key, value) in table(ctx, Table::Arrival)? {
+            let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
+                .map_err(|_| broken("an arrival's key"))?;
+            let record = Arriving::decode(&value)?;
+            let place = (record.dir.id, pando_types::PartitionIndex(partition));
+            self.arriving.insert(place, (record, 0));
+        }
+        for (key, value) in table(ctx, Table::Prepared)? {
+            let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
+            let record = Prepared::decode(&value)?;
+            let (lock, hold) = participant::lock_of(&self.config, &record.prepare)?;
+            if let Some(lock) = lock {
+                self.locks.take(lock, step.0, hold);
+            }
+            if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {
+                let header = crate::record::Header::decode(&arrival.header)?;
+                self.arriving.remove(&(arrival.dir.id, header.partition));
+            }
+            self.prepared.insert(step, (record, 0));
+        }
+        Ok(())
+    }
+
+    /// Handles one input. See [`crate::contract`].
+    pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
+        let mut ctx = Ctx::new(now, rows);
+        self.dispatch(&mut ctx, input)?;
+        self.commit(ctx)
+    }
+
+    fn dispatch(&mut self, ctx: &mut Ctx<'_>, input: Input) -> Result<(), Halt> {
+        match input {
+            Input::Client(tag, request) => self.client(ctx, tag, request),
+            Input::Peer(peer) => match peer.say {
+                Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => self.participate(ctx, peer),
+                Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) => {
+                    self.coordinate(ctx, peer)
+                }
+            },
+            Input::Tick => self.tick(ctx),
+            Input::Ready => match self.ready.pop_front() {
+                Some(Input::Ready) | None => match self.grown.pop_front() {
+                    Some((dir, partition)) => self.consider_split(ctx, dir, partition),
+                    None => Ok(()),
+                },
+                Some(input) => self.dispatch(ctx, input),
+            },
+        }
+    }
+
+    /// Whether something that waited may go on.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.grown.is_empty()
+    }
+
+    /// What it has done since it started.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it counts for statfs.
+    #[must_use]
+    pub fn stat(&self) -> Stat {
+        self.stat
+    }
+
+    /// Sessions it knows.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.sessions.iter().copied()
+    }
+
+    /// Locks held, transactions coordinated, steps prepared, inodes open: all zero in a shard at rest without sessions
+    /// (but for opens).
+    #[must_use]
+    pub fn in_flight(&self) -> [usize; 4] {
+        [self.locks.count(), self.txns.len(), self.prepared.len(), self.opens.count()]
+    }
+
+    /// Plants a fault.
+    #[cfg(feature = "planted")]
+    pub fn plant(&mut self, fault: crate::Planted) {
+        self.planted = Some(fault);
+    }
+
+    /// Whether a fault is planted.
+    #[cfg(feature = "planted")]
+    pub(crate) fn is_planted(&self, fault: crate::Planted) -> bool {
+        self.planted == Some(fault)
+    }
+
+    /// Planted fault: a split's moving half is not locked.
+    pub(crate) fn tail_unlocked(&self) -> bool {
+        #[cfg(feature = "planted")]
+        return self.is_planted(crate::Planted::SplitTailUnlocked);
+        #[cfg(not(feature = "planted"))]
+        false
+    }
+
+    /// Lets an input come again at a time.
+    pub(crate) fn come_again(&mut self, at: u64, input: Input) {
+        self.ticket += 1;
+        self.later.insert((at, self.ticket), input);
+    }
+
+    fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
+        if ctx.stat != (0, 0) {
+            self.stat.inodes = self.stat.inodes.saturating_add_signed(ctx.stat.0);
+            self.stat.bytes = self.stat.bytes.saturating_add_signed(ctx.stat.1);
+            ctx.put(keys::table(Table::Stat), self.stat.encode());
+        }
+        Ok(self.effects_of(ctx))
+    }
+
+    fn effects_of(&mut self, ctx: Ctx<'_>) -> Effects {
+        let wake_at = self.next_wake();
+        let mut done = ctx.finish();
+        for (dir, start) in &done.dropped {
+            done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
+        }
+        for (dir, header) in &done.headers {
+            let key = keys::dir(*dir, keys::Kind::Header, header.range().start);
+            done.writes.push(crate::Write::Put(key, header.encode()));
+            self.note_growth(*dir, header);
+        }
+        self.dirs.update(&done.headers, &done.dropped);
+        for change in &done.opens {
+            self.opens.update(change);
+        }
+        Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
+    }
+
+    fn effects(ctx: Ctx<'_>, wake_at: Option<u64>) -> Effects {
+        let done = ctx.finish();
+        Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
+    }
+}
+
+fn table(ctx: &Ctx<'_>, table: Table) -> Result<Vec<Row>, Halt> {
+    let prefix = keys::table(table);
+    ctx.rows(&prefix, &keys::after(&prefix))
+}
+
+fn number(key: &[u8], at: usize) -> Result<u64, Halt> {
+    key.get(at..at + 8)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u64::from_be_bytes)
+        .ok_or_else(|| broken("a key of a shard's own table is too short"))
+}

@@ -1,0 +1,277 @@
+//! What a decision changes at one participant. Nothing here can fail: all was checked under the lock.
+
+use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
+use pando_types::{DirRef, Ino, Name, SessionId, Timestamp};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, OpenChange, Stop, broken};
+use crate::inode::{self, Loc};
+use crate::keys::{self, Kind};
+use crate::names::{self, FoundEntry};
+use crate::record::{Header, LinkedName, OpenAt, Record, SessionRecord};
+use crate::shard::Shard;
+
+/// Under a lock nothing is refused and nothing waits.
+fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
+    result.map_err(|stop| match stop {
+        Stop::Halt(halt) => halt,
+        Stop::Refuse(refusal) => {
+            Halt::Broken(alloc::format!("a decision was refused: {refusal:?}"))
+        }
+        Stop::Wait(key) => Halt::Broken(alloc::format!("a decision had to wait for {key:?}")),
+    })
+}
+
+impl Shard {
+    pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, change: &Change) -> Result<(), Halt> {
+        match change {
+            Change::RemoveEntry { dir, name, destroy, at } => {
+                ctx.time = ctx.time.max(*at);
+                let (header, found) = self.locked_entry(ctx, *dir, name)?;
+                match found {
+                    Some(found) => self.take_out(ctx, *dir, name, &header, &found, *destroy),
+                    None => Err(broken("a locked entry vanished")),
+                }
+            }
+            Change::PutEntry { dir, name, entry, destroy, at } => {
+                ctx.time = ctx.time.max(*at);
+                self.put_entry(ctx, *dir, name, entry, *destroy)
+            }
+            Change::SetAccess { dir, name, access } => {
+                let (_, found) = self.locked_entry(ctx, *dir, name)?;
+                let found = found.ok_or_else(|| broken("a locked entry vanished"))?;
+                names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
+                Ok(())
+            }
+            Change::NewHome { dir, base, parent, name } => {
+                self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                Ok(())
+            }
+            Change::SetParent { dir, parent, name, at } => {
+                let mut content = settled(self.content(ctx, *dir))?;
+                (content.parent, content.name) = (*parent, Some(name.clone()));
+                content.base.ctime = content.base.ctime.max(*at);
+                content.base.change += 1;
+                self.put_content(ctx, dir.id, &content);
+                Ok(())
+            }
+            Change::SetBase { dir, base, generation } => {
+                let mut content = settled(self.content(ctx, *dir))?;
+                (content.base, content.generation) = (base.clone(), *generation);
+                self.put_content(ctx, dir.id, &content);
+                Ok(())
+            }
+            Change::SetHeader { dir, partition, inherit, generation } => {
+                let mut header = self.held_header(ctx, *dir, *partition)?;
+                header.inherit = *inherit;
+                if *generation > header.generation {
+                    (header.generation, header.mtime) = (*generation, Timestamp::default());
+                }
+                ctx.set_header(dir.id, header);
+                Ok(())
+            }
+            Change::DropHome { dir, tombstone } => self.drop_home(ctx, *dir, *tombstone),
+            Change::DropPartition { dir, partition } => {
+                let header = self.held_header(ctx, *dir, *partition)?;
+                ctx.drop_header(dir.id, header.range().start);
+                Ok(())
+            }
+            Change::Bury(dir) => {
+                ctx.delete(keys::dir(dir.id, Kind::Content, 0));
+                Ok(())
+            }
+            Change::PutLink { inode, rows, names } => self.put_link(ctx, inode, rows, names),
+            Change::AddName { ino, dir, name, at } => self.add_name(ctx, *ino, *dir, name, *at),
+            Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
+            Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
+            Change::OpenSession(session) => {
+                self.sessions.insert(*session);
+                let record = SessionRecord { root: DirRef::ROOT };
+                ctx.put(keys::session(*session), record.encode());
+                Ok(())
+            }
+            Change::EndSession(session) => self.end_session(ctx, *session),
+        }
+    }
+
+    fn locked_entry(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+    ) -> Result<(Header, Option<FoundEntry>), Halt> {
+        let order = self.order(name);
+        let header = settled(self.find_header(ctx, dir, order))?;
+        Ok((header, names::find(ctx, dir.id, order, name)?))
+    }
+
+    fn take_out(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        header: &Header,
+        found: &FoundEntry,
+        destroy: bool,
+    ) -> Result<(), Halt> {
+        if let EntryValue::File(inode) = &found.value {
+            inode::drop_rows(ctx, &Loc::of_entry(dir.id, found, name), inode, destroy)?;
+            self.clear_opens(ctx, inode.attr.ino);
+        }
+        let subdirs = i64::from(matches!(found.value, EntryValue::Dir(_)));
+        names::remove(ctx, dir.id, found)?;
+        names::count(ctx, dir.id, header, -1, -subdirs);
+        Ok(())
+    }
+
+    fn put_entry(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        entry: &EntryRows,
+        destroy: bool,
+    ) -> Result<(), Halt> {
+        let (header, found) = self.locked_entry(ctx, dir, name)?;
+        if let Some(found) = found {
+            if let (EntryValue::File(inode), EntryValue::Linked(ino, _)) =
+                (&found.value, &entry.value)
+                && inode.attr.ino == *ino
+            {
+                // The inode moves to its link shard; the name stays, and the directory is not changed.
+                inode::drop_rows(ctx, &Loc::of_entry(dir.id, &found, name), inode, false)?;
+                self.clear_opens(ctx, *ino);
+                names::update(ctx, dir.id, &found, name, entry.value.clone());
+                return Ok(());
+            }
+            self.take_out(ctx, dir, name, &header, &found, destroy)?;
+        }
+        match &entry.value {
+            EntryValue::File(inode) => {
+                let rows = &entry.inode;
+                let ino = inode.attr.ino;
+                let put = self.put_file_entry(ctx, dir, name, &header, inode.clone(), rows);
+                let loc = settled(put)?;
+                self.place_opens(ctx, ino, &rows.opens, loc.open_at());
+            }
+            value => {
+                let subdirs = i64::from(matches!(value, EntryValue::Dir(_)));
+                settled(names::insert(ctx, dir.id, self.order(name), name, value.clone()))?;
+                names::count(ctx, dir.id, &header, 1, subdirs);
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_home(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, tombstone: bool) -> Result<(), Halt> {
+        #[cfg(feature = "planted")]
+        let tombstone = tombstone && !self.is_planted(crate::Planted::TombstoneLost);
+        ctx.delete(keys::dir(dir.id, Kind::DirXattr, 0));
+        ctx.stat.0 -= 1;
+        if tombstone {
+            let mut content = settled(self.content(ctx, dir))?;
+            content.tombstone = true;
+            self.put_content(ctx, dir.id, &content);
+        } else {
+            ctx.delete(keys::dir(dir.id, Kind::Content, 0));
+        }
+        Ok(())
+    }
+
+    fn put_link(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        inode: &Inode,
+        rows: &InodeRows,
+        names: &[(DirRef, Name)],
+    ) -> Result<(), Halt> {
+        let ino = inode.attr.ino;
+        let loc = Loc::Link(ino);
+        let alive = rows.opens.iter().any(|(session, _)| self.sessions.contains(session));
+        if inode.attr.nlink == 0 && !alive {
+            for slice in &rows.slices {
+                inode::put_garbage(ctx, slice.range.object);
+            }
+            return Ok(());
+        }
+        ctx.stat.0 += 1;
+        ctx.stat.1 += inode.attr.size.cast_signed();
+        inode::put(ctx, &loc, inode);
+        inode::put_rows(ctx, &loc, rows);
+        for (dir, name) in names {
+            put_name(ctx, ino, *dir, name);
+        }
+        self.place_opens(ctx, ino, &rows.opens, OpenAt::Link);
+        Ok(())
+    }
+
+    fn locked_link(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Inode, Halt> {
+        self.link_inode(ctx, ino)?.ok_or_else(|| broken("a locked inode vanished"))
+    }
+
+    fn add_name(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        ino: Ino,
+        dir: DirRef,
+        name: &Name,
+        at: Timestamp,
+    ) -> Result<(), Halt> {
+        let mut inode = self.locked_link(ctx, ino)?;
+        inode.attr.nlink += 1;
+        inode.attr.ctime = at;
+        inode.attr.change += 1;
+        inode::put(ctx, &Loc::Link(ino), &inode);
+        put_name(ctx, ino, dir, name);
+        Ok(())
+    }
+
+    fn drop_name(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        ino: Ino,
+        dir: DirRef,
+        name: &Name,
+        at: Timestamp,
+    ) -> Result<(), Halt> {
+        let mut inode = self.locked_link(ctx, ino)?;
+        ctx.delete(keys::link_name(ino, dir.id, name.as_bytes()));
+        inode.attr.nlink -= 1;
+        inode.attr.ctime = at;
+        inode.attr.change += 1;
+        if inode.attr.nlink == 0 && !self.opens.any(ino) {
+            return self.destroy_link(ctx, &inode);
+        }
+        inode::put(ctx, &Loc::Link(ino), &inode);
+        Ok(())
+    }
+
+    /// The session's opens and outcomes go; inodes that only it kept alive are destroyed.
+    fn end_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
+        for (ino, at) in self.opens.of_session(session) {
+            ctx.delete(keys::open(ino, session));
+            ctx.change_open(OpenChange::Clear(ino, session));
+            if at == OpenAt::Link
+                && !self.opens.by_others(ino, session)
+                && let Some(inode) = self.link_inode(ctx, ino)?
+                && inode.attr.nlink == 0
+            {
+                self.destroy_link(ctx, &inode)?;
+            }
+        }
+        let slots: alloc::vec::Vec<_> =
+            self.slots.range((session, 0)..=(session, u16::MAX)).map(|(at, _)| *at).collect();
+        for at in slots {
+            self.slots.remove(&at);
+            ctx.delete(keys::slot(at.0, at.1));
+        }
+        self.sessions.remove(&session);
+        ctx.delete(keys::session(session));
+        Ok(())
+    }
+}
+
+fn put_name(ctx: &mut Ctx<'_>, ino: Ino, dir: DirRef, name: &Name) {
+    let record = LinkedName { dir, name: name.clone() };
+    ctx.put(keys::link_name(ino, dir.id, name.as_bytes()), record.encode());
+}

@@ -1,0 +1,457 @@
+//! The coordinator's side.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use pando_types::op::{Place, Request};
+use pando_types::peer::{Peer, Prepare, Say, Vote};
+use pando_types::reply::Refusal;
+use pando_types::{Errno, ShardIndex, TxnId};
+
+use crate::client::Ran;
+use crate::contract::{ClientTag, Halt, Input, Need, Out};
+use crate::counters::TxnKind;
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys;
+use crate::record::{Decided, Record};
+use crate::shard::Shard;
+use crate::txn::plan::{Decision, Next, Plan};
+use crate::txn::{Step, StepState, Txn};
+
+/// A transaction that met a `Busy` place begins again after this long, nanoseconds.
+const AGAIN_AFTER: u64 = 2_000_000;
+
+impl Shard {
+    /// Begins a transaction for a client's request.
+    pub(crate) fn begin(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        plan: Plan,
+    ) -> Result<Ran, Stop> {
+        let number = self.numbers.txn(ctx).number;
+        self.enter(number, Some((tag, request)), plan);
+        self.advance(ctx, number)?;
+        Ok(Ran::Later)
+    }
+
+    /// Puts a transaction into the table; `advance` makes it go.
+    pub(crate) fn enter(&mut self, number: u64, from: Option<(ClientTag, &Request)>, plan: Plan) {
+        if let Some((_, request)) = from
+            && request.head.id.sequence > 0
+        {
+            let id = request.head.id;
+            self.running.insert((id.session, id.slot), (id.sequence, Some(number)));
+        }
+        let kind = plan.kind();
+        self.counters.txns_begun[kind as usize] += 1;
+        let txn = Txn {
+            kind: Some(kind),
+            request: from.map(|(_, request)| request.clone()),
+            tag: from.map(|(tag, _)| tag),
+            plan: Some(plan),
+            steps: Vec::new(),
+            sent: None,
+            sent_at: 0,
+            finishing: Vec::new(),
+            then: Vec::new(),
+            next_step: 0,
+        };
+        self.txns.insert(number, txn);
+    }
+
+    fn id(&self, number: u64) -> TxnId {
+        TxnId { shard: self.config.shard, number }
+    }
+
+    /// Sends to another shard, or lets this one hear itself.
+    pub(crate) fn tell(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        need: Need,
+        to: ShardIndex,
+        (txn, step): (TxnId, u16),
+        say: Say,
+    ) {
+        let coordinates = txn.shard == self.config.shard;
+        let lowest = self.txns.first_key_value().map_or(self.numbers.next_txn(), |(n, _)| *n);
+        let floor = if coordinates { lowest.min(txn.number) } else { 0 };
+        let from = self.config.shard;
+        let peer = Peer { from, clock: ctx.now.nanos, cut: 0, txn, step, floor, say };
+        if to == from {
+            self.ready.push_back(Input::Peer(peer));
+        } else {
+            ctx.send(need, Out::Peer(to, peer));
+        }
+    }
+
+    /// Asks the plan what comes next, and does it.
+    pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
+        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(mut plan) = txn.plan.take() else {
+            return Err(broken("a decided transaction votes"));
+        };
+        let next = plan.next(self, ctx, self.id(number), &txn.steps, txn.request.as_ref());
+        txn.plan = Some(plan);
+        match next {
+            Ok(Next::Ask(place, prepare)) => {
+                let to = self.shard_of(ctx, &place)?;
+                let step = txn.steps.len() as u16;
+                txn.steps.push(Step {
+                    place: place.clone(),
+                    prepare: prepare.clone(),
+                    to,
+                    state: StepState::Asked,
+                    seen: None,
+                    changes: Vec::new(),
+                });
+                self.say(ctx, number, txn, to, step, Say::Prepare(place, prepare));
+                Ok(())
+            }
+            Ok(Next::Send(to, say)) => {
+                self.say(ctx, number, txn, to, 0, say);
+                Ok(())
+            }
+            Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
+            Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
+            Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
+            Err(Stop::Halt(halt)) => Err(halt),
+        }
+    }
+
+    fn say(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        mut txn: Txn,
+        to: ShardIndex,
+        step: u16,
+        say: Say,
+    ) {
+        txn.sent = Some((to, step, say.clone()));
+        txn.sent_at = ctx.now.nanos;
+        self.txns.insert(number, txn);
+        self.tell(ctx, Need::Committed, to, (self.id(number), step), say);
+    }
+
+    /// Who owns a place, as far as is known here.
+    fn shard_of(&mut self, ctx: &Ctx<'_>, place: &Place) -> Result<ShardIndex, Halt> {
+        Ok(match place {
+            Place::Order(dir, order) => self.route(ctx, dir.id, *order)?,
+            Place::Home(dir) => self.config.map.home(dir.id),
+            Place::Link(ino) => self.config.map.link(*ino),
+            Place::Shard(shard) => *shard,
+        })
+    }
+
+    /// A participant speaks.
+    pub(crate) fn coordinate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
+        let (number, step, from) = (peer.txn.number, peer.step, peer.from);
+        if peer.txn.shard != self.config.shard {
+            return Ok(());
+        }
+        match peer.say {
+            Say::Voted(vote) => self.voted(ctx, number, step, from, vote),
+            Say::Finished => self.step_finished(ctx, number, step, from),
+            Say::Ask => {
+                self.answer_ask(ctx, number, step, from);
+                Ok(())
+            }
+            Say::PageDone(pages) => {
+                let Some(Txn { plan: Some(Plan::Split(split)), .. }) = self.txns.get_mut(&number)
+                else {
+                    self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
+                    return Ok(());
+                };
+                if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
+            }
+            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
+        }
+    }
+
+    fn voted(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        step: u16,
+        from: ShardIndex,
+        vote: Vote,
+    ) -> Result<(), Halt> {
+        let Some(txn) = self.txns.get_mut(&number) else {
+            // Undone, or long over: whoever is prepared may let go.
+            let id = self.id(number);
+            self.tell(ctx, Need::Committed, from, (id, step), Say::Finish(None));
+            return Ok(());
+        };
+        let Some(plan) = txn.plan.as_mut() else { return Ok(()) };
+        let last = txn.steps.len().wrapping_sub(1) == usize::from(step);
+        let Some(at) = txn.steps.get_mut(usize::from(step)) else { return Ok(()) };
+        if !last || at.state != StepState::Asked {
+            return Ok(());
+        }
+        match vote {
+            Vote::Yes(seen) => {
+                (at.state, at.to, at.seen) = (StepState::Yes, from, Some(seen));
+                self.advance(ctx, number)
+            }
+            Vote::No(errno) if plan.goes_on(&at.prepare, errno) => {
+                at.state = StepState::Refused(errno);
+                self.advance(ctx, number)
+            }
+            Vote::No(errno) => {
+                at.state = StepState::Refused(errno);
+                let again = plan.begins_again(&at.prepare, errno);
+                let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+                self.undo(ctx, number, txn, (!again).then_some(Refusal::Errno(errno)))
+            }
+            Vote::Busy => {
+                at.state = StepState::Refused(Errno::EBUSY);
+                let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+                self.undo(ctx, number, txn, None)
+            }
+            Vote::Redirect(history) => {
+                let Place::Order(dir, _) = at.place else { return Ok(()) };
+                self.dirs.learn(dir.id, &history);
+                self.ask_again(ctx, number, from)
+            }
+            Vote::AskHome => {
+                let Place::Order(dir, _) = at.place else { return Ok(()) };
+                self.dirs.unlearn(dir.id);
+                self.ask_again(ctx, number, from)
+            }
+        }
+    }
+
+    /// The last step goes to its owner as it is known now, unless that is who just refused: then after a while.
+    fn ask_again(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        refused_by: ShardIndex,
+    ) -> Result<(), Halt> {
+        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        if let Some(last) = txn.steps.last_mut() {
+            let to = self.shard_of(ctx, &last.place)?;
+            last.to = to;
+            let step = (txn.steps.len() - 1) as u16;
+            let (place, prepare) = (last_place(&txn), last_prepare(&txn));
+            let say = Say::Prepare(place, prepare);
+            if to != refused_by {
+                self.say(ctx, number, txn, to, step, say);
+                return Ok(());
+            }
+            txn.sent = Some((to, step, say));
+            txn.sent_at = ctx.now.nanos;
+        }
+        self.txns.insert(number, txn);
+        Ok(())
+    }
+
+    fn decide(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        mut txn: Txn,
+        decision: Decision,
+    ) -> Result<(), Halt> {
+        let id = self.id(number);
+        for (step, change) in decision.changes {
+            txn.steps[step].changes.push(change);
+        }
+        let own = self.config.shard;
+        for (index, step) in txn.steps.iter().enumerate() {
+            if step.state != StepState::Yes || matches!(step.prepare, Prepare::Look(_)) {
+                continue;
+            }
+            if step.to == own {
+                self.finish_here(ctx, id, index as u16, &step.changes)?;
+            } else {
+                txn.finishing.push((index as u16, step.to, step.changes.clone()));
+            }
+        }
+        let remote = !txn.finishing.is_empty();
+        if let Some(kind) = txn.kind {
+            self.counters.txns_committed[kind as usize] += 1;
+            self.counters.txns_remote[kind as usize] += u64::from(remote);
+        }
+        let need = if remote { Need::Synced } else { Need::Committed };
+        if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
+            self.answer(ctx, tag, &request, Ok(decision.body), need);
+            txn.request = Some(request);
+        }
+        (txn.plan, txn.sent, txn.then) = (None, None, decision.then);
+        txn.next_step = txn.steps.len() as u16;
+        txn.steps.clear();
+        self.finishing(ctx, number, txn)
+    }
+
+    /// Logs what is left to do, and does it; forgets the transaction when nothing is left.
+    fn finishing(&mut self, ctx: &mut Ctx<'_>, number: u64, mut txn: Txn) -> Result<(), Halt> {
+        if txn.finishing.is_empty() {
+            let own = self.config.shard;
+            for (shard, change) in core::mem::take(&mut txn.then) {
+                if shard == own {
+                    self.apply(ctx, &change)?;
+                } else {
+                    txn.finishing.push((txn.next_step, shard, alloc::vec![change]));
+                    txn.next_step += 1;
+                }
+            }
+        }
+        if txn.finishing.is_empty() {
+            ctx.delete(keys::txn(number));
+            return Ok(());
+        }
+        let decided = Decided {
+            what: txn.kind.map_or("?", TxnKind::name).to_string(),
+            request: txn.request.as_ref().map(|r| r.head.id).unwrap_or_default(),
+            steps: txn.finishing.clone(),
+            then: txn.then.clone(),
+        };
+        ctx.put(keys::txn(number), decided.encode());
+        txn.sent_at = ctx.now.nanos;
+        let steps = txn.finishing.clone();
+        self.txns.insert(number, txn);
+        for (step, shard, changes) in steps {
+            let say = Say::Finish(Some(changes));
+            self.tell(ctx, Need::Synced, shard, (self.id(number), step), say);
+        }
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::IntentForgottenEarly) {
+            self.txns.remove(&number);
+            ctx.delete(keys::txn(number));
+        }
+        Ok(())
+    }
+
+    fn step_finished(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        step: u16,
+        from: ShardIndex,
+    ) -> Result<(), Halt> {
+        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let before = txn.finishing.len();
+        txn.finishing.retain(|(s, shard, _)| (*s, *shard) != (step, from));
+        if txn.finishing.is_empty() && before > 0 {
+            return self.finishing(ctx, number, txn);
+        }
+        self.txns.insert(number, txn);
+        Ok(())
+    }
+
+    fn answer_ask(&mut self, ctx: &mut Ctx<'_>, number: u64, step: u16, from: ShardIndex) {
+        let id = self.id(number);
+        let decision = match self.txns.get(&number) {
+            Some(txn) if txn.plan.is_some() => return, // still voting
+            Some(txn) => txn
+                .finishing
+                .iter()
+                .find(|(s, shard, _)| (*s, *shard) == (step, from))
+                .map(|(.., changes)| changes.clone()),
+            None => None,
+        };
+        self.tell(ctx, Need::Synced, from, (id, step), Say::Finish(decision));
+    }
+
+    /// Undoes a transaction that is not decided: it fails with `refusal`, or, without one, begins again.
+    fn undo(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        mut txn: Txn,
+        refusal: Option<Refusal>,
+    ) -> Result<(), Halt> {
+        let id = self.id(number);
+        for (index, step) in txn.steps.iter().enumerate() {
+            if matches!(step.state, StepState::Yes | StepState::Asked) {
+                let say = Say::Finish(None);
+                self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
+            }
+        }
+        if let Some(plan) = txn.plan.take() {
+            plan.abandon(self, ctx, id);
+        }
+        let (Some(tag), Some(request)) = (txn.tag, txn.request) else { return Ok(()) };
+        match refusal {
+            Some(refusal) => self.answer(ctx, tag, &request, Err(refusal), Need::Committed),
+            None => {
+                self.counters.restarts += 1;
+                let head = request.head.id;
+                if head.sequence > 0 {
+                    self.running.insert((head.session, head.slot), (head.sequence, None));
+                }
+                // Spread by number, so that two that met do not meet again.
+                let at = ctx.now.nanos + AGAIN_AFTER + number % 7 * (AGAIN_AFTER / 2);
+                self.come_again(at, Input::Client(tag, request));
+            }
+        }
+        Ok(())
+    }
+
+    /// Time has come: what was due begins again, what was not answered is sent again.
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        let now = ctx.now.nanos;
+        while let Some(entry) = self.later.first_entry()
+            && entry.key().0 <= now
+        {
+            self.ready.push_back(entry.remove());
+        }
+        let after = self.config.resend_after;
+        let due: Vec<u64> =
+            self.txns.iter().filter(|(_, t)| t.sent_at + after <= now).map(|(n, _)| *n).collect();
+        for number in due {
+            self.resend(ctx, number)?;
+        }
+        self.ask_coordinators(ctx);
+        Ok(())
+    }
+
+    fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
+        let id = self.id(number);
+        let Some(txn) = self.txns.get_mut(&number) else { return Ok(()) };
+        txn.sent_at = ctx.now.nanos;
+        self.counters.resent += 1;
+        let mut again = Vec::new();
+        match &txn.sent {
+            Some((to, step, say)) => again.push((*to, *step, say.clone())),
+            None => {
+                for (step, to, changes) in &txn.finishing {
+                    again.push((*to, *step, Say::Finish(Some(changes.clone()))));
+                }
+            }
+        }
+        for (mut to, step, say) in again {
+            if let Say::Prepare(place, _) = &say {
+                to = self.shard_of(ctx, place)?;
+                if let Some(txn) = self.txns.get_mut(&number)
+                    && let Some(at) = txn.steps.get_mut(usize::from(step))
+                {
+                    at.to = to;
+                }
+            }
+            let need = if matches!(say, Say::Finish(_)) { Need::Synced } else { Need::Committed };
+            self.tell(ctx, need, to, (id, step), say);
+        }
+        Ok(())
+    }
+
+    /// When `tick` has something to do next.
+    pub(crate) fn next_wake(&self) -> Option<u64> {
+        let later = self.later.first_key_value().map(|((at, _), _)| *at);
+        let resend = self.txns.values().map(|t| t.sent_at + self.config.resend_after).min();
+        let asked = self.prepared.values().map(|(_, at)| *at);
+        let heard = self.arriving.values().map(|(_, at)| *at);
+        let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
+        [later, resend, ask].into_iter().flatten().min()
+    }
+}
+
+fn last_place(txn: &Txn) -> Place {
+    txn.steps[txn.steps.len() - 1].place.clone()
+}
+
+fn last_prepare(txn: &Txn) -> Prepare {
+    txn.steps[txn.steps.len() - 1].prepare.clone()
+}

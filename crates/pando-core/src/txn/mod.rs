@@ -1,0 +1,101 @@
+//! Transactions: what spans several places, by two-phase commit (InfiniFS §4.2) with ordered locks.
+//!
+//! One engine for all of them. A [`plan::Plan`] says which place to lock next, given what the steps before have seen, and
+//! in the end which changes each place makes. The coordinator is the shard that the client's request came to; it may
+//! be a participant itself, through messages to itself that never leave it.
+//!
+//! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared record before it votes.
+//!    Nothing is logged at the coordinator: a transaction that its coordinator does not know is undone.
+//! 2. Decision: the coordinator logs the changes of all remote participants together with its own changes and the
+//!    request's outcome, *syncs*, and only then tells anybody.
+//! 3. Finishing: each participant applies, unlocks, and remembers that it has; when that is durable it says so, and is
+//!    forgotten. What must come after all of them (freeing a directory id) follows then.
+//!
+//! Steps that touch locks of lower rank never come later, so waiting cannot form a circle (`LockKey`).
+
+mod apply;
+mod coordinate;
+pub mod participant;
+pub mod plan;
+
+use alloc::vec::Vec;
+use pando_types::op::{Place, Request};
+use pando_types::peer::{Change, Prepare, Say, Seen};
+use pando_types::{Errno, ShardIndex};
+
+use crate::contract::ClientTag;
+use crate::counters::TxnKind;
+use crate::record::Decided;
+use plan::Plan;
+
+/// How far a step is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepState {
+    /// Its vote is awaited.
+    Asked,
+    /// It voted yes.
+    Yes,
+    /// It voted no, and the plan goes on without it.
+    Refused(Errno),
+}
+
+/// One place that takes part.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Where.
+    pub place: Place,
+    /// What is asked.
+    pub prepare: Prepare,
+    /// Whom.
+    pub to: ShardIndex,
+    /// How far it is.
+    pub state: StepState,
+    /// What it saw.
+    pub seen: Option<Seen>,
+    /// What it shall do.
+    pub changes: Vec<Change>,
+}
+
+/// A transaction that this shard coordinates.
+#[derive(Debug)]
+pub struct Txn {
+    kind: Option<TxnKind>,
+    request: Option<Request>,
+    tag: Option<ClientTag>,
+    /// `None` once it is decided.
+    plan: Option<Plan>,
+    steps: Vec<Step>,
+    /// What was sent last while voting: to whom, which step, what.
+    sent: Option<(ShardIndex, u16, Say)>,
+    sent_at: u64,
+    /// After the decision: steps to finish, and what follows.
+    finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
+    then: Vec<(ShardIndex, Change)>,
+    /// The first step number not used yet.
+    next_step: u16,
+}
+
+impl Txn {
+    /// A decided one, after a restart.
+    pub(crate) fn recovered(decided: Decided) -> Self {
+        let next_step =
+            decided.steps.iter().map(|(step, ..)| step + 1).max().unwrap_or(0).max(1 << 12);
+        Self {
+            kind: None,
+            request: None,
+            tag: None,
+            plan: None,
+            steps: Vec::new(),
+            sent: None,
+            sent_at: 0,
+            finishing: decided.steps,
+            then: decided.then,
+            next_step,
+        }
+    }
+
+    /// The client asked again: the answer goes there.
+    pub(crate) fn repeat(&mut self, tag: ClientTag) {
+        self.tag = Some(tag);
+    }
+}

@@ -1,0 +1,332 @@
+//! The participant's side: lock, check, log, vote; and in the end apply or undo, exactly once.
+
+use alloc::vec::Vec;
+use pando_placement::range;
+use pando_types::op::Place;
+use pando_types::peer::{Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
+use pando_types::reply::{Refusal, SplitHistory};
+use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex, Radix, TxnId};
+
+use crate::contract::{Config, Halt, Input, Need};
+use crate::ctx::{Ctx, Stop, broken};
+use crate::dirs::history;
+use crate::inode::{self, Loc};
+use crate::keys;
+use crate::locks::{Hold, LockKey};
+use crate::record::{Floor, Header, Prepared, Record};
+use crate::shard::Shard;
+use crate::{names, perm};
+
+/// The lock a step takes, if it takes one.
+pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
+    Ok(match prepare {
+        Prepare::Graph { .. } => (Some(LockKey::Graph), Hold::Plain),
+        Prepare::Name { dir, name, .. } => {
+            let order = config.secrets.order(name.as_bytes());
+            (Some(LockKey::Name(dir.id, order.0)), Hold::Plain)
+        }
+        Prepare::Home(dir) => (Some(LockKey::Home(dir.id)), Hold::Plain),
+        Prepare::NewHome(id) => (Some(LockKey::Home(*id)), Hold::Plain),
+        Prepare::Partition { dir, partition, seal } => {
+            let hold = if *seal { Hold::Seal } else { Hold::Plain };
+            (Some(LockKey::Partition(dir.id, *partition)), hold)
+        }
+        Prepare::Link { ino, .. } => (Some(LockKey::Link(*ino)), Hold::Plain),
+        Prepare::Arrive(arrival) => {
+            let header = Header::decode(&arrival.header)?;
+            let orders = header.range();
+            let hold = Hold::Arrival { from: orders.start, to: orders.end };
+            (Some(LockKey::Partition(arrival.dir.id, header.partition)), hold)
+        }
+        Prepare::Look(_) | Prepare::Session(_) => (None, Hold::Plain),
+    })
+}
+
+impl Shard {
+    /// A coordinator speaks.
+    pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
+        self.raise_floor(ctx, &peer);
+        let floor = self.floors.get(&peer.txn.shard).copied().unwrap_or(0);
+        let at = (peer.txn, peer.step);
+        if peer.txn.number < floor {
+            if let Say::Finish(decision) = &peer.say {
+                self.let_go(ctx, at)?;
+                if decision.is_some() {
+                    self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+                }
+            }
+            return Ok(());
+        }
+        if self.finished.contains(&at) {
+            if !matches!(peer.say, Say::Page { .. }) {
+                self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+            }
+            return Ok(());
+        }
+        match &peer.say {
+            Say::Prepare(place, prepare) => {
+                let (place, prepare) = (place.clone(), prepare.clone());
+                self.prepare(ctx, peer, place, prepare)
+            }
+            Say::Finish(None) => self.let_go(ctx, at),
+            Say::Finish(Some(changes)) => {
+                let redo = matches!(changes[..], [Change::Bury(_)]);
+                if !self.prepared.contains_key(&at) && !redo {
+                    return Err(broken("a decision came for a step that was never prepared"));
+                }
+                self.finish_here(ctx, peer.txn, peer.step, changes)?;
+                self.finished.insert(at);
+                ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
+                self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
+                Ok(())
+            }
+            Say::Page { .. } => self.page(ctx, peer),
+            Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) => Ok(()),
+        }
+    }
+
+    /// What a coordinator has forgotten may be forgotten here.
+    fn raise_floor(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) {
+        let shard = peer.txn.shard;
+        let floor = self.floors.entry(shard).or_insert(0);
+        if shard == self.config.shard || peer.floor <= *floor {
+            return;
+        }
+        *floor = peer.floor;
+        ctx.put_always(keys::floor(shard), Floor(peer.floor).encode());
+        let from = (TxnId { shard, number: 0 }, 0);
+        let to = (TxnId { shard, number: peer.floor }, 0);
+        let over: Vec<_> = self.finished.range(from..to).copied().collect();
+        for (txn, step) in over {
+            self.finished.remove(&(txn, step));
+            ctx.delete(keys::finished(txn, step));
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        peer: Peer,
+        place: Place,
+        prepare: Prepare,
+    ) -> Result<(), Halt> {
+        let at = (peer.txn, peer.step);
+        let from = peer.from;
+        let vote = match self.vote(ctx, peer.txn, &prepare) {
+            Ok(vote) => vote,
+            Err(Stop::Wait(key)) => {
+                self.counters.waited += 1;
+                self.locks.wait(key, Input::Peer(peer));
+                return Ok(());
+            }
+            Err(Stop::Refuse(Refusal::Errno(errno))) => Vote::No(errno),
+            Err(Stop::Refuse(Refusal::Redirect(history))) => Vote::Redirect(history),
+            Err(Stop::Refuse(_)) => Vote::AskHome,
+            Err(Stop::Halt(halt)) => return Err(halt),
+        };
+        let locks = !matches!(prepare, Prepare::Look(_));
+        if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
+            if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
+                self.locks.take(lock, peer.txn, hold);
+            }
+            let record = Prepared { place, prepare };
+            ctx.put(keys::prepared(at.0, at.1), record.encode());
+            self.prepared.insert(at, (record, ctx.now.nanos));
+        }
+        let need = if matches!(vote, Vote::Yes(_)) { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, from, at, Say::Voted(vote));
+        Ok(())
+    }
+
+    fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &Prepare) -> Result<Vote, Stop> {
+        let seen = match prepare {
+            Prepare::Graph { .. } => {
+                self.locks.free_for(LockKey::Graph, txn)?;
+                Seen::Nothing
+            }
+            Prepare::Name { dir, name, by } => self.see_name(ctx, txn, *dir, name, by.as_ref())?,
+            Prepare::Look(dir) | Prepare::Home(dir) => {
+                self.locks.free_for(LockKey::Home(dir.id), txn)?;
+                let content = self.content(ctx, *dir)?;
+                Seen::Home {
+                    parent: content.parent,
+                    name: content.name,
+                    base: content.base,
+                    generation: content.generation,
+                    history: self.history(ctx, dir.id)?,
+                }
+            }
+            Prepare::NewHome(id) => {
+                self.locks.free_for(LockKey::Home(*id), txn)?;
+                if self.id_taken(ctx, *id)? {
+                    return Ok(Vote::No(Errno::EEXIST));
+                }
+                Seen::Nothing
+            }
+            Prepare::Partition { dir, partition, seal } => {
+                match self.see_partition(ctx, txn, *dir, *partition, *seal)? {
+                    Some(history) => Seen::Partition(history),
+                    None => return Ok(Vote::Busy),
+                }
+            }
+            Prepare::Link { ino, new } => {
+                self.locks.free_for(LockKey::Link(*ino), txn)?;
+                match self.link_inode(ctx, *ino)? {
+                    None if *new => Seen::Nothing,
+                    Some(inode) if !*new => Seen::Link(inode.attr, self.opens.holders(*ino)),
+                    Some(_) => return Err(broken("an inode arrives where it is already").into()),
+                    None => return Err(Errno::ESTALE.into()),
+                }
+            }
+            Prepare::Arrive(arrival) => {
+                if !self.arrived(ctx, txn, arrival)? {
+                    return Ok(Vote::Busy);
+                }
+                Seen::Nothing
+            }
+            Prepare::Session(_) => Seen::Nothing,
+        };
+        Ok(Vote::Yes(seen))
+    }
+
+    fn see_name(
+        &mut self,
+        ctx: &Ctx<'_>,
+        txn: TxnId,
+        dir: DirRef,
+        name: &Name,
+        by: Option<&Credentials>,
+    ) -> Result<Seen, Stop> {
+        let order = self.order(name);
+        let header = self.own(ctx, dir, order)?;
+        self.locks.free_for(LockKey::Name(dir.id, order.0), txn)?;
+        let entry = names::find(ctx, dir.id, order, name)?;
+        if let Some(by) = by {
+            perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
+            let owner = match entry.as_ref().map(|e| &e.value) {
+                Some(EntryValue::File(inode)) => Some(inode.attr.uid),
+                Some(EntryValue::Dir(access)) => Some(access.uid),
+                _ => None,
+            };
+            if let Some(uid) = owner {
+                perm::check_sticky(&header.inherit, uid, by)?;
+            }
+        }
+        let entry = match entry {
+            None => None,
+            Some(found) => {
+                let mut rows = pando_types::peer::InodeRows::default();
+                if let EntryValue::File(inode) = &found.value {
+                    rows = inode::rows(ctx, &Loc::of_entry(dir.id, &found, name), inode)?;
+                    rows.opens = self.opens.holders(inode.attr.ino);
+                }
+                Some(EntryRows { value: found.value, inode: rows })
+            }
+        };
+        Ok(Seen::Name { entry, inherit: header.inherit })
+    }
+
+    /// `None`: busy.
+    fn see_partition(
+        &mut self,
+        ctx: &Ctx<'_>,
+        txn: TxnId,
+        dir: DirRef,
+        index: PartitionIndex,
+        seal: bool,
+    ) -> Result<Option<SplitHistory>, Stop> {
+        let start = Order(range(index, Radix::MAX).start);
+        let header = match self.find_header(ctx, dir, start) {
+            Err(Stop::Wait(_)) => return Ok(None), // it is on its way here
+            other => other?,
+        };
+        let headers = self.headers(ctx, dir.id)?;
+        if header.partition != index {
+            return Err(Refusal::Redirect(history(&headers)).into());
+        }
+        match self.locks.hold(LockKey::Partition(dir.id, index)) {
+            Some((owner, _)) if owner != txn => return Ok(None),
+            _ => {}
+        }
+        if seal {
+            if header.entries > 0 {
+                return Err(Errno::ENOTEMPTY.into());
+            }
+            if self.locks.any_name(dir.id, &header.range()) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(history(&headers)))
+    }
+
+    /// Applies a decision's changes and unlocks.
+    pub(crate) fn finish_here(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        txn: TxnId,
+        step: u16,
+        changes: &[Change],
+    ) -> Result<(), Halt> {
+        for change in changes {
+            self.apply(ctx, change)?;
+        }
+        self.unlock(ctx, (txn, step))?;
+        Ok(())
+    }
+
+    /// Undoes what a step prepared; without one, whatever of it waits.
+    fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
+        self.locks.forget(at.0, at.1);
+        self.drop_arrival(ctx, at.0);
+        if let Some(Prepare::Arrive(arrival)) = self.unlock(ctx, at)? {
+            let header = Header::decode(&arrival.header)?;
+            self.clear_range(ctx, arrival.dir.id, &header.range());
+            ctx.delete(keys::arrival(arrival.dir.id, header.partition));
+        }
+        Ok(())
+    }
+
+    fn unlock(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<Option<Prepare>, Halt> {
+        let Some((record, _)) = self.prepared.remove(&at) else { return Ok(None) };
+        ctx.delete(keys::prepared(at.0, at.1));
+        if let (Some(lock), _) = lock_of(&self.config, &record.prepare)? {
+            let waiting = self.locks.release(lock, at.0);
+            self.ready.extend(waiting);
+        }
+        Ok(Some(record.prepare))
+    }
+
+    /// Rows of a range that is not (any more) this shard's go.
+    pub(crate) fn clear_range(
+        &self,
+        ctx: &mut Ctx<'_>,
+        dir: DirId,
+        orders: &core::ops::Range<u64>,
+    ) {
+        for kind in keys::MOVING {
+            let (from, to) = keys::dir_range(dir, kind, orders);
+            ctx.delete_range(from, to);
+        }
+    }
+
+    /// Asks what became of transactions that this shard has been prepared for, for long.
+    pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
+        let (now, after) = (ctx.now.nanos, self.config.ask_after);
+        let mut asks: Vec<(TxnId, u16)> = Vec::new();
+        for (at, (_, since)) in &mut self.prepared {
+            if *since + after <= now {
+                *since = now;
+                asks.push(*at);
+            }
+        }
+        for (record, since) in self.arriving.values_mut() {
+            if *since + after <= now {
+                *since = now;
+                asks.push((record.txn, 0));
+            }
+        }
+        for at in asks {
+            self.tell(ctx, Need::Committed, at.0.shard, at, Say::Ask);
+        }
+    }
+}

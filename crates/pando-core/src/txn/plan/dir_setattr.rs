@@ -1,0 +1,76 @@
+//! chmod, chown and times of a directory: its entry (access metadata), its content, the headers of all its partitions.
+//! New times begin a new delta generation, so that they win over older changes of names (DESIGN §4).
+
+use alloc::vec::Vec;
+use pando_types::peer::{Change, EntryValue};
+use pando_types::reply::{Access, Body, DirAttr};
+use pando_types::{DirRef, Name, SetAttr};
+
+use super::{Decision, Next, View};
+use crate::ctx::Stop;
+use crate::format::inherit;
+use crate::ops::attr::apply;
+use crate::perm;
+
+/// See the module.
+#[derive(Debug)]
+pub struct DirSetAttr {
+    dir: DirRef,
+    set: SetAttr,
+    /// Where the entry is, if it changes: the root has none.
+    entry: Option<(DirRef, Name)>,
+}
+
+impl DirSetAttr {
+    pub fn new(dir: DirRef, set: SetAttr, entry: Option<(DirRef, Name)>) -> Self {
+        Self { dir, set, entry }
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let mut at_entry = None;
+        if let Some((parent, name)) = &self.entry {
+            let Some((at, entry, _)) = view.votes.name(*parent, name) else {
+                return Ok(view.ask_name(*parent, name, false));
+            };
+            match entry.map(|e| &e.value) {
+                Some(EntryValue::Dir(access)) if access.dir == self.dir => at_entry = Some(at),
+                _ => return Ok(Next::Restart), // renamed meanwhile
+            }
+        }
+        let Some((home, base, generation)) = view.votes.home(self.dir) else {
+            return Ok(view.ask_home(self.dir));
+        };
+        let set = perm::check_setattr(base, &self.set, view.by)?;
+        let mut base = base.clone();
+        let before = (base.mode, base.uid, base.gid);
+        apply(&mut base, &set, view.ctx.time);
+        if at_entry.is_none()
+            && before != (base.mode, base.uid, base.gid)
+            && self.dir != DirRef::ROOT
+        {
+            return Ok(Next::Restart); // it was the same when this began, and is no more
+        }
+        if let Some(partition) = view.votes.next_partition(self.dir) {
+            return Ok(view.ask_partition(self.dir, partition, false));
+        }
+        let generation = generation + u64::from(set.mtime.is_some());
+        let mut changes = Vec::new();
+        if let (Some(at), Some((parent, name))) = (at_entry, &self.entry) {
+            let access = Access { dir: self.dir, mode: base.mode, uid: base.uid, gid: base.gid };
+            changes.push((at, Change::SetAccess { dir: *parent, name: name.clone(), access }));
+        }
+        for (step, partition) in view.votes.partitions(self.dir) {
+            let inherit = inherit(&base);
+            let header = Change::SetHeader { dir: self.dir, partition, inherit, generation };
+            changes.push((step, header));
+        }
+        changes.push((home, Change::SetBase { dir: self.dir, base: base.clone(), generation }));
+        let body = Body::Dir(DirAttr {
+            base,
+            generation,
+            deltas: Vec::new(),
+            history: view.shard.history(view.ctx, self.dir.id)?,
+        });
+        Ok(Next::Decide(Decision { changes, then: Vec::new(), body }))
+    }
+}

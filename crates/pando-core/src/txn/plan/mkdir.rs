@@ -1,0 +1,74 @@
+//! mkdir: the name is locked at the parent's partition, then an id is reserved at the home it predicts; an id that is
+//! taken (its first bearer was renamed away, or is not quite dropped) gives way to the next version (InfiniFS §3.3.1,
+//! Figure 4; DESIGN §3).
+
+use alloc::vec;
+use alloc::vec::Vec;
+use pando_types::op::Place;
+use pando_types::peer::{Change, EntryRows, EntryValue, InodeRows, Prepare};
+use pando_types::reply::{Access, Body};
+use pando_types::{DirRef, Errno, FileKind, Ino, Name};
+
+use super::{Decision, Next, View};
+use crate::ctx::Stop;
+use crate::format::new_dir;
+use crate::ops::new_dir_attr;
+use crate::perm;
+
+/// Versions tried before giving up: as many siblings of one name would have to have been renamed away.
+const VERSIONS: u32 = 4096;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mkdir {
+    dir: DirRef,
+    name: Name,
+    mode: u16,
+    ino: Option<Ino>,
+    version: u32,
+}
+
+impl Mkdir {
+    pub fn new(dir: DirRef, name: Name, mode: u16) -> Self {
+        Self { dir, name, mode, ino: None, version: 0 }
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let Some((at, entry, inherit)) = view.votes.name(self.dir, &self.name) else {
+            return Ok(view.ask_name(self.dir, &self.name, true));
+        };
+        if entry.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        let Some((home, id)) = view.votes.new_home() else {
+            if self.version == VERSIONS {
+                return Err(Errno::EIO.into());
+            }
+            let id = view.shard.config.secrets.dir_id(self.dir.id, &self.name, self.version);
+            self.version += 1;
+            let place = Place::Home(DirRef { id, ino: Ino(0) });
+            return Ok(Next::Ask(place, Prepare::NewHome(id)));
+        };
+        let ino = match self.ino {
+            Some(ino) => ino,
+            None => *self.ino.insert(view.shard.numbers.ino(view.ctx)),
+        };
+        let (mode, gid) = perm::inherit(&inherit, FileKind::Directory, self.mode, view.by);
+        let now = view.ctx.time;
+        let base = new_dir(ino, mode, view.by.uid, gid, inherit.project, now);
+        let dir = DirRef { id, ino };
+        let value = EntryValue::Dir(Access { dir, mode, uid: base.uid, gid });
+        let entry = EntryRows { value, inode: InodeRows::default() };
+        let put = Change::PutEntry {
+            dir: self.dir,
+            name: self.name.clone(),
+            entry,
+            destroy: false,
+            at: now,
+        };
+        let new =
+            Change::NewHome { dir, base: base.clone(), parent: self.dir, name: self.name.clone() };
+        let body = Body::Made(dir, new_dir_attr(base, view.votes.0[home].to));
+        Ok(Next::Decide(Decision { changes: vec![(at, put), (home, new)], then: Vec::new(), body }))
+    }
+}

@@ -1,0 +1,291 @@
+//! Plans: what each kind of transaction locks, in which order, and what it changes in the end.
+//!
+//! A plan is asked again after every vote, with all steps so far. It keeps little of its own: what was seen is in the
+//! steps.
+
+mod dir_setattr;
+mod link;
+mod mkdir;
+mod rename;
+mod rmdir;
+mod session;
+mod unlink;
+
+pub use dir_setattr::DirSetAttr;
+pub use link::Link;
+pub use mkdir::Mkdir;
+pub use rename::Rename;
+pub use rmdir::Rmdir;
+pub use session::Session;
+pub use unlink::Unlink;
+
+use alloc::vec::Vec;
+use pando_placement::range;
+use pando_types::op::{Place, Request};
+use pando_types::peer::{Change, EntryRows, Inherit, Prepare, Say, Seen};
+use pando_types::reply::Body;
+use pando_types::{
+    Attr, Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, ShardIndex,
+    TxnId,
+};
+
+use crate::counters::TxnKind;
+use crate::ctx::{Ctx, Stop};
+use crate::dirs::Leaves;
+use crate::shard::Shard;
+use crate::split::Split;
+use crate::txn::{Step, StepState};
+
+/// What a plan wants.
+pub enum Next {
+    /// One more step.
+    Ask(Place, Prepare),
+    /// A message before the first step.
+    Send(ShardIndex, Say),
+    /// All is locked and checked.
+    Decide(Decision),
+    /// What was assumed has changed: undo and begin again.
+    Restart,
+}
+
+/// Changes, each at a step.
+pub type Changes = Vec<(usize, Change)>;
+
+/// Changes after all steps have finished, each at a shard.
+pub type After = Vec<(ShardIndex, Change)>;
+
+/// The end of a plan.
+pub struct Decision {
+    /// Changes, each at a step.
+    pub changes: Changes,
+    /// Changes after all steps have finished, each at a shard.
+    pub then: After,
+    /// The answer.
+    pub body: Body,
+}
+
+/// Any plan.
+#[derive(Debug)]
+pub enum Plan {
+    /// mkdir.
+    Mkdir(Mkdir),
+    /// rmdir.
+    Rmdir(Rmdir),
+    /// unlink.
+    Unlink(Unlink),
+    /// link.
+    Link(Link),
+    /// rename.
+    Rename(Rename),
+    /// Attributes of a directory.
+    DirSetAttr(DirSetAttr),
+    /// Sessions.
+    Session(Session),
+    /// Splits.
+    Split(Split),
+}
+
+impl Plan {
+    /// For the counters.
+    pub fn kind(&self) -> TxnKind {
+        match self {
+            Self::Mkdir(_) => TxnKind::Mkdir,
+            Self::Rmdir(_) => TxnKind::Rmdir,
+            Self::Unlink(_) => TxnKind::Unlink,
+            Self::Link(_) => TxnKind::Link,
+            Self::Rename(rename) if rename.moves_dir() => TxnKind::RenameDir,
+            Self::Rename(_) => TxnKind::Rename,
+            Self::DirSetAttr(_) => TxnKind::DirSetAttr,
+            Self::Session(_) => TxnKind::Session,
+            Self::Split(_) => TxnKind::Split,
+        }
+    }
+
+    /// What comes next.
+    pub fn next(
+        &mut self,
+        shard: &mut Shard,
+        ctx: &mut Ctx<'_>,
+        txn: TxnId,
+        steps: &[Step],
+        request: Option<&Request>,
+    ) -> Result<Next, Stop> {
+        let root = Credentials::ROOT;
+        let by = request.map_or(&root, |r| &r.credentials);
+        let mut view = View { shard, ctx, txn, votes: Votes(steps), by };
+        match self {
+            Self::Mkdir(plan) => plan.next(&mut view),
+            Self::Rmdir(plan) => plan.next(&mut view),
+            Self::Unlink(plan) => plan.next(&mut view),
+            Self::Link(plan) => plan.next(&mut view),
+            Self::Rename(plan) => plan.next(&mut view),
+            Self::DirSetAttr(plan) => plan.next(&mut view),
+            Self::Session(plan) => plan.next(&mut view),
+            Self::Split(plan) => plan.next(&mut view),
+        }
+    }
+
+    /// Whether a refused step is no end: the plan knows another way.
+    pub fn goes_on(&self, prepare: &Prepare, errno: Errno) -> bool {
+        matches!((self, prepare), (Self::Mkdir(_), Prepare::NewHome(_))) && errno == Errno::EEXIST
+    }
+
+    /// Whether a refused step means that an assumption no longer holds.
+    pub fn begins_again(&self, prepare: &Prepare, errno: Errno) -> bool {
+        match (self, prepare) {
+            (Self::DirSetAttr(_), Prepare::Name { .. }) => errno == Errno::ESTALE,
+            (Self::Rename(_), Prepare::Home(_) | Prepare::Partition { .. }) => {
+                errno == Errno::ESTALE
+            }
+            (Self::Unlink(_) | Self::Rename(_), Prepare::Link { .. }) => errno == Errno::ESTALE,
+            _ => false,
+        }
+    }
+
+    /// Undone: whatever the plan holds outside its steps goes.
+    pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
+        if let Self::Split(split) = self {
+            split.abandon(shard, ctx, txn);
+        }
+    }
+}
+
+/// What a plan works with.
+pub struct View<'v, 'c> {
+    pub shard: &'v mut Shard,
+    pub ctx: &'v mut Ctx<'c>,
+    pub txn: TxnId,
+    pub votes: Votes<'v>,
+    pub by: &'v Credentials,
+}
+
+impl View<'_, '_> {
+    /// Locks a name, with the requester's permission or the system's.
+    pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
+        let order = self.shard.order(name);
+        let by = checked.then(|| self.by.clone());
+        Next::Ask(Place::Order(dir, order), Prepare::Name { dir, name: name.clone(), by })
+    }
+
+    /// Locks a directory's content.
+    pub fn ask_home(&self, dir: DirRef) -> Next {
+        Next::Ask(Place::Home(dir), Prepare::Home(dir))
+    }
+
+    /// Holds a partition.
+    pub fn ask_partition(&self, dir: DirRef, partition: PartitionIndex, seal: bool) -> Next {
+        let start = Order(range(partition, Radix::MAX).start);
+        Next::Ask(Place::Order(dir, start), Prepare::Partition { dir, partition, seal })
+    }
+
+    /// Locks a link inode, or the place of a new one.
+    pub fn ask_link(&self, ino: Ino, new: bool) -> Next {
+        Next::Ask(Place::Link(ino), Prepare::Link { ino, new })
+    }
+}
+
+/// The steps so far, by what they are about.
+#[derive(Clone, Copy)]
+pub struct Votes<'v>(pub &'v [Step]);
+
+impl<'v> Votes<'v> {
+    fn yes(self, is: impl Fn(&Prepare) -> bool) -> Option<(usize, &'v Seen)> {
+        self.0.iter().enumerate().find_map(|(index, step)| match (&step.state, &step.seen) {
+            (StepState::Yes, Some(seen)) if is(&step.prepare) => Some((index, seen)),
+            _ => None,
+        })
+    }
+
+    /// A locked name: its step, its entry, what it inherits.
+    pub fn name(self, dir: DirRef, name: &Name) -> Option<(usize, Option<&'v EntryRows>, Inherit)> {
+        let is = |p: &Prepare| matches!(p, Prepare::Name { dir: d, name: n, .. } if (*d, n) == (dir, name));
+        match self.yes(is)? {
+            (step, Seen::Name { entry, inherit }) => Some((step, entry.as_ref(), *inherit)),
+            _ => None,
+        }
+    }
+
+    /// A locked content record: its step, its attributes, its generation.
+    pub fn home(self, dir: DirRef) -> Option<(usize, &'v Attr, u64)> {
+        match self.yes(|p| *p == Prepare::Home(dir))? {
+            (step, Seen::Home { base, generation, .. }) => Some((step, base, *generation)),
+            _ => None,
+        }
+    }
+
+    /// The parent that a look at a directory told.
+    pub fn looked(self, dir: DirRef) -> Option<DirRef> {
+        match self.yes(|p| *p == Prepare::Look(dir))? {
+            (_, Seen::Home { parent, .. }) => Some(*parent),
+            _ => None,
+        }
+    }
+
+    /// Whether the right to move directories is held.
+    pub fn graph(self) -> bool {
+        self.yes(|p| matches!(p, Prepare::Graph { .. })).is_some()
+    }
+
+    /// A locked link inode, or place for one: its step, and its attributes if it is there.
+    pub fn link(self, ino: Ino) -> Option<(usize, Option<&'v Attr>)> {
+        let is = |p: &Prepare| matches!(p, Prepare::Link { ino: i, .. } if *i == ino);
+        match self.yes(is)? {
+            (step, Seen::Link(attr, _)) => Some((step, Some(attr))),
+            (step, _) => Some((step, None)),
+        }
+    }
+
+    /// The reserved id of a new directory.
+    pub fn new_home(self) -> Option<(usize, DirId)> {
+        let (step, _) = self.yes(|p| matches!(p, Prepare::NewHome(_)))?;
+        match &self.0[step].prepare {
+            Prepare::NewHome(id) => Some((step, *id)),
+            _ => None,
+        }
+    }
+
+    /// All held partitions of a directory: step and index.
+    pub fn partitions(self, dir: DirRef) -> impl Iterator<Item = (usize, PartitionIndex)> + 'v {
+        self.0.iter().enumerate().filter_map(move |(step, s)| match &s.prepare {
+            Prepare::Partition { dir: d, partition, .. }
+                if *d == dir && s.state == StepState::Yes =>
+            {
+                Some((step, *partition))
+            }
+            _ => None,
+        })
+    }
+
+    /// A partition of a directory that is not yet held; its home has voted.
+    pub fn next_partition(self, dir: DirRef) -> Option<PartitionIndex> {
+        let mut leaves = Leaves::default();
+        for step in self.0 {
+            match (&step.prepare, &step.seen) {
+                (Prepare::Home(d), Some(seen)) if *d == dir => leaves.voted(None, seen),
+                (Prepare::Partition { dir: d, partition, .. }, Some(seen)) if *d == dir => {
+                    leaves.voted(Some(*partition), seen);
+                }
+                _ => {}
+            }
+        }
+        leaves.next().map(|(index, _)| index)
+    }
+
+    /// Changes that remove an empty directory whose home and partitions are held, and what comes after.
+    pub fn removal(self, dir: DirRef) -> (Changes, After) {
+        let mut changes = Vec::new();
+        let mut then = Vec::new();
+        let Some((home, ..)) = self.home(dir) else { return (changes, then) };
+        let home_shard = self.0[home].to;
+        let mut tombstone = false;
+        for (step, partition) in self.partitions(dir) {
+            tombstone |= self.0[step].to != home_shard;
+            changes.push((step, Change::DropPartition { dir, partition }));
+        }
+        changes.push((home, Change::DropHome { dir, tombstone }));
+        if tombstone {
+            then.push((home_shard, Change::Bury(dir)));
+        }
+        (changes, then)
+    }
+}

@@ -1,0 +1,291 @@
+//! rename between partitions, of directories, and of inodes that are elsewhere or open (DESIGN §6, InfiniFS §4.1).
+//!
+//! Lock order: the renaming graph (directories that change their parent; one at a time, so that walking up from the new
+//! parent finds every loop), both names, the contents of the moved and the replaced directory, the partitions of the
+//! replaced directory, link inodes.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use pando_types::op::Place;
+use pando_types::peer::{Change, EntryRows, EntryValue, Inherit, Inode, InodeRows, Prepare};
+use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId, ShardIndex};
+
+use super::{Decision, Next, View};
+use crate::ctx::Stop;
+use crate::names::kind;
+use crate::ops::moved;
+use crate::perm;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Rename {
+    from: DirRef,
+    name: Name,
+    to: DirRef,
+    new_name: Name,
+    no_replace: bool,
+    /// The directory that moves, if it is one.
+    moved: Option<DirRef>,
+    session: SessionId,
+}
+
+/// What becomes of a file's inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// In its entry, alone.
+    Inline,
+    /// In its entry, but somebody has it open: it moves to its link shard.
+    Parks(Ino),
+    /// At its link shard already.
+    Linked(Ino),
+}
+
+impl Fate {
+    fn link(self) -> Option<(Ino, bool)> {
+        match self {
+            Self::Inline => None,
+            Self::Parks(ino) => Some((ino, true)),
+            Self::Linked(ino) => Some((ino, false)),
+        }
+    }
+}
+
+impl Rename {
+    pub fn new(
+        ((from, name), (to, new_name)): ((DirRef, Name), (DirRef, Name)),
+        no_replace: bool,
+        moved: Option<DirRef>,
+        session: SessionId,
+    ) -> Self {
+        Self { from, name, to, new_name, no_replace, moved, session }
+    }
+
+    pub fn moves_dir(&self) -> bool {
+        self.moved.is_some()
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        if let Some(ask) = self.walk_up(view)? {
+            return Ok(ask);
+        }
+        if let Some(ask) = self.ask_names(view) {
+            return Ok(ask);
+        }
+        let votes = view.votes;
+        let source = votes.name(self.from, &self.name);
+        let target = votes.name(self.to, &self.new_name);
+        let (Some((at, source, from_inherit)), Some((to_at, target, to_inherit))) =
+            (source, target)
+        else {
+            return Ok(Next::Restart);
+        };
+        let source = source.ok_or(Errno::ENOENT)?;
+        if self.moved != dir_of(source) {
+            return Ok(Next::Restart);
+        }
+        if let Some(done) = self.check(view, source, target)? {
+            return Ok(done);
+        }
+        let replaced = target.and_then(dir_of);
+        if let Some(ask) = self.ask_dirs(view, replaced) {
+            return Ok(ask);
+        }
+        let session = self.session;
+        let fate = fate(source, |holder| holder != session);
+        let target_fate = target.map_or(Fate::Inline, fate_of_replaced);
+        if let Some(ask) = ask_links(view, fate, target_fate) {
+            return Ok(ask);
+        }
+        check_linked_sticky(view, fate, from_inherit)?;
+        check_linked_sticky(view, target_fate, to_inherit)?;
+        let (mut changes, then) = match replaced {
+            Some(dir) => view.votes.removal(dir),
+            None => (Vec::new(), Vec::new()),
+        };
+        self.decide(view, &mut changes, (at, source, fate), (to_at, target, target_fate));
+        let linked = fate != Fate::Inline;
+        Ok(Next::Decide(Decision { changes, then, body: moved(&source.value, linked) }))
+    }
+
+    /// A directory that changes its parent: not into itself or anything beneath (`EINVAL`).
+    fn walk_up(&self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
+        let Some(moved) = self.moved else { return Ok(None) };
+        if self.from.id == self.to.id {
+            return Ok(None);
+        }
+        if !view.votes.graph() {
+            let graph = Prepare::Graph { moved, to: self.to };
+            return Ok(Some(Next::Ask(Place::Shard(ShardIndex(0)), graph)));
+        }
+        let mut at = self.to;
+        while at != DirRef::ROOT {
+            if at == moved {
+                return Err(Errno::EINVAL.into());
+            }
+            match view.votes.looked(at) {
+                Some(parent) => at = parent,
+                None => return Ok(Some(Next::Ask(Place::Home(at), Prepare::Look(at)))),
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
+        let mut names = [(self.from, &self.name), (self.to, &self.new_name)];
+        names.sort_by_key(|(dir, name)| (dir.id, view.shard.order(name)));
+        names
+            .into_iter()
+            .find(|(dir, name)| view.votes.name(*dir, name).is_none())
+            .map(|(dir, name)| view.ask_name(dir, name, true))
+    }
+
+    /// Linux' rules about what may replace what. `Some`: two names of one file, and nothing to do.
+    fn check(
+        &self,
+        view: &View<'_, '_>,
+        source: &EntryRows,
+        target: Option<&EntryRows>,
+    ) -> Result<Option<Next>, Stop> {
+        if let EntryValue::Dir(access) = &source.value
+            && self.from.id != self.to.id
+        {
+            let (mode, uid, gid) = (access.mode, access.uid, access.gid);
+            perm::check(FileKind::Directory, mode, uid, gid, view.by, perm::W)?;
+        }
+        let Some(target) = target else { return Ok(None) };
+        if self.no_replace {
+            return Err(Errno::EEXIST.into());
+        }
+        if let (EntryValue::Linked(a, _), EntryValue::Linked(b, _)) = (&source.value, &target.value)
+            && a == b
+        {
+            let body = moved(&source.value, true);
+            return Ok(Some(Next::Decide(Decision { changes: vec![], then: vec![], body })));
+        }
+        let is_dir = |entry: &EntryRows| kind(&entry.value) == FileKind::Directory;
+        match (is_dir(source), is_dir(target)) {
+            (true, false) => Err(Errno::ENOTDIR.into()),
+            (false, true) => Err(Errno::EISDIR.into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Contents of the moved and the replaced directory, by id; then the partitions of the replaced one.
+    fn ask_dirs(&self, view: &View<'_, '_>, replaced: Option<DirRef>) -> Option<Next> {
+        let mut homes: Vec<DirRef> = self.moved.into_iter().chain(replaced).collect();
+        homes.sort_by_key(|dir| dir.id);
+        if let Some(dir) = homes.into_iter().find(|dir| view.votes.home(*dir).is_none()) {
+            return Some(view.ask_home(dir));
+        }
+        let dir = replaced?;
+        let partition = view.votes.next_partition(dir)?;
+        Some(view.ask_partition(dir, partition, true))
+    }
+
+    fn decide(
+        &self,
+        view: &View<'_, '_>,
+        changes: &mut Vec<(usize, Change)>,
+        (at, source, fate): (usize, &EntryRows, Fate),
+        (to_at, target, target_fate): (usize, Option<&EntryRows>, Fate),
+    ) {
+        let now = view.ctx.time;
+        let (from, name) = (self.from, self.name.clone());
+        let (to, new_name) = (self.to, self.new_name.clone());
+        let mut entry = source.clone();
+        if let EntryValue::File(inode) = &mut entry.value {
+            inode.attr.ctime = now;
+            inode.attr.change += 1;
+        }
+        if let (Fate::Parks(ino), EntryValue::File(inode)) = (fate, &entry.value) {
+            let names = vec![(to, new_name.clone())];
+            let rows = entry.inode.clone();
+            let put = Change::PutLink { inode: inode.clone(), rows, names };
+            let linked = EntryValue::Linked(ino, inode.attr.kind);
+            changes.extend(view.votes.link(ino).map(|(step, _)| (step, put)));
+            entry = EntryRows { value: linked, inode: InodeRows::default() };
+        }
+        if let Fate::Linked(ino) = fate
+            && let Some((step, _)) = view.votes.link(ino)
+        {
+            // The new name first: an inode without names would be destroyed.
+            let add = Change::AddName { ino, dir: to, name: new_name.clone(), at: now };
+            let drop = Change::DropName { ino, dir: from, name: name.clone(), at: now };
+            changes.extend([(step, add), (step, drop)]);
+        }
+        if let Some(target) = target {
+            changes.extend(self.replace(view, target, target_fate));
+        }
+        if let Some(dir) = self.moved
+            && let Some((step, ..)) = view.votes.home(dir)
+        {
+            let name = new_name.clone();
+            changes.push((step, Change::SetParent { dir, parent: to, name, at: now }));
+        }
+        let destroy = target_fate == Fate::Inline;
+        let put = Change::PutEntry { dir: to, name: new_name, entry, destroy, at: now };
+        // Removed before it is put: both may be in one partition.
+        changes.push((at, Change::RemoveEntry { dir: from, name, destroy: false, at: now }));
+        changes.push((to_at, put));
+    }
+
+    /// The file that loses its name here.
+    fn replace(
+        &self,
+        view: &View<'_, '_>,
+        target: &EntryRows,
+        fate: Fate,
+    ) -> Option<(usize, Change)> {
+        let (ino, _) = fate.link()?;
+        let (step, _) = view.votes.link(ino)?;
+        let at = view.ctx.time;
+        let change = match &target.value {
+            EntryValue::File(inode) => {
+                let mut inode: Inode = inode.clone();
+                inode.attr.nlink = 0;
+                inode.attr.ctime = at;
+                Change::PutLink { inode, rows: target.inode.clone(), names: Vec::new() }
+            }
+            _ => Change::DropName { ino, dir: self.to, name: self.new_name.clone(), at },
+        };
+        Some((step, change))
+    }
+}
+
+fn dir_of(entry: &EntryRows) -> Option<DirRef> {
+    match &entry.value {
+        EntryValue::Dir(access) => Some(access.dir),
+        _ => None,
+    }
+}
+
+fn fate(entry: &EntryRows, counts: impl Fn(SessionId) -> bool) -> Fate {
+    match &entry.value {
+        EntryValue::Linked(ino, _) => Fate::Linked(*ino),
+        EntryValue::File(inode) if entry.inode.opens.iter().any(|(s, _)| counts(*s)) => {
+            Fate::Parks(inode.attr.ino)
+        }
+        _ => Fate::Inline,
+    }
+}
+
+fn fate_of_replaced(entry: &EntryRows) -> Fate {
+    fate(entry, |_| true)
+}
+
+/// Link inodes, by ino.
+fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
+    let mut links: Vec<(Ino, bool)> = [a, b].into_iter().filter_map(Fate::link).collect();
+    links.sort_unstable();
+    links
+        .into_iter()
+        .find(|(ino, _)| view.votes.link(*ino).is_none())
+        .map(|(ino, new)| view.ask_link(ino, new))
+}
+
+fn check_linked_sticky(view: &View<'_, '_>, fate: Fate, inherit: Inherit) -> Result<(), Errno> {
+    match fate.link().and_then(|(ino, _)| view.votes.link(ino)) {
+        Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.uid, view.by),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,48 @@
+//! rmdir: the entry is locked, then the content, then every partition is sealed: empty, and it stays so. Until all
+//! partitions elsewhere are durably dropped a tombstone keeps the id taken (DESIGN §3, §6).
+
+use pando_types::peer::{Change, EntryValue};
+use pando_types::reply::Body;
+use pando_types::{DirRef, Errno, Name};
+
+use super::{Decision, Next, View};
+use crate::ctx::Stop;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Rmdir {
+    dir: DirRef,
+    name: Name,
+}
+
+impl Rmdir {
+    pub fn new(dir: DirRef, name: Name) -> Self {
+        Self { dir, name }
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let Some((at, entry, _)) = view.votes.name(self.dir, &self.name) else {
+            return Ok(view.ask_name(self.dir, &self.name, true));
+        };
+        let victim = match entry.map(|e| &e.value) {
+            None => return Err(Errno::ENOENT.into()),
+            Some(EntryValue::Dir(access)) => access.dir,
+            Some(_) => return Err(Errno::ENOTDIR.into()),
+        };
+        if view.votes.home(victim).is_none() {
+            return Ok(view.ask_home(victim));
+        }
+        if let Some(partition) = view.votes.next_partition(victim) {
+            return Ok(view.ask_partition(victim, partition, true));
+        }
+        let (mut changes, then) = view.votes.removal(victim);
+        let remove = Change::RemoveEntry {
+            dir: self.dir,
+            name: self.name.clone(),
+            destroy: true,
+            at: view.ctx.time,
+        };
+        changes.push((at, remove));
+        Ok(Next::Decide(Decision { changes, then, body: Body::Done }))
+    }
+}

@@ -1,0 +1,157 @@
+//! Operations over several shards whose network is perfect: what must hold before anything goes wrong.
+
+mod support;
+
+use pando_types::op::Op;
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, FileKind, ShardIndex};
+use support::Cluster;
+
+const ROOT: DirRef = DirRef::ROOT;
+
+#[test]
+fn a_directory_grows_over_all_shards_and_lists_every_name_once() {
+    let mut c = Cluster::new(4, 8);
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    let mut expected: Vec<_> = (0..200).map(|n| format!("f{n:03}")).collect();
+    for name in &expected {
+        c.create(dir, name).unwrap();
+    }
+    c.settle();
+    let mut names = c.list(dir);
+    names.sort();
+    assert_eq!(names, expected);
+    let (moved, local) =
+        c.counters().iter().fold((0, 0), |sum, n| (sum.0 + n.splits_moved, sum.1 + n.splits_local));
+    assert!(moved >= 3 && local + moved == 7, "moved {moved}, local {local}");
+    for name in expected.drain(..) {
+        assert_eq!(c.create(dir, &name), Err(Errno::EEXIST));
+        c.unlink(dir, &name).unwrap();
+    }
+    assert_eq!(c.list(dir), Vec::<String>::new());
+    c.rmdir(ROOT, "big").unwrap();
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}
+
+#[test]
+fn an_id_is_taken_until_the_renamed_directory_dies() {
+    // InfiniFS §3.3.1, Figure 4: version 1 while the sibling born there lives elsewhere, version 0 again after.
+    let mut c = Cluster::new(4, 100);
+    let first = c.mkdir(ROOT, "b").unwrap();
+    let elsewhere = c.mkdir(ROOT, "e").unwrap();
+    c.rename(ROOT, "b", elsewhere, "moved").unwrap();
+    let second = c.mkdir(ROOT, "b").unwrap();
+    assert_ne!(first.id, second.id);
+    c.rmdir(ROOT, "b").unwrap();
+    c.rmdir(elsewhere, "moved").unwrap();
+    c.settle();
+    let third = c.mkdir(ROOT, "b").unwrap();
+    assert_eq!(first.id, third.id);
+    assert_ne!(first.ino, third.ino);
+}
+
+#[test]
+fn a_directory_does_not_move_beneath_itself() {
+    let mut c = Cluster::new(4, 100);
+    let a = c.mkdir(ROOT, "a").unwrap();
+    let b = c.mkdir(a, "b").unwrap();
+    let deep = c.mkdir(b, "deep").unwrap();
+    assert_eq!(c.rename(ROOT, "a", deep, "x"), Err(Errno::EINVAL));
+    assert_eq!(c.rename(ROOT, "a", a, "x"), Err(Errno::EINVAL));
+    c.rename(b, "deep", ROOT, "deep").unwrap();
+    c.rename(ROOT, "a", deep, "a").unwrap();
+    assert_eq!(c.list(deep), ["a"]);
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}
+
+#[test]
+fn files_move_and_link_between_shards() {
+    let mut c = Cluster::new(4, 100);
+    let dirs: Vec<_> = (0..8).map(|n| c.mkdir(ROOT, &format!("d{n}")).unwrap()).collect();
+    for (n, dir) in dirs.iter().enumerate() {
+        let attr = c.create(*dir, "f").unwrap();
+        let to = dirs[(n + 1) % 8];
+        c.link((*dir, "f", attr.clone()), to, "hard").unwrap();
+        c.rename(*dir, "f", to, "moved").unwrap();
+        c.unlink(to, "hard").unwrap();
+        match c.lookup(to, "moved").unwrap() {
+            Found::Linked(ino, FileKind::Regular) => assert_eq!(ino, attr.ino),
+            other => panic!("{other:?}"),
+        }
+        let plain = c.create(*dir, "plain").unwrap();
+        c.rename(*dir, "plain", to, "moved").unwrap();
+        match c.lookup(to, "moved").unwrap() {
+            Found::File(found) => assert_eq!(found.ino, plain.ino),
+            other => panic!("{other:?}"),
+        }
+    }
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+    assert!(c.counters().iter().any(|n| n.txns_remote.iter().sum::<u64>() > 0));
+}
+
+#[test]
+fn replaced_directories_must_be_empty() {
+    let mut c = Cluster::new(4, 4);
+    let a = c.mkdir(ROOT, "a").unwrap();
+    let b = c.mkdir(ROOT, "b").unwrap();
+    c.create(b, "f").unwrap();
+    assert_eq!(c.rename(ROOT, "a", ROOT, "b"), Err(Errno::ENOTEMPTY));
+    assert_eq!(c.rmdir(ROOT, "b"), Err(Errno::ENOTEMPTY));
+    c.unlink(b, "f").unwrap();
+    c.rename(ROOT, "a", ROOT, "b").unwrap();
+    assert_eq!(c.lookup(ROOT, "a"), Err(Errno::ENOENT));
+    assert!(matches!(c.lookup(ROOT, "b"), Ok(Found::Dir(access)) if access.dir == a));
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}
+
+#[test]
+fn a_repeated_request_gets_the_first_answer() {
+    let mut c = Cluster::new(1, 100);
+    let op = Op::Mkdir(ROOT, c.name("d"), 0o755);
+    let first = c.run(ShardIndex(0), op.clone());
+    let id = c.last_id();
+    assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), first);
+    c.restart();
+    assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), first);
+    let late = pando_types::op::RequestId { sequence: id.sequence - 1, ..id };
+    assert_eq!(c.run_as(ShardIndex(0), late, op), Err(Refusal::Answered));
+}
+
+#[test]
+fn what_was_there_is_there_after_a_restart() {
+    let mut c = Cluster::new(4, 8);
+    let dir = c.mkdir(ROOT, "d").unwrap();
+    for n in 0..60 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    let before = c.list(dir);
+    c.restart();
+    assert_eq!(c.list(dir), before);
+    assert_eq!(c.in_flight(), [0; 4]);
+}
+
+#[test]
+fn an_unlinked_open_file_lives_until_it_is_released() {
+    use pando_types::op::{FileAt, FileRef};
+    let mut c = Cluster::new(4, 100);
+    let attr = c.create(ROOT, "f").unwrap();
+    let at = FileAt::Name(ROOT, c.name("f"));
+    let file = FileRef { ino: attr.ino, at };
+    c.done(&Op::Open { file, access: 4, truncate: false }).unwrap();
+    c.unlink(ROOT, "f").unwrap();
+    let file = FileRef { ino: attr.ino, at: FileAt::Link };
+    match c.on_owner(&Op::GetAttr(file.clone())) {
+        Ok(Body::Attr(found)) => assert_eq!((found.ino, found.nlink), (attr.ino, 0)),
+        other => panic!("{other:?}"),
+    }
+    c.restart();
+    c.done(&Op::Release(file.clone())).unwrap();
+    assert_eq!(c.done(&Op::GetAttr(file)), Err(Errno::ESTALE));
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}

@@ -1,0 +1,307 @@
+//! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap` stores.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format};
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
+use pando_types::peer::Peer;
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{
+    Attr, Credentials, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, SessionId, ShardIndex,
+    Timestamp,
+};
+
+#[derive(Default)]
+struct Store(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl Rows for Store {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), Halt> {
+        for (key, value) in self.0.range(from.to_vec()..to.to_vec()) {
+            if !visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    fn apply(&mut self, writes: Vec<Write>) {
+        for write in writes {
+            match write {
+                Write::Put(key, value) => drop(self.0.insert(key, value)),
+                Write::Delete(key) => drop(self.0.remove(&key)),
+                Write::DeleteRange(from, to) => {
+                    self.0.retain(|key, _| *key < from || *key >= to);
+                }
+            }
+        }
+    }
+}
+
+pub struct Cluster {
+    configs: Vec<Config>,
+    shards: Vec<(Shard, Store)>,
+    messages: VecDeque<(ShardIndex, Peer)>,
+    answers: BTreeMap<u64, Result<Body, Refusal>>,
+    session: SessionId,
+    sequence: u64,
+    now: u64,
+    pub by: Credentials,
+}
+
+impl Cluster {
+    pub fn new(count: u16, threshold: u64) -> Self {
+        let map = ClusterMap::new(count);
+        let secrets = Secrets { dir: [7; 32], name: [9; 16] };
+        let configs: Vec<_> = (0..count)
+            .map(|shard| Config {
+                split_threshold: threshold,
+                partitions_per_shard: 2,
+                split_page_rows: 3,
+                ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
+            })
+            .collect();
+        let mut cluster = Self {
+            shards: Vec::new(),
+            messages: VecDeque::new(),
+            answers: BTreeMap::new(),
+            session: SessionId(0),
+            sequence: 0,
+            now: 1_000_000_000,
+            by: Credentials::ROOT,
+            configs,
+        };
+        for index in 0..usize::from(count) {
+            let mut store = Store::default();
+            store.apply(format(&cluster.configs[index], Timestamp::default()));
+            let shard = cluster.recovered(index, &mut store);
+            cluster.shards.push((shard, store));
+        }
+        cluster.begin_session();
+        cluster
+    }
+
+    fn begin_session(&mut self) {
+        match self.run(ShardIndex(0), Op::OpenSession) {
+            Ok(Body::Session(session)) => self.session = session,
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    fn recovered(&self, index: usize, store: &mut Store) -> Shard {
+        let (shard, effects) =
+            Shard::recover(self.configs[index].clone(), self.moment(), store).unwrap();
+        store.apply(effects.writes);
+        shard
+    }
+
+    /// All shards stop and start again; what was on its way is lost.
+    pub fn restart(&mut self) {
+        self.messages.clear();
+        for index in 0..self.shards.len() {
+            let mut store = std::mem::take(&mut self.shards[index].1);
+            let shard = self.recovered(index, &mut store);
+            self.shards[index] = (shard, store);
+        }
+        self.settle();
+    }
+
+    fn moment(&self) -> Now {
+        Now { nanos: self.now, epoch: Epoch(1), seen: Lsn(0), durable: Lsn(0) }
+    }
+
+    fn input(&mut self, shard: ShardIndex, input: Input) {
+        self.now += 1000;
+        let now = self.moment();
+        let (core, store) = &mut self.shards[usize::from(shard.0)];
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let Effects { writes, out, .. } = core.handle(now, input, store).unwrap();
+            store.apply(writes);
+            for (_, out) in out {
+                match out {
+                    Out::Reply(tag, reply) => drop(self.answers.insert(tag.0, reply.result)),
+                    Out::Peer(to, peer) => self.messages.push_back((to, peer)),
+                }
+            }
+            next = core.has_ready().then_some(Input::Ready);
+        }
+    }
+
+    /// Delivers all messages and lets timers fire until nothing is left.
+    pub fn settle(&mut self) {
+        for _ in 0..20 {
+            while let Some((to, peer)) = self.messages.pop_front() {
+                self.input(to, Input::Peer(peer));
+            }
+            self.now += 2_000_000_000;
+            for shard in 0..self.shards.len() as u16 {
+                self.input(ShardIndex(shard), Input::Tick);
+            }
+        }
+    }
+
+    /// Runs a request on one shard, with a sequence of its own.
+    pub fn run(&mut self, shard: ShardIndex, op: Op) -> Result<Body, Refusal> {
+        self.sequence += 1;
+        let sequence = if self.session.0 == 0 { 0 } else { self.sequence };
+        self.run_as(shard, RequestId { session: self.session, slot: 0, sequence }, op)
+    }
+
+    pub fn run_as(&mut self, shard: ShardIndex, id: RequestId, op: Op) -> Result<Body, Refusal> {
+        let head = Head { id, ..Head::default() };
+        let request = Request { head, credentials: self.by.clone(), op };
+        self.answers.remove(&1);
+        self.input(shard, Input::Client(ClientTag(1), request));
+        for _ in 0..20 {
+            while let Some((to, peer)) = self.messages.pop_front() {
+                self.input(to, Input::Peer(peer));
+            }
+            if let Some(answer) = self.answers.remove(&1) {
+                return answer;
+            }
+            self.now += 300_000_000;
+            for shard in 0..self.shards.len() as u16 {
+                self.input(ShardIndex(shard), Input::Tick);
+            }
+        }
+        panic!("no answer");
+    }
+
+    /// Last request id used.
+    pub fn last_id(&self) -> RequestId {
+        RequestId { session: self.session, slot: 0, sequence: self.sequence }
+    }
+
+    /// Tries all shards until one answers for good.
+    pub fn on_owner(&mut self, op: &Op) -> Result<Body, Refusal> {
+        let mut last = Err(Refusal::AskHome);
+        for shard in 0..self.shards.len() as u16 {
+            last = self.run(ShardIndex(shard), op.clone());
+            let elsewhere = matches!(
+                last,
+                Err(Refusal::Redirect(_)
+                    | Refusal::AskHome
+                    | Refusal::NotUnderName
+                    | Refusal::Errno(Errno::ESTALE))
+            );
+            if !elsewhere {
+                return last;
+            }
+        }
+        last
+    }
+
+    fn errno<T>(
+        result: Result<Body, Refusal>,
+        take: impl Fn(Body) -> Option<T>,
+    ) -> Result<T, Errno> {
+        match result {
+            Ok(body) => Ok(take(body.clone()).unwrap_or_else(|| panic!("unexpected {body:?}"))),
+            Err(Refusal::Errno(errno)) => Err(errno),
+            Err(other) => panic!("refused: {other:?}"),
+        }
+    }
+
+    pub fn create(&mut self, dir: DirRef, name: &str) -> Result<Attr, Errno> {
+        let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+        let op = Op::Create { dir, name: self.name(name), node, exclusive: true, open: false };
+        Self::errno(self.on_owner(&op), |body| match body {
+            Body::Created(attr, true) => Some(attr),
+            _ => None,
+        })
+    }
+
+    pub fn mkdir(&mut self, dir: DirRef, name: &str) -> Result<DirRef, Errno> {
+        Self::errno(self.on_owner(&Op::Mkdir(dir, self.name(name), 0o755)), |body| match body {
+            Body::Made(dir, _) => Some(dir),
+            _ => None,
+        })
+    }
+
+    pub fn lookup(&mut self, dir: DirRef, name: &str) -> Result<Found, Errno> {
+        Self::errno(self.on_owner(&Op::Lookup(dir, self.name(name))), |body| match body {
+            Body::Found(found) => Some(found),
+            _ => None,
+        })
+    }
+
+    pub fn done(&mut self, op: &Op) -> Result<(), Errno> {
+        Self::errno(self.on_owner(op), |_| Some(()))
+    }
+
+    pub fn unlink(&mut self, dir: DirRef, name: &str) -> Result<(), Errno> {
+        self.done(&Op::Unlink(dir, self.name(name)))
+    }
+
+    pub fn rmdir(&mut self, dir: DirRef, name: &str) -> Result<(), Errno> {
+        self.done(&Op::Rmdir(dir, self.name(name)))
+    }
+
+    pub fn rename(&mut self, from: DirRef, name: &str, to: DirRef, new: &str) -> Result<(), Errno> {
+        self.done(&Op::Rename {
+            from,
+            name: self.name(name),
+            to,
+            new_name: self.name(new),
+            flags: RenameFlags::default(),
+        })
+    }
+
+    pub fn link(
+        &mut self,
+        file: (DirRef, &str, Attr),
+        dir: DirRef,
+        name: &str,
+    ) -> Result<(), Errno> {
+        let (old_dir, old, attr) = file;
+        let file = FileRef { ino: attr.ino, at: FileAt::Name(old_dir, self.name(old)) };
+        self.done(&Op::Link(file, dir, self.name(name)))
+    }
+
+    /// Names in a directory, over all shards.
+    pub fn list(&mut self, dir: DirRef) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut from = Some(Order(0));
+        while let Some(order) = from {
+            match self.on_owner(&Op::ReadDir { dir, from: order, limit: 7 }) {
+                Ok(Body::Page(page, next)) => {
+                    names.extend(page.into_iter().map(|e| e.name.to_string()));
+                    from = next;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        names
+    }
+
+    pub fn name(&self, name: &str) -> Name {
+        Name::new(name.as_bytes()).unwrap()
+    }
+
+    pub fn counters(&self) -> Vec<pando_core::Counters> {
+        self.shards.iter().map(|(shard, _)| *shard.counters()).collect()
+    }
+
+    /// Locks, transactions, prepared steps, opens, over all shards.
+    pub fn in_flight(&self) -> [usize; 4] {
+        let mut sum = [0; 4];
+        for (shard, _) in &self.shards {
+            for (total, one) in sum.iter_mut().zip(shard.in_flight()) {
+                *total += one;
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,57 @@
+//! The client as this crate wants it: blocking.
+
+use pando_client::{Client, block_on};
+use pando_types::op::{ObjectId, Piece};
+use pando_types::reply::Layout;
+use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, ShardIndex, Timestamp};
+
+use crate::metadata::{Metadata, WriteError};
+
+impl From<pando_client::WriteError> for WriteError {
+    fn from(error: pando_client::WriteError) -> Self {
+        match error {
+            pando_client::WriteError::DataChanged => Self::DataChanged,
+            pando_client::WriteError::Errno(errno) => Self::Errno(errno),
+        }
+    }
+}
+
+impl Metadata for Client {
+    fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        block_on(self.getattr(ino))
+    }
+
+    fn setattr(&self, credentials: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        block_on(self.setattr(credentials, ino, set))
+    }
+
+    fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
+        block_on(self.read_data(ino, offset, len))
+    }
+
+    fn write_data(
+        &self,
+        ino: Ino,
+        base: Option<u64>,
+        pieces: Vec<Piece>,
+        mtime: Option<Timestamp>,
+    ) -> Result<Attr, WriteError> {
+        Ok(block_on(self.write_data(ino, base, pieces, mtime))?)
+    }
+
+    fn sync_file(&self, ino: Ino) -> Result<(), Errno> {
+        block_on(self.sync_file(ino))
+    }
+
+    fn new_object(&self) -> ObjectId {
+        self.new_object()
+    }
+
+    fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {
+        block_on(self.garbage())
+    }
+
+    fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno> {
+        block_on(self.garbage_done(&deleted))
+    }
+}

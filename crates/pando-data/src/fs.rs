@@ -1,0 +1,219 @@
+//! The files of one mount.
+
+mod attributes;
+mod flush;
+pub(crate) mod maintenance;
+pub(crate) mod range;
+mod read;
+mod write;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pando_types::{Attr, Errno, Ino};
+
+use crate::inode::{Form, Inode, State};
+use crate::metadata::Metadata;
+use crate::objects::Objects;
+use crate::store::ObjectStore;
+
+/// Who makes objects durable before a log record that names them is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncObjects {
+    /// The shards of this very process: they call [`ObjectStore::sync`] before they sync a log.
+    ByServer,
+    /// Nobody: so each object is synced before the shards hear of it.
+    BeforeCommit,
+}
+
+/// Budgets.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Unflushed bytes of one file beyond which it is flushed.
+    pub file_dirty_bytes: u64,
+    /// Unflushed bytes of all files beyond which writers flush.
+    pub dirty_bytes: u64,
+    /// Memory for blocks of objects.
+    pub cache_bytes: usize,
+    /// See there.
+    pub sync_objects: SyncObjects,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file_dirty_bytes: 4 << 20,
+            dirty_bytes: 256 << 20,
+            cache_bytes: 64 << 20,
+            sync_objects: SyncObjects::ByServer,
+        }
+    }
+}
+
+/// What an adaptor needs to know after an open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenInfo {
+    /// Pages the kernel still has of the file are good.
+    pub keep_pages: bool,
+}
+
+/// File contents of one mount. Every method may be called from any thread and blocks until it is done.
+///
+/// Files are told apart by ino. [`DataFs::opened`] or [`DataFs::created`] begins what [`DataFs::release`] ends.
+pub struct DataFs {
+    metadata: Arc<dyn Metadata>,
+    objects: Objects,
+    limits: Limits,
+    files: Mutex<HashMap<Ino, OpenFile>>,
+    /// Data version that the kernel's pages of a file are of.
+    pages: Mutex<HashMap<Ino, u64>>,
+    dirty_bytes: AtomicU64,
+    lost_bytes: AtomicU64,
+}
+
+struct OpenFile {
+    inode: Arc<Inode>,
+    opens: u64,
+}
+
+impl DataFs {
+    /// Files described by `metadata`, with objects in `store`.
+    #[must_use]
+    pub fn new(
+        metadata: Arc<dyn Metadata>,
+        store: Arc<dyn ObjectStore>,
+        limits: Limits,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            metadata,
+            objects: Objects::new(store, limits.cache_bytes),
+            limits,
+            files: Mutex::default(),
+            pages: Mutex::default(),
+            dirty_bytes: AtomicU64::new(0),
+            lost_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// The store of objects.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        self.objects.store()
+    }
+
+    /// A file that was just made, and is open.
+    pub fn created(&self, attr: &Attr) -> OpenInfo {
+        self.open(attr, Form::Inline)
+    }
+
+    /// A file that was just opened; `attr` is what the shards said then. `truncated`: it was cut to nothing by the open.
+    pub fn opened(&self, attr: &Attr, truncated: bool) -> OpenInfo {
+        let info = self.open(attr, Form::Unknown);
+        if truncated && let Some(inode) = self.file(attr.ino) {
+            let mut state = self.write_state(&inode);
+            self.forget_dirty(&mut state, 0, u64::MAX);
+            state.hear(attr);
+        }
+        info
+    }
+
+    fn open(&self, attr: &Attr, form: Form) -> OpenInfo {
+        let known = {
+            let mut files = lock(&self.files);
+            let entry = files.entry(attr.ino);
+            let is_new = matches!(entry, std::collections::hash_map::Entry::Vacant(_));
+            let file = entry
+                .or_insert_with(|| OpenFile { inode: Arc::new(Inode::new(attr, form)), opens: 0 });
+            file.opens += 1;
+            (!is_new).then(|| Arc::clone(&file.inode))
+        };
+        if let Some(inode) = known {
+            self.write_state(&inode).hear(attr);
+        }
+        let before = lock(&self.pages).insert(attr.ino, attr.data_version);
+        OpenInfo { keep_pages: before == Some(attr.data_version) }
+    }
+
+    /// One open less. Flushes; if that fails at the last one, the data is lost, as it was to be feared since the
+    /// [`DataFs::flush`] of the same `close` failed.
+    pub fn release(&self, ino: Ino) {
+        let inode = {
+            let mut files = lock(&self.files);
+            let Some(file) = files.get_mut(&ino) else { return };
+            if file.opens > 1 {
+                file.opens -= 1;
+                return;
+            }
+            Arc::clone(&file.inode)
+        };
+        if !read(&inode.state).dirty.is_empty() {
+            let mut state = self.write_state(&inode);
+            let _ = self.flush_state(&inode, &mut state);
+        }
+        let mut files = lock(&self.files);
+        let Some(file) = files.get_mut(&ino) else { return };
+        file.opens -= 1;
+        if file.opens == 0 {
+            files.remove(&ino);
+            drop(files);
+            let mut state = self.write_state(&inode);
+            self.lost_bytes.fetch_add(state.dirty.bytes(), Ordering::Relaxed);
+            self.forget_dirty(&mut state, 0, u64::MAX);
+        }
+    }
+
+    /// The kernel forgot the file, and with it its pages.
+    pub fn forget(&self, ino: Ino) {
+        lock(&self.pages).remove(&ino);
+    }
+
+    /// Unflushed bytes of all files.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that could not be stored until their file was closed for the last time, or that belonged to a file which
+    /// was gone.
+    pub fn lost_bytes(&self) -> u64 {
+        self.lost_bytes.load(Ordering::Relaxed)
+    }
+
+    fn file(&self, ino: Ino) -> Option<Arc<Inode>> {
+        lock(&self.files).get(&ino).map(|file| Arc::clone(&file.inode))
+    }
+
+    fn open_file(&self, ino: Ino) -> Result<Arc<Inode>, Errno> {
+        self.file(ino).ok_or(Errno::EBADF)
+    }
+
+    fn write_state<'a>(&self, inode: &'a Inode) -> RwLockWriteGuard<'a, State> {
+        inode.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops dirty bytes of a range and gives their room back.
+    fn forget_dirty(&self, state: &mut State, start: u64, end: u64) {
+        let before = state.dirty.bytes();
+        state.dirty.remove(start, end);
+        self.dirty_bytes.fetch_sub(before - state.dirty.bytes(), Ordering::Relaxed);
+    }
+
+    /// Notes a data version that a change of ours led to; the kernel's pages follow if nobody else changed anything.
+    fn pages_follow(&self, ino: Ino, before: u64, after: u64) {
+        let mut pages = lock(&self.pages);
+        if let Some(version) = pages.get_mut(&ino)
+            && *version == before
+            && after == before + 1
+        {
+            *version = after;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}

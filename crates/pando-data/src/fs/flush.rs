@@ -1,0 +1,260 @@
+//! From dirty extents to objects and metadata.
+//!
+//! Small files go inline, in the request itself. A file that is inline and grows out of it is rewritten: its inline bytes
+//! become part of an object, under the data version they were read at. All others get pieces laid over what they are.
+
+use std::sync::atomic::Ordering;
+
+use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece};
+use pando_types::{Attr, Errno, Ino};
+
+use super::{DataFs, SyncObjects, lock};
+use crate::inode::{Form, Inode, State};
+use crate::metadata::WriteError;
+
+/// Largest object, bytes of content.
+pub(super) const OBJECT_MAX: u64 = 4 << 20;
+/// How often data may change under a flush before it gives up; each time, someone else got on.
+const ATTEMPTS: u32 = 64;
+
+/// What a flush sends.
+struct Plan {
+    base: Option<u64>,
+    pieces: Vec<Piece>,
+    objects: Vec<ObjectId>,
+    form: Form,
+}
+
+impl DataFs {
+    /// Hands what was written to the shards, and reports what went wrong since the last report. For `close`. A file
+    /// without unflushed writes costs nothing.
+    pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
+        let inode = self.open_file(ino)?;
+        {
+            let state = super::read(&inode.state);
+            if state.dirty.is_empty() && state.error.is_none() {
+                return Ok(());
+            }
+        }
+        let mut state = self.write_state(&inode);
+        let result = self.flush_state(&inode, &mut state);
+        report(&mut state, result)
+    }
+
+    /// Makes what was written durable. For `fsync`.
+    pub fn fsync(&self, ino: Ino) -> Result<(), Errno> {
+        // Without an open file there is nothing to flush (a directory).
+        if self.file(ino).is_some() {
+            self.flush(ino)?;
+        }
+        self.objects.store().sync().map_err(|_| Errno::EIO)?;
+        self.metadata.sync_file(ino)
+    }
+
+    /// Flushes every file; returns the first error, after trying all.
+    pub fn flush_all(&self) -> Result<(), Errno> {
+        let inos: Vec<Ino> = lock(&self.files).keys().copied().collect();
+        let mut result = Ok(());
+        for ino in inos {
+            match self.flush(ino) {
+                Ok(()) | Err(Errno::EBADF) => {}
+                Err(errno) => result = result.and(Err(errno)),
+            }
+        }
+        result
+    }
+
+    /// Flushes under the lock. On an error that may pass, the data stays dirty; on one that will not, it is dropped, and
+    /// the caller must tell or note it.
+    pub(super) fn flush_state(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
+        if state.dirty.is_empty() {
+            return Ok(());
+        }
+        let result = self.try_flush(inode, state);
+        if let Err(errno) = result
+            && !may_pass(errno)
+        {
+            self.lost_bytes.fetch_add(state.dirty.bytes(), Ordering::Relaxed);
+            self.forget_dirty(state, 0, u64::MAX);
+        }
+        result
+    }
+
+    fn try_flush(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
+        for _ in 0..ATTEMPTS {
+            let plan = self.plan(inode, state)?;
+            let mtime = Some(state.dirty_mtime);
+            match self.metadata.write_data(inode.ino, plan.base, plan.pieces, mtime) {
+                Ok(attr) => {
+                    let kills = std::mem::take(&mut state.dirty_kills);
+                    self.flushed(inode, state, &attr, plan.form);
+                    return if kills { self.kill_now(inode.ino, attr.mode) } else { Ok(()) };
+                }
+                Err(WriteError::DataChanged) => {
+                    self.discard(&plan.objects);
+                    let attr = self.metadata.read_data(inode.ino, 0, 1)?;
+                    state.hear(&attr.attr);
+                    state.form = if attr.is_inline { Form::Inline } else { Form::Objects };
+                }
+                // Whether it took effect is not known for every error; the objects may be in use.
+                Err(WriteError::Errno(errno)) => return Err(errno),
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+
+    fn plan(&self, inode: &Inode, state: &mut State) -> Result<Plan, Errno> {
+        if state.form != Form::Objects && state.dirty.end() <= INLINE_MAX {
+            let payload = |bytes: &[u8]| Payload::Inline(bytes.to_vec());
+            let pieces =
+                state.dirty.iter().map(|(offset, bytes)| Piece { offset, payload: payload(bytes) });
+            return Ok(Plan {
+                base: None,
+                pieces: pieces.collect(),
+                objects: Vec::new(),
+                form: Form::Inline,
+            });
+        }
+        let mut inline = Vec::new();
+        let mut base = None;
+        // A new file is known to be empty without asking.
+        if state.form == Form::Inline && state.size == 0 {
+            base = Some(state.version);
+        } else if state.form != Form::Objects {
+            let layout = self.metadata.read_data(inode.ino, 0, INLINE_MAX)?;
+            state.hear(&layout.attr);
+            if layout.is_inline {
+                base = Some(layout.attr.data_version);
+                inline = layout.inline;
+            }
+        }
+        let mut chunks: Vec<(u64, &[u8])> = state.dirty.iter().collect();
+        for (from, to) in state.dirty.gaps(inline.len() as u64) {
+            chunks.push((from, &inline[from as usize..to as usize]));
+        }
+        chunks.sort_unstable_by_key(|&(offset, _)| offset);
+        let (pieces, objects) = self.store_chunks(&chunks)?;
+        Ok(Plan { base, pieces, objects, form: Form::Objects })
+    }
+
+    /// Stores chunks of a file in as few objects as they fit in.
+    fn store_chunks(&self, chunks: &[(u64, &[u8])]) -> Result<(Vec<Piece>, Vec<ObjectId>), Errno> {
+        let mut packer = Packer { fs: self, open: None, pieces: Vec::new(), objects: Vec::new() };
+        let mut result = Ok(());
+        'all: for &(offset, bytes) in chunks {
+            for (index, part) in bytes.chunks(OBJECT_MAX as usize).enumerate() {
+                result = packer.add(offset + index as u64 * OBJECT_MAX, part);
+                if result.is_err() {
+                    break 'all;
+                }
+            }
+        }
+        result = result.and_then(|()| packer.close());
+        if result.is_ok() && self.limits.sync_objects == SyncObjects::BeforeCommit {
+            result = self.objects.store().sync().map_err(|_| Errno::EIO);
+        }
+        match result {
+            Ok(()) => Ok((packer.pieces, packer.objects)),
+            Err(errno) => {
+                self.discard(&packer.objects);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Deletes objects that no metadata names.
+    fn discard(&self, objects: &[ObjectId]) {
+        for &id in objects {
+            // What stays is garbage that a check of the store finds.
+            let _ = self.objects.delete(id);
+        }
+    }
+
+    fn flushed(&self, inode: &Inode, state: &mut State, attr: &Attr, form: Form) {
+        let before = state.version;
+        self.forget_dirty(state, 0, u64::MAX);
+        state.hear(attr);
+        if attr.data_version == state.version {
+            state.form = form;
+        }
+        *lock(&inode.layout) = None;
+        self.pages_follow(inode.ino, before, attr.data_version);
+    }
+}
+
+/// An object being filled, and those already stored.
+struct Packer<'a> {
+    fs: &'a DataFs,
+    open: Option<Open>,
+    pieces: Vec<Piece>,
+    objects: Vec<ObjectId>,
+}
+
+struct Open {
+    id: ObjectId,
+    content: Vec<u8>,
+    /// Pieces from here on are in this object, whose length they do not know yet.
+    first_piece: usize,
+}
+
+impl Packer<'_> {
+    fn add(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        if let Some(open) = &self.open
+            && (open.content.len() + bytes.len()) as u64 > OBJECT_MAX
+        {
+            self.close()?;
+        }
+        let first_piece = self.pieces.len();
+        let open = self.open.get_or_insert_with(|| Open {
+            id: self.fs.metadata.new_object(),
+            content: Vec::new(),
+            first_piece,
+        });
+        let range = ObjectRange {
+            object: open.id,
+            offset: open.content.len() as u64,
+            len: bytes.len() as u64,
+            object_len: 0,
+            store: 0,
+            key: 0,
+            codec: 0,
+        };
+        open.content.extend_from_slice(bytes);
+        self.pieces.push(Piece { offset, payload: Payload::Object(range) });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Errno> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
+        self.objects.push(open.id);
+        for piece in &mut self.pieces[open.first_piece..] {
+            if let Payload::Object(range) = &mut piece.payload {
+                range.object_len = open.content.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the same flush may succeed later.
+fn may_pass(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ENOSPC
+            | Errno::EIO
+            | Errno::EAGAIN
+            | Errno::EINTR
+            | Errno::EBUSY
+            | Errno::ETIMEDOUT
+            | Errno::ENODEV
+    )
+}
+
+/// Tells the result of a flush together with what was kept back from an earlier one.
+fn report(state: &mut State, result: Result<(), Errno>) -> Result<(), Errno> {
+    match state.error.take() {
+        Some(errno) => result.and(Err(errno)),
+        None => result,
+    }
+}

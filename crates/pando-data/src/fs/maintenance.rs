@@ -1,0 +1,90 @@
+//! What goes on beside the requests: flushing what has been dirty for long, deleting garbage.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pando_types::Errno;
+
+use super::{DataFs, lock};
+
+/// How long written data may wait for its flush.
+const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
+/// How often a look is taken.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The thread that does it. Dropping this ends it.
+pub struct Maintenance {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl DataFs {
+    /// Starts the thread. Garbage is asked for every `garbage_interval`.
+    pub fn maintain(self: &Arc<Self>, garbage_interval: Duration) -> io::Result<Maintenance> {
+        let fs = Arc::clone(self);
+        let (stop, stopped) = channel::<()>();
+        let thread =
+            std::thread::Builder::new().name("pando-data".to_owned()).spawn(move || {
+                let mut next_garbage = Instant::now() + garbage_interval;
+                while stopped.recv_timeout(TICK.min(garbage_interval))
+                    == Err(RecvTimeoutError::Timeout)
+                {
+                    fs.flush_old(DIRTY_AGE_MAX);
+                    if Instant::now() >= next_garbage {
+                        // What fails now is tried again.
+                        let _ = fs.collect_garbage();
+                        next_garbage = Instant::now() + garbage_interval;
+                    }
+                }
+            })?;
+        Ok(Maintenance { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Flushes files that have been dirty for `age`.
+    pub fn flush_old(&self, age: Duration) {
+        let files: Vec<_> =
+            lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
+        for inode in files {
+            let is_old = |state: &crate::inode::State| {
+                !state.dirty.is_empty() && state.dirty_since.elapsed() >= age
+            };
+            if is_old(&super::read(&inode.state)) {
+                let mut state = self.write_state(&inode);
+                if is_old(&state) {
+                    self.flush_aside(&inode, &mut state);
+                }
+            }
+        }
+    }
+
+    /// Deletes objects that no durable record needs. Returns how many.
+    pub fn collect_garbage(&self) -> Result<usize, Errno> {
+        let mut total = 0;
+        loop {
+            let found = self.metadata.garbage()?;
+            let deleted: Vec<_> =
+                found.iter().copied().filter(|&(_, id)| self.objects.delete(id).is_ok()).collect();
+            if deleted.is_empty() {
+                return Ok(total);
+            }
+            total += deleted.len();
+            let all = deleted.len() == found.len();
+            self.metadata.garbage_done(deleted)?;
+            if !all {
+                return Ok(total);
+            }
+        }
+    }
+}

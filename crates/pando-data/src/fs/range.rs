@@ -1,0 +1,177 @@
+//! Operations on ranges: allocation, holes, seeking, copying.
+
+use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
+use pando_types::{Credentials, Errno, Ino, SetAttr};
+
+use super::{DataFs, lock};
+use crate::inode::{Form, Inode, State};
+use crate::metadata::WriteError;
+
+/// Bytes copied at once.
+const COPY_SIZE: u64 = 1 << 20;
+
+/// What `fallocate` is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocate {
+    /// Nothing but growing the file, unless `keep_size`: room is not reserved.
+    Reserve {
+        /// `FALLOC_FL_KEEP_SIZE`.
+        keep_size: bool,
+    },
+    /// `FALLOC_FL_PUNCH_HOLE`, which always keeps the size.
+    PunchHole,
+    /// `FALLOC_FL_ZERO_RANGE`.
+    Zero {
+        /// `FALLOC_FL_KEEP_SIZE`.
+        keep_size: bool,
+    },
+}
+
+impl Allocate {
+    /// From the flags of `fallocate(2)`.
+    pub fn from_flags(flags: u32) -> Result<Self, Errno> {
+        match flags {
+            0 => Ok(Self::Reserve { keep_size: false }),
+            1 => Ok(Self::Reserve { keep_size: true }),
+            3 => Ok(Self::PunchHole),
+            0x10 => Ok(Self::Zero { keep_size: false }),
+            0x11 => Ok(Self::Zero { keep_size: true }),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+}
+
+/// What `lseek` looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seek {
+    /// `SEEK_DATA`.
+    Data,
+    /// `SEEK_HOLE`.
+    Hole,
+}
+
+impl DataFs {
+    /// `fallocate`, through a descriptor open for writing.
+    pub fn fallocate(&self, ino: Ino, offset: u64, len: u64, what: Allocate) -> Result<(), Errno> {
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let end = offset.checked_add(len).filter(|&end| end <= FILE_SIZE_MAX);
+        let end = end.ok_or(Errno::EFBIG)?;
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        if matches!(what, Allocate::PunchHole | Allocate::Zero { .. }) {
+            self.flush_state(&inode, &mut state)?;
+            self.punch(&inode, &mut state, offset, end)?;
+        }
+        let grows = matches!(
+            what,
+            Allocate::Reserve { keep_size: false } | Allocate::Zero { keep_size: false }
+        );
+        if !grows {
+            return Ok(());
+        }
+        // The size may have been changed by another mount, and must not be cut.
+        let size = self.metadata.getattr(ino)?.size.max(state.dirty.end());
+        if end > size {
+            let set = SetAttr { size: Some(end), size_by_handle: true, ..SetAttr::default() };
+            let before = state.version;
+            let attr = self.metadata.setattr(&Credentials::ROOT, ino, set)?;
+            *lock(&inode.layout) = None;
+            self.pages_follow(ino, before, attr.data_version);
+            state.hear(&attr);
+        }
+        Ok(())
+    }
+
+    fn punch(&self, inode: &Inode, state: &mut State, offset: u64, end: u64) -> Result<(), Errno> {
+        let end = end.min(self.metadata.getattr(inode.ino)?.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let piece = Piece { offset, payload: Payload::Hole(end - offset) };
+        let before = state.version;
+        let form = state.form;
+        let attr = match self.metadata.write_data(inode.ino, None, vec![piece], None) {
+            Ok(attr) => attr,
+            Err(WriteError::DataChanged) => return Err(Errno::EAGAIN),
+            Err(WriteError::Errno(errno)) => return Err(errno),
+        };
+        state.hear(&attr);
+        if attr.data_version == before + 1 {
+            state.form = form;
+        } else {
+            state.form = Form::Unknown;
+        }
+        *lock(&inode.layout) = None;
+        self.pages_follow(inode.ino, before, attr.data_version);
+        Ok(())
+    }
+
+    /// Where the next data or hole at or after `offset` begins; the end of the file is a hole. `ENXIO` beyond it.
+    pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64, Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        self.flush_state(&inode, &mut state)?;
+        let layout =
+            self.metadata.read_data(ino, offset, FILE_SIZE_MAX - offset.min(FILE_SIZE_MAX))?;
+        let size = layout.attr.size;
+        if offset >= size {
+            return Err(Errno::ENXIO);
+        }
+        let mut data = Vec::new();
+        if layout.is_inline {
+            data.push((0, layout.inline.len() as u64));
+        }
+        data.extend(layout.slices.iter().map(|s| (s.offset, s.offset + s.range.len)));
+        let mut cursor = offset;
+        for (from, to) in data {
+            if to <= cursor {
+                continue;
+            }
+            match what {
+                Seek::Data => return Ok(from.max(cursor)).and_then(|at| before_end(at, size)),
+                Seek::Hole if from > cursor => break,
+                Seek::Hole => cursor = to,
+            }
+        }
+        match what {
+            Seek::Data => Err(Errno::ENXIO),
+            Seek::Hole => Ok(cursor.min(size)),
+        }
+    }
+
+    /// Copies bytes from one open file to another, or within one. Returns how many there were.
+    pub fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64, Errno> {
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(COPY_SIZE);
+            let result = self
+                .read(from, from_offset + done, step)
+                .and_then(|bytes| self.write(to, to_offset + done, &bytes).map(|()| bytes.len()));
+            match result {
+                Ok(copied) => {
+                    done += copied as u64;
+                    // The end of the source as it was: what is copied behind it is not copied again.
+                    if (copied as u64) < step {
+                        break;
+                    }
+                }
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn before_end(at: u64, size: u64) -> Result<u64, Errno> {
+    if at < size { Ok(at) } else { Err(Errno::ENXIO) }
+}

@@ -1,0 +1,143 @@
+//! Writing: into the dirty extents, with flushes that keep them within their budgets.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pando_types::op::FILE_SIZE_MAX;
+use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, Timestamp};
+
+use super::{DataFs, lock};
+use crate::inode::{Inode, State, killed};
+
+/// Extents of one file beyond which it is flushed, however small they are.
+const EXTENTS_MAX: usize = 2048;
+/// How often a writer looks for room before it goes beyond the budget.
+const ROOM_ATTEMPTS: u32 = 20;
+/// How long it waits in between.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
+
+impl DataFs {
+    /// Writes `data` at `offset`.
+    pub fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        self.write_locked(&inode, &mut state, offset, data)
+    }
+
+    /// The writes until now take the setuid and setgid bits off the file, as those of ordinary users do.
+    pub fn kill_privileges(&self, ino: Ino) -> Result<(), Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        if state.dirty.is_empty() {
+            return self.kill_now(ino, self.metadata.getattr(ino)?.mode);
+        }
+        state.dirty_kills = true;
+        Ok(())
+    }
+
+    /// The same at once, for a file whose attributes were just told.
+    pub fn kill_privileges_of(&self, attr: &mut Attr) -> Result<(), Errno> {
+        self.kill_now(attr.ino, attr.mode)?;
+        attr.mode = killed(attr.mode);
+        Ok(())
+    }
+
+    /// Takes those bits off permission bits `mode`, if they have any.
+    pub(super) fn kill_now(&self, ino: Ino, mode: u16) -> Result<(), Errno> {
+        if killed(mode) == mode {
+            return Ok(());
+        }
+        let set = SetAttr { mode: Some(killed(mode)), ..SetAttr::default() };
+        self.metadata.setattr(&Credentials::ROOT, ino, set).map(drop)
+    }
+
+    /// Writes `data` at the end of the file, as this mount knows it. Returns where that was.
+    pub fn append(&self, ino: Ino, data: &[u8]) -> Result<u64, Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        let offset = state.visible_size();
+        self.write_locked(&inode, &mut state, offset, data)?;
+        Ok(offset)
+    }
+
+    fn write_locked(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut State,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), Errno> {
+        let len = data.len() as u64;
+        if offset.checked_add(len).is_none_or(|end| end > FILE_SIZE_MAX) {
+            return Err(Errno::EFBIG);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        if state.dirty.bytes() + len > self.limits.file_dirty_bytes
+            || state.dirty.extent_count() >= EXTENTS_MAX
+        {
+            self.flush_state(inode, state)?;
+        }
+        if self.dirty_bytes() + len > self.limits.dirty_bytes {
+            self.flush_state(inode, state)?;
+            self.make_room(len)?;
+        }
+        if state.dirty.is_empty() {
+            state.dirty_since = Instant::now();
+        }
+        let before = state.dirty.bytes();
+        state.dirty.write(offset, data);
+        self.dirty_bytes.fetch_add(state.dirty.bytes() - before, Ordering::Relaxed);
+        state.dirty_mtime = now();
+        Ok(())
+    }
+
+    /// Waits until `len` more bytes are within the budget. Past twice the budget nothing more is taken.
+    fn make_room(&self, len: u64) -> Result<(), Errno> {
+        for _ in 0..ROOM_ATTEMPTS {
+            self.relieve(len);
+            if self.dirty_bytes() + len <= self.limits.dirty_bytes {
+                return Ok(());
+            }
+            std::thread::sleep(ROOM_PAUSE);
+        }
+        // Others could not flush, or are at it.
+        if self.dirty_bytes() + len > 2 * self.limits.dirty_bytes {
+            return Err(Errno::ENOSPC);
+        }
+        Ok(())
+    }
+
+    /// Flushes other files until `len` more bytes fit. Those that are being written or flushed are left alone; their
+    /// failures are kept for their own `close` or `fsync`.
+    fn relieve(&self, len: u64) {
+        let files: Vec<_> =
+            lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
+        for inode in files {
+            if self.dirty_bytes() + len <= self.limits.dirty_bytes {
+                return;
+            }
+            if let Ok(mut state) = inode.state.try_write() {
+                self.flush_aside(&inode, &mut state);
+            }
+        }
+    }
+
+    /// Flushes on nobody's behalf. A failure that cost data is kept until someone asks.
+    pub(super) fn flush_aside(&self, inode: &Inode, state: &mut State) {
+        let result = self.flush_state(inode, state);
+        if let Err(errno) = result
+            && state.dirty.is_empty()
+        {
+            state.error.get_or_insert(errno);
+        }
+    }
+}
+
+/// The time of a write is taken here, so that it does not change when the data is flushed.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs().cast_signed(), nanos: since.subsec_nanos() }
+}

@@ -1,0 +1,46 @@
+//! What this crate asks of the shards. The client implements it; tests have a model of it.
+
+use pando_types::op::{ObjectId, Piece};
+use pando_types::reply::Layout;
+use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, ShardIndex, Timestamp};
+
+/// Why pieces were not laid over a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteError {
+    /// The data version moved on, or the file is inline where it was not (or the reverse): read again, then try again.
+    DataChanged,
+    /// The operation's own error.
+    Errno(Errno),
+}
+
+impl From<Errno> for WriteError {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The metadata of file contents. Calls block the calling thread; any thread may call.
+pub trait Metadata: Send + Sync {
+    /// Attributes as the shards know them.
+    fn getattr(&self, ino: Ino) -> Result<Attr, Errno>;
+    /// Changes attributes.
+    fn setattr(&self, credentials: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno>;
+    /// Where the bytes `offset .. offset + len` are.
+    fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno>;
+    /// Lays pieces over the data.
+    fn write_data(
+        &self,
+        ino: Ino,
+        base: Option<u64>,
+        pieces: Vec<Piece>,
+        mtime: Option<Timestamp>,
+    ) -> Result<Attr, WriteError>;
+    /// Makes what was done to the file until now durable.
+    fn sync_file(&self, ino: Ino) -> Result<(), Errno>;
+    /// A name for a new object, never given before.
+    fn new_object(&self) -> ObjectId;
+    /// Objects that no durable record needs any more.
+    fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno>;
+    /// They are deleted.
+    fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno>;
+}

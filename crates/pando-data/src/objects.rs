@@ -1,0 +1,177 @@
+//! Objects with their trailer: stored whole, read by range, every block checked and cached.
+
+use std::sync::Arc;
+
+use pando_types::Errno;
+use pando_types::op::{ObjectId, ObjectRange};
+
+use crate::cache::Cache;
+use crate::object::{self, BLOCK_SIZE, Checksums, Damage};
+use crate::store::{ObjectStore, StoreError};
+
+/// Objects up to this size are fetched whole, trailer and all, by one request.
+const WHOLE_MAX: u64 = 4 * BLOCK_SIZE;
+
+/// Why bytes of an object cannot be had.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The store refused.
+    Store(StoreError),
+    /// The object is damaged.
+    Damaged(ObjectId, Damage),
+}
+
+impl ReadError {
+    /// What an application is told.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        Errno::EIO
+    }
+
+    /// Whether the object is not there: then the file's layout is old, or something is broken.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Missing))
+    }
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Damaged(id, damage) => write!(f, "object {:032x}: {damage}", id.0),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// A store of objects, with a cache before it.
+pub struct Objects {
+    store: Arc<dyn ObjectStore>,
+    blocks: Cache<(ObjectId, u64), Vec<u8>>,
+    checksums: Cache<ObjectId, Checksums>,
+}
+
+impl Objects {
+    /// Objects of `store`, of which up to `cache_bytes` are kept in memory.
+    #[must_use]
+    pub fn new(store: Arc<dyn ObjectStore>, cache_bytes: usize) -> Self {
+        let (blocks, checksums) = (Cache::new(cache_bytes), Cache::new(cache_bytes / 64));
+        Self { store, blocks, checksums }
+    }
+
+    /// The store itself.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// Stores an object.
+    pub fn put(&self, id: ObjectId, content: &[u8]) -> Result<(), StoreError> {
+        self.store.put(id, &[content, &object::trailer(id, content)])
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
+        self.store.delete(id)
+    }
+
+    /// Fills `target` with the bytes of `range` from its byte `skip` on.
+    pub fn read(&self, range: &ObjectRange, skip: u64, target: &mut [u8]) -> Result<(), ReadError> {
+        let damaged = |damage| ReadError::Damaged(range.object, damage);
+        let begin = range.offset + skip;
+        let end = begin + target.len() as u64;
+        if range.codec != 0 || range.key != 0 || range.store != 0 {
+            let text = "the object is in a store, compressed or encrypted in a way this build does not know";
+            return Err(StoreError::Io(std::io::Error::other(text)).into());
+        }
+        if end > range.object_len {
+            return Err(damaged(Damage::Length));
+        }
+        let mut block = begin / BLOCK_SIZE;
+        while block * BLOCK_SIZE < end {
+            let bytes = match self.blocks.get((range.object, block)) {
+                Some(bytes) => bytes,
+                None => self.load(range, block, end.div_ceil(BLOCK_SIZE))?,
+            };
+            let whole = object::block_range(block, range.object_len);
+            let (from, to) = (begin.max(whole.start), end.min(whole.end));
+            target[(from - begin) as usize..(to - begin) as usize].copy_from_slice(
+                &bytes[(from - whole.start) as usize..(to - whole.start) as usize],
+            );
+            block += 1;
+        }
+        Ok(())
+    }
+
+    /// Fetches, checks and caches blocks from `wanted` up to `end`, or up to the next one that is cached; of a small
+    /// object all. Returns `wanted`.
+    fn load(&self, range: &ObjectRange, wanted: u64, end: u64) -> Result<Arc<Vec<u8>>, ReadError> {
+        let (id, len) = (range.object, range.object_len);
+        let damaged = |damage| ReadError::Damaged(id, damage);
+        let cached = self.checksums.get(id);
+        let (first, end) = if cached.is_none() && len <= WHOLE_MAX {
+            (0, object::block_count(len))
+        } else {
+            let next_cached =
+                (wanted + 1..end).find(|&block| self.blocks.get((id, block)).is_some());
+            (wanted, next_cached.unwrap_or(end))
+        };
+        let content_end = object::block_range(end - 1, len).end;
+        let reaches_trailer = cached.is_none() && content_end == len;
+        let fetch_end = if reaches_trailer { len + object::trailer_len(len) } else { content_end };
+        let start = first * BLOCK_SIZE;
+        let bytes = self.store.get_range(id, start..fetch_end).map_err(|error| match error {
+            StoreError::Short => damaged(Damage::Length),
+            other => other.into(),
+        })?;
+        let (content, tail) = bytes.split_at((content_end - start) as usize);
+        let checksums = match cached {
+            Some(checksums) => checksums,
+            None if reaches_trailer => self.keep_checksums(range, tail)?,
+            None => {
+                let tail = self.store.get_range(id, len..len + object::trailer_len(len));
+                let tail = tail.map_err(|error| match error {
+                    StoreError::Short => damaged(Damage::Length),
+                    other => other.into(),
+                })?;
+                self.keep_checksums(range, &tail)?
+            }
+        };
+        let mut result = None;
+        for (block, bytes) in (first..end).zip(content.chunks(BLOCK_SIZE as usize)) {
+            match checksums.check(block, bytes) {
+                Err(damage) if block == wanted => return Err(damaged(damage)),
+                // Whoever wants it will hear of it.
+                Err(_) => continue,
+                Ok(()) => {}
+            }
+            let bytes = Arc::new(bytes.to_vec());
+            if block == wanted {
+                result = Some(Arc::clone(&bytes));
+            }
+            let size = bytes.len() + 128;
+            self.blocks.insert((id, block), bytes, size);
+        }
+        result.ok_or_else(|| damaged(Damage::Length))
+    }
+
+    fn keep_checksums(
+        &self,
+        range: &ObjectRange,
+        trailer: &[u8],
+    ) -> Result<Arc<Checksums>, ReadError> {
+        let checksums = Checksums::parse(range.object, range.object_len, trailer)
+            .map_err(|damage| ReadError::Damaged(range.object, damage))?;
+        let checksums = Arc::new(checksums);
+        self.checksums.insert(range.object, Arc::clone(&checksums), trailer.len() + 128);
+        Ok(checksums)
+    }
+}

@@ -1,0 +1,88 @@
+//! Where objects are: a key-value store of immutable bytes. Nothing here knows what they mean.
+
+mod local;
+mod remote;
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+
+use pando_types::Errno;
+use pando_types::op::ObjectId;
+
+pub use local::LocalStore;
+pub use remote::RemoteStore;
+
+/// Why a store refused.
+#[derive(Debug)]
+pub enum StoreError {
+    /// There is no such object.
+    Missing,
+    /// The object ends before the range does.
+    Short,
+    /// No room.
+    Full,
+    /// Anything else.
+    Io(io::Error),
+}
+
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            io::ErrorKind::UnexpectedEof => Self::Short,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no such object"),
+            Self::Short => f.write_str("the object is too short"),
+            Self::Full => f.write_str("no space left in the object store"),
+            Self::Io(error) => write!(f, "object store: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl StoreError {
+    /// What an application is told.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Full => Errno::ENOSPC,
+            Self::Missing | Self::Short | Self::Io(_) => Errno::EIO,
+        }
+    }
+}
+
+/// Room in a store, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// All of it.
+    pub total: u64,
+    /// Not used.
+    pub free: u64,
+    /// Not used, and open to ordinary users.
+    pub available: u64,
+}
+
+/// A store of immutable objects. Any thread may call; calls block.
+pub trait ObjectStore: Send + Sync {
+    /// Stores an object, the concatenation of `parts`. On an error nothing of it stays. It need not be durable before
+    /// [`Self::sync`].
+    fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError>;
+    /// These bytes of an object.
+    fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError>;
+    /// Deletes an object. That it is not there is no error.
+    fn delete(&self, id: ObjectId) -> Result<(), StoreError>;
+    /// When this returns, every object whose `put` had returned before the call is durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Room, if the store knows.
+    fn space(&self) -> Option<Space>;
+}

@@ -1,0 +1,243 @@
+//! Single promises of the data path.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{FILE, Folder, Shards, Store};
+use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, RemoteStore, StoreError};
+use pando_types::op::{INLINE_MAX, ObjectId};
+use pando_types::{Credentials, Errno, Ino, SetAttr, TimeSet, Timestamp};
+
+struct Setup {
+    fs: Arc<DataFs>,
+    shards: Arc<Shards>,
+    store: Arc<Store>,
+}
+
+fn setup(limits: Limits) -> Setup {
+    let store = Store::new("behaviour");
+    let shards = Shards::new(&store);
+    let fs = DataFs::new(
+        Arc::clone(&shards) as Arc<dyn Metadata>,
+        Arc::clone(&store) as Arc<dyn ObjectStore>,
+        limits,
+    );
+    fs.created(&shards.create(FILE));
+    Setup { fs, shards, store }
+}
+
+#[test]
+fn small_files_are_inline_and_growing_ones_leave() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    fs.write(FILE, 0, &[1; INLINE_MAX as usize]).unwrap();
+    fs.flush(FILE).unwrap();
+    assert!(shards.is_inline(FILE));
+    assert_eq!(store.puts.load(Ordering::Relaxed), 0);
+    fs.write(FILE, INLINE_MAX, &[2]).unwrap();
+    fs.flush(FILE).unwrap();
+    assert!(!shards.is_inline(FILE));
+    assert_eq!(store.puts.load(Ordering::Relaxed), 1, "old bytes and new ones in one object");
+    let bytes = fs.read(FILE, 0, 10_000).unwrap();
+    assert_eq!(bytes.len() as u64, INLINE_MAX + 1);
+    assert_eq!((bytes[0], bytes[INLINE_MAX as usize]), (1, 2));
+}
+
+#[test]
+fn scattered_small_writes_share_an_object() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    for block in 0..100 {
+        fs.write(FILE, block * 10_000, &[block as u8; 100]).unwrap();
+    }
+    fs.flush(FILE).unwrap();
+    assert_eq!(store.puts.load(Ordering::Relaxed), 1);
+    assert_eq!(shards.object_count(FILE), 1);
+    assert_eq!(fs.read(FILE, 990_000, 100).unwrap(), [99; 100]);
+    assert_eq!(fs.read(FILE, 980_100, 100).unwrap(), [0; 100]);
+}
+
+#[test]
+fn a_full_store_is_told_and_costs_nothing_once_there_is_room() {
+    let limits = Limits { file_dirty_bytes: 100_000, ..Limits::default() };
+    let Setup { fs, shards, store } = setup(limits);
+    fs.write(FILE, 0, &[1; 90_000]).unwrap();
+    store.full.store(true, Ordering::Relaxed);
+    assert_eq!(fs.write(FILE, 90_000, &[2; 20_000]), Err(Errno::ENOSPC), "the writer hears of it");
+    assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC), "close hears of it");
+    assert_eq!(fs.fsync(FILE), Err(Errno::ENOSPC), "fsync hears of it");
+    assert_eq!(fs.getattr(FILE).unwrap().size, 90_000, "the refused write left no trace");
+    assert_eq!(fs.read(FILE, 89_999, 10).unwrap(), [1], "what was taken is still there");
+    let set = SetAttr { size: Some(50_000), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&Credentials::ROOT, FILE, set).unwrap().size, 50_000, "truncation works");
+    store.full.store(false, Ordering::Relaxed);
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().size, 50_000);
+    assert_eq!(fs.read(FILE, 0, 60_000).unwrap(), vec![1; 50_000]);
+    assert_eq!(fs.lost_bytes(), 0);
+}
+
+#[test]
+fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    fs.write(FILE, 0, &[1; 5000]).unwrap();
+    store.full.store(true, Ordering::Relaxed);
+    assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC));
+    fs.release(FILE);
+    assert_eq!((fs.lost_bytes(), fs.dirty_bytes()), (5000, 0));
+    assert_eq!(shards.getattr(FILE).unwrap().size, 0);
+}
+
+#[test]
+fn a_failure_in_the_background_is_reported_once() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    fs.write(FILE, 0, b"x").unwrap();
+    shards.stale.store(true, Ordering::Relaxed);
+    fs.flush_old(Duration::ZERO);
+    assert_eq!(fs.flush(FILE), Err(Errno::ESTALE));
+    assert_eq!(fs.flush(FILE), Ok(()));
+    assert_eq!(fs.lost_bytes(), 1);
+}
+
+#[test]
+fn times_set_after_a_write_stay() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    fs.write(FILE, 0, b"x").unwrap();
+    let shown = fs.getattr(FILE).unwrap().mtime;
+    assert!(shown > Timestamp::from_nanos(1), "an unflushed write shows");
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().mtime, shown, "flushing does not change it");
+    fs.write(FILE, 0, b"y").unwrap();
+    let time = Timestamp::from_nanos(5_000_000_000);
+    let set = SetAttr { mtime: Some(TimeSet::To(time)), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&Credentials::ROOT, FILE, set).unwrap().mtime, time);
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().mtime, time);
+}
+
+#[test]
+fn a_users_write_truncation_and_any_chown_take_setuid_off() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    let user = Credentials { uid: 5, ..Credentials::ROOT };
+    let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+    let set_mode = || fs.setattr(&Credentials::ROOT, FILE, mode(0o6755)).unwrap().mode;
+    assert_eq!(set_mode(), 0o6755);
+    fs.write(FILE, 0, b"x").unwrap();
+    fs.kill_privileges(FILE).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o755, "at once");
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().mode, 0o755);
+    set_mode();
+    let size = SetAttr { size: Some(0), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&user, FILE, size).unwrap().mode, 0o755);
+    set_mode();
+    let owner = SetAttr { uid: Some(3), ..SetAttr::default() };
+    assert_eq!(fs.setattr(&Credentials::ROOT, FILE, owner).unwrap().mode, 0o755);
+    fs.setattr(&Credentials::ROOT, FILE, mode(0o2644)).unwrap();
+    fs.write(FILE, 0, b"x").unwrap();
+    fs.kill_privileges(FILE).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o2644, "without group execution it means locking");
+}
+
+#[test]
+fn writers_of_many_files_stay_within_the_budget() {
+    let limits = Limits { dirty_bytes: 50_000, ..Limits::default() };
+    let Setup { fs, shards, .. } = setup(limits);
+    for number in 0..50 {
+        let ino = Ino(1000 + number);
+        fs.created(&shards.create(ino));
+        fs.write(ino, 0, &[number as u8; 9000]).unwrap();
+        assert!(fs.dirty_bytes() <= 50_000);
+    }
+    fs.flush_all().unwrap();
+    assert_eq!(fs.dirty_bytes(), 0);
+    for number in 0..50 {
+        assert_eq!(shards.getattr(Ino(1000 + number)).unwrap().size, 9000);
+    }
+}
+
+#[test]
+fn pages_are_kept_only_while_nobody_else_wrote() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    let reopen = || {
+        fs.release(FILE);
+        fs.opened(&shards.getattr(FILE).unwrap(), false).keep_pages
+    };
+    assert!(reopen());
+    fs.write(FILE, 0, b"mine").unwrap();
+    assert!(reopen(), "the kernel saw these bytes");
+    shards.write_data(FILE, None, Vec::new(), None).unwrap();
+    assert!(!reopen(), "someone else's write");
+    assert!(reopen());
+    fs.forget(FILE);
+    assert!(!reopen(), "the kernel has no pages of a forgotten file");
+}
+
+#[test]
+fn a_damaged_object_is_an_error_not_data() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    fs.write(FILE, 0, &[7; 200_000]).unwrap();
+    fs.fsync(FILE).unwrap();
+    let path = first_file(&store.folder.0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[150_000] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(fs.read(FILE, 150_000, 10), Err(Errno::EIO));
+    // Blocks that were read and checked before stay in memory: look with empty eyes each time.
+    let read = |offset, len| {
+        let fresh = DataFs::new(shards.clone(), store.clone(), Limits::default());
+        fresh.opened(&shards.getattr(FILE).unwrap(), false);
+        fresh.read(FILE, offset, len)
+    };
+    assert_eq!(read(0, 200_000), Err(Errno::EIO));
+    assert_eq!(read(0, 10).unwrap(), [7; 10]);
+    bytes[150_000] ^= 1;
+    bytes.truncate(180_000);
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(read(0, 10), Err(Errno::EIO), "cut off");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(read(0, 10), Err(Errno::EIO), "missing");
+}
+
+fn first_file(path: &std::path::Path) -> std::path::PathBuf {
+    let entry = std::fs::read_dir(path).unwrap().next().unwrap().unwrap();
+    if entry.file_type().unwrap().is_dir() { first_file(&entry.path()) } else { entry.path() }
+}
+
+#[test]
+fn every_store_keeps_the_same_promises() {
+    let folder = Folder::new("stores");
+    let crate_local = object_store::local::LocalFileSystem::new_with_prefix(&folder.0).unwrap();
+    let stores: [Box<dyn ObjectStore>; 3] = [
+        Box::new(LocalStore::open(&folder.0.join("ours")).unwrap()),
+        Box::new(RemoteStore::new(Arc::new(crate_local), "theirs").unwrap()),
+        Box::new(RemoteStore::new(Arc::new(object_store::memory::InMemory::new()), "m").unwrap()),
+    ];
+    for store in stores {
+        for counter in [0, 1, 4095, 4096, u128::from(u64::MAX)] {
+            let id = ObjectId(9 << 64 | counter);
+            assert!(matches!(store.get_range(id, 0..1), Err(StoreError::Missing)));
+            store.put(id, &[b"he", b"", b"llo"]).unwrap();
+            assert_eq!(store.get_range(id, 1..5).unwrap(), b"ello");
+            assert!(matches!(store.get_range(id, 1..6), Err(StoreError::Short)));
+            store.sync().unwrap();
+            store.delete(id).unwrap();
+            store.delete(id).unwrap();
+            assert!(matches!(store.get_range(id, 0..1), Err(StoreError::Missing)));
+        }
+    }
+}
+
+#[test]
+fn many_unsynced_objects_are_synced_at_once() {
+    let folder = Folder::new("sync");
+    let store = LocalStore::open(&folder.0).unwrap();
+    for counter in 0..200 {
+        store.put(ObjectId(counter), &[b"x"]).unwrap();
+    }
+    store.sync().unwrap();
+    store.put(ObjectId(1000), &[b"x"]).unwrap();
+    store.delete(ObjectId(1000)).unwrap();
+    store.sync().unwrap();
+}

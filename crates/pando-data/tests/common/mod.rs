@@ -1,0 +1,372 @@
+//! A model of the shards, small enough to be believed, and stores that fail on demand.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pando_data::{LocalStore, Metadata, ObjectStore, Space, StoreError, WriteError};
+use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece};
+use pando_types::reply::{Layout, Slice};
+use pando_types::{
+    Attr, Credentials, Errno, FileKind, Ino, SetAttr, ShardIndex, TimeSet, Timestamp,
+};
+
+/// A folder that goes with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("pando-data-{name}-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A local store that can be full.
+pub struct Store {
+    pub inner: LocalStore,
+    pub folder: Folder,
+    pub full: AtomicBool,
+    pub puts: AtomicU64,
+}
+
+impl Store {
+    pub fn new(name: &str) -> Arc<Self> {
+        let folder = Folder::new(name);
+        let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
+        Arc::new(Self { inner, folder, full: AtomicBool::new(false), puts: AtomicU64::new(0) })
+    }
+}
+
+impl ObjectStore for Store {
+    fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StoreError::Full);
+        }
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        self.inner.put(id, parts)
+    }
+
+    fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        self.inner.get_range(id, range)
+    }
+
+    fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
+        self.inner.delete(id)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn space(&self) -> Option<Space> {
+        self.inner.space()
+    }
+}
+
+struct File {
+    attr: Attr,
+    is_inline: bool,
+    inline: Vec<u8>,
+    slices: Vec<Slice>,
+}
+
+/// Files by ino, in memory.
+pub struct Shards {
+    store: Arc<Store>,
+    files: Mutex<HashMap<Ino, File>>,
+    garbage: Mutex<Vec<ObjectId>>,
+    next: AtomicU64,
+    /// Something else changes the data before every so many writes; 0: never.
+    pub interfere_every: AtomicU64,
+    writes: AtomicU64,
+    /// The file is gone for everyone.
+    pub stale: AtomicBool,
+}
+
+pub const FILE: Ino = Ino(100);
+
+impl Shards {
+    pub fn new(store: &Arc<Store>) -> Arc<Self> {
+        let shards = Self {
+            store: Arc::clone(store),
+            files: Mutex::default(),
+            garbage: Mutex::default(),
+            next: AtomicU64::new(1),
+            interfere_every: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            stale: AtomicBool::new(false),
+        };
+        Arc::new(shards)
+    }
+
+    pub fn create(&self, ino: Ino) -> Attr {
+        let time = Timestamp::from_nanos(1);
+        let attr = Attr {
+            ino,
+            kind: FileKind::Regular,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+            data_version: 1,
+            change: 1,
+            project: 0,
+        };
+        let file =
+            File { attr: attr.clone(), is_inline: true, inline: Vec::new(), slices: Vec::new() };
+        self.files.lock().unwrap().insert(ino, file);
+        attr
+    }
+
+    pub fn is_inline(&self, ino: Ino) -> bool {
+        self.files.lock().unwrap()[&ino].is_inline
+    }
+
+    pub fn object_count(&self, ino: Ino) -> usize {
+        let files = self.files.lock().unwrap();
+        files[&ino].slices.iter().map(|slice| slice.range.object).collect::<HashSet<_>>().len()
+    }
+
+    /// Sometimes another client rewrites the file: the same bytes, another version, perhaps another form.
+    fn interfere(&self, file: &mut File) {
+        let every = self.interfere_every.load(Ordering::Relaxed);
+        let count = self.writes.fetch_add(1, Ordering::Relaxed);
+        if every == 0 || !count.is_multiple_of(every) {
+            return;
+        }
+        file.attr.data_version += 1;
+        if file.is_inline && !file.inline.is_empty() && count.is_multiple_of(2 * every) {
+            let id = self.new_object();
+            let content = std::mem::take(&mut file.inline);
+            let trailer = pando_data::object::trailer(id, &content);
+            self.store.inner.put(id, &[&content, &trailer]).unwrap();
+            let len = content.len() as u64;
+            let range = ObjectRange {
+                object: id,
+                offset: 0,
+                len,
+                object_len: len,
+                store: 0,
+                key: 0,
+                codec: 0,
+            };
+            file.slices.push(Slice { offset: 0, range });
+            file.is_inline = false;
+        }
+    }
+
+    fn with<T>(
+        &self,
+        ino: Ino,
+        f: impl FnOnce(&mut File) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
+        if self.stale.load(Ordering::Relaxed) {
+            return Err(Errno::ESTALE.into());
+        }
+        let mut files = self.files.lock().unwrap();
+        let file = files.get_mut(&ino).ok_or(Errno::ESTALE)?;
+        let used = |file: &File| -> HashSet<ObjectId> {
+            file.slices.iter().map(|slice| slice.range.object).collect()
+        };
+        let before = used(file);
+        let result = f(file);
+        let after = used(file);
+        self.garbage.lock().unwrap().extend(before.difference(&after));
+        result
+    }
+}
+
+impl File {
+    fn cut(&mut self, start: u64, end: u64) {
+        let mut kept = Vec::new();
+        for slice in self.slices.drain(..) {
+            let slice_end = slice.offset + slice.range.len;
+            if slice.offset < start {
+                let len = slice_end.min(start) - slice.offset;
+                kept.push(Slice {
+                    offset: slice.offset,
+                    range: ObjectRange { len, ..slice.range },
+                });
+            }
+            if slice_end > end {
+                let from = slice.offset.max(end);
+                let (offset, len) = (slice.range.offset + from - slice.offset, slice_end - from);
+                kept.push(Slice {
+                    offset: from,
+                    range: ObjectRange { offset, len, ..slice.range },
+                });
+            }
+        }
+        kept.sort_by_key(|slice| slice.offset);
+        self.slices = kept;
+    }
+
+    fn apply(&mut self, piece: &Piece) {
+        let offset = piece.offset;
+        match &piece.payload {
+            Payload::Inline(bytes) => {
+                let end = offset as usize + bytes.len();
+                if self.inline.len() < end {
+                    self.inline.resize(end, 0);
+                }
+                self.inline[offset as usize..end].copy_from_slice(bytes);
+                self.attr.size = self.attr.size.max(end as u64);
+            }
+            Payload::Object(range) => {
+                self.cut(offset, offset + range.len);
+                self.slices.push(Slice { offset, range: *range });
+                self.slices.sort_by_key(|slice| slice.offset);
+                self.attr.size = self.attr.size.max(offset + range.len);
+            }
+            Payload::Hole(len) => {
+                self.cut(offset, offset + len);
+                let end = (self.inline.len() as u64).min(offset + len);
+                if offset < end {
+                    self.inline[offset as usize..end as usize].fill(0);
+                }
+            }
+        }
+    }
+}
+
+fn errno(error: WriteError) -> Errno {
+    match error {
+        WriteError::Errno(errno) => errno,
+        WriteError::DataChanged => unreachable!("only writes"),
+    }
+}
+
+impl Metadata for Shards {
+    fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        self.with(ino, |file| Ok(file.attr.clone())).map_err(errno)
+    }
+
+    fn setattr(&self, _: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        self.with(ino, |file| {
+            if let Some(size) = set.size {
+                file.cut(size, u64::MAX);
+                file.inline.truncate(size as usize);
+                file.attr.size = size;
+                file.attr.data_version += 1;
+            }
+            file.attr.mode = set.mode.unwrap_or(file.attr.mode);
+            file.attr.uid = set.uid.unwrap_or(file.attr.uid);
+            if let Some(TimeSet::To(time)) = set.mtime {
+                file.attr.mtime = time;
+            }
+            Ok(file.attr.clone())
+        })
+        .map_err(errno)
+    }
+
+    fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
+        self.with(ino, |file| {
+            let end = offset.saturating_add(len);
+            let overlaps =
+                |slice: &&Slice| slice.offset < end && slice.offset + slice.range.len > offset;
+            Ok(Layout {
+                attr: file.attr.clone(),
+                is_inline: file.is_inline,
+                inline: file.inline.clone(),
+                slices: file.slices.iter().filter(overlaps).copied().collect(),
+            })
+        })
+        .map_err(errno)
+    }
+
+    fn write_data(
+        &self,
+        ino: Ino,
+        base: Option<u64>,
+        pieces: Vec<Piece>,
+        mtime: Option<Timestamp>,
+    ) -> Result<Attr, WriteError> {
+        self.with(ino, |file| {
+            self.interfere(file);
+            if base.is_some_and(|base| base != file.attr.data_version) {
+                return Err(WriteError::DataChanged);
+            }
+            for piece in &pieces {
+                match &piece.payload {
+                    Payload::Inline(_) if !file.is_inline => return Err(WriteError::DataChanged),
+                    Payload::Inline(bytes) if piece.offset + bytes.len() as u64 > INLINE_MAX => {
+                        return Err(Errno::EINVAL.into());
+                    }
+                    Payload::Object(_) if base.is_none() && !file.inline.is_empty() => {
+                        return Err(WriteError::DataChanged);
+                    }
+                    Payload::Object(range) => {
+                        let whole =
+                            range.object_len + pando_data::object::trailer_len(range.object_len);
+                        self.store
+                            .inner
+                            .get_range(range.object, 0..whole)
+                            .expect("stored before named");
+                        assert!(range.len > 0 && range.offset + range.len <= range.object_len);
+                    }
+                    _ => {}
+                }
+            }
+            if pieces.iter().any(|piece| matches!(piece.payload, Payload::Object(_))) {
+                file.is_inline = false;
+                file.inline.clear();
+            }
+            for piece in &pieces {
+                file.apply(piece);
+            }
+            file.attr.data_version += 1;
+            file.attr.mtime = mtime.unwrap_or(file.attr.mtime);
+            Ok(file.attr.clone())
+        })
+    }
+
+    fn sync_file(&self, _: Ino) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn new_object(&self) -> ObjectId {
+        ObjectId((7 << 64) | u128::from(self.next.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {
+        Ok(self.garbage.lock().unwrap().iter().take(10).map(|&id| (ShardIndex(0), id)).collect())
+    }
+
+    fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno> {
+        let deleted: HashSet<_> = deleted.into_iter().map(|(_, id)| id).collect();
+        self.garbage.lock().unwrap().retain(|id| !deleted.contains(id));
+        Ok(())
+    }
+}
+
+/// Numbers that look random and are the same every time.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}

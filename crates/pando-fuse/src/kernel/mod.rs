@@ -1,0 +1,6 @@
+//! Everything that knows the FUSE library, or the kernel's side of a request.
+
+pub mod adaptor;
+mod convert;
+pub mod credentials;
+pub mod session;

@@ -1,0 +1,182 @@
+//! Open files.
+
+use pando_data::{Allocate, OpenInfo, Seek};
+use pando_types::op::NewNode;
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
+
+use super::Vfs;
+
+const READ: u8 = 4;
+const WRITE: u8 = 2;
+const EXECUTE: u8 = 1;
+
+/// Flags of `open(2)`, as the kernel passes them on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenFlags(pub u32);
+
+impl OpenFlags {
+    const ACCESS: u32 = 3;
+    const WRITE_ONLY: u32 = 1;
+    const READ_WRITE: u32 = 2;
+    /// The kernel's own: opened to be executed.
+    const EXEC: u32 = 0x20;
+    const EXCLUSIVE: u32 = 0o200;
+    const TRUNCATE: u32 = 0o1000;
+    const APPEND: u32 = 0o2000;
+
+    /// Whether nothing can be written through the handle.
+    #[must_use]
+    pub const fn is_read_only(self) -> bool {
+        self.0 & Self::ACCESS == 0
+    }
+
+    /// Whether writes go to the end.
+    #[must_use]
+    pub const fn is_append(self) -> bool {
+        self.0 & Self::APPEND != 0
+    }
+
+    /// `O_TRUNC`.
+    #[must_use]
+    pub const fn truncates(self) -> bool {
+        self.0 & Self::TRUNCATE != 0
+    }
+
+    /// `O_EXCL`.
+    #[must_use]
+    pub const fn is_exclusive(self) -> bool {
+        self.0 & Self::EXCLUSIVE != 0
+    }
+
+    /// Permissions that opening so needs.
+    #[must_use]
+    pub const fn access(self) -> u8 {
+        let access = match self.0 & Self::ACCESS {
+            Self::WRITE_ONLY => WRITE,
+            Self::READ_WRITE => READ | WRITE,
+            _ if self.0 & Self::EXEC != 0 => EXECUTE,
+            _ => READ,
+        };
+        if self.truncates() { access | WRITE } else { access }
+    }
+}
+
+/// What an open led to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Attributes.
+    pub attr: Attr,
+    /// The kernel's pages of the file are still good.
+    pub keep_pages: bool,
+    /// `close` has nothing to flush, and need not ask.
+    pub no_flush: bool,
+}
+
+impl Vfs {
+    /// Opens a file.
+    pub fn open(&self, by: &Credentials, ino: Ino, flags: OpenFlags) -> Result<Opened, Errno> {
+        let truncates = flags.truncates();
+        let mut attr = self.namespace.open(by, ino, flags.access(), truncates)?;
+        let info = self.data.opened(&attr, truncates);
+        if truncates && by.uid != 0 {
+            // A user's truncation takes setuid and setgid off.
+            if let Err(errno) = self.data.kill_privileges_of(&mut attr) {
+                self.release(ino);
+                return Err(errno);
+            }
+        }
+        Ok(opened(attr, info, flags))
+    }
+
+    /// Opens a file that is made if it is missing. One lookup of its node.
+    pub fn create(
+        &self,
+        by: &Credentials,
+        parent: Ino,
+        name: &[u8],
+        mode: u16,
+        flags: OpenFlags,
+    ) -> Result<Opened, Errno> {
+        let name = Name::new(name)?;
+        let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
+        let (attr, is_new) =
+            self.namespace.create(by, parent, &name, node, flags.is_exclusive(), true)?;
+        if is_new {
+            let info = self.data.created(&attr);
+            return Ok(opened(attr, info, flags));
+        }
+        // Someone else made it after the kernel had looked. It was opened without a look at its permissions.
+        let ino = attr.ino;
+        let result = match attr.kind {
+            FileKind::Regular => self.open(by, ino, flags),
+            FileKind::Directory => Err(Errno::EISDIR),
+            _ => Err(Errno::EEXIST),
+        };
+        if attr.kind != FileKind::Directory {
+            let _ = self.namespace.release(ino);
+        }
+        result.inspect_err(|_| self.namespace.forget(ino, 1))
+    }
+
+    /// A handle is gone.
+    pub fn release(&self, ino: Ino) {
+        self.data.release(ino);
+        // Nobody is there to hear of it; the session's end does it at the latest.
+        let _ = self.namespace.release(ino);
+    }
+
+    /// Bytes of a file.
+    pub fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
+        self.data.read(ino, offset, u64::from(len))
+    }
+
+    /// Writes. With `append`, at the end. `kills`: by someone whose writes take setuid and setgid off.
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        append: bool,
+        kills: bool,
+    ) -> Result<(), Errno> {
+        if append {
+            self.data.append(ino, data)?;
+        } else {
+            self.data.write(ino, offset, data)?;
+        }
+        if kills { self.data.kill_privileges(ino) } else { Ok(()) }
+    }
+
+    /// For `close`: hands on what was written.
+    pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
+        self.data.flush(ino)
+    }
+
+    /// For `fsync`, of files and directories: what was done to it is durable.
+    pub fn fsync(&self, ino: Ino) -> Result<(), Errno> {
+        self.data.fsync(ino)
+    }
+
+    /// `fallocate`, with its flags.
+    pub fn fallocate(&self, ino: Ino, offset: u64, len: u64, flags: u32) -> Result<(), Errno> {
+        self.data.fallocate(ino, offset, len, Allocate::from_flags(flags)?)
+    }
+
+    /// `SEEK_DATA` (3) and `SEEK_HOLE` (4).
+    pub fn seek(&self, ino: Ino, offset: u64, whence: u32) -> Result<u64, Errno> {
+        match whence {
+            3 => self.data.seek(ino, offset, Seek::Data),
+            4 => self.data.seek(ino, offset, Seek::Hole),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`.
+    pub fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<u64, Errno> {
+        self.data.copy_range(from.0, from.1, to.0, to.1, len)
+    }
+}
+
+fn opened(attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {
+    Opened { attr, keep_pages: info.keep_pages, no_flush: flags.is_read_only() }
+}

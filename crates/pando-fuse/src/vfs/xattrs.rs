@@ -1,0 +1,72 @@
+//! Extended attributes.
+//!
+//! Access control lists are not there yet, so their attributes are refused rather than stored without effect. So is
+//! `security.capability`: it would have to vanish at every write to its file.
+
+use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
+use pando_types::{Credentials, Errno, Ino};
+
+use super::Vfs;
+
+const CAPABILITY: &[u8] = b"security.capability";
+const ACL_PREFIX: &[u8] = b"system.posix_acl_";
+const XATTR_CREATE: u32 = 1;
+const XATTR_REPLACE: u32 = 2;
+
+impl Vfs {
+    /// One value.
+    pub fn getxattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        if name == CAPABILITY {
+            // Asked before the first write to a file; answered without a message.
+            return Err(Errno::ENODATA);
+        }
+        check_name(name)?;
+        self.namespace.getxattr(by, ino, name)
+    }
+
+    /// All names, each ended by a NUL.
+    pub fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let names = self.namespace.listxattr(by, ino)?;
+        Ok(names.iter().flat_map(|name| name.iter().copied().chain([0])).collect())
+    }
+
+    /// Sets one, with the flags of `setxattr(2)`.
+    pub fn setxattr(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<(), Errno> {
+        check_name(name)?;
+        if value.len() > XATTR_VALUE_MAX {
+            return Err(Errno::ERANGE);
+        }
+        let mode = match flags {
+            0 => XattrMode::Any,
+            XATTR_CREATE => XattrMode::Create,
+            XATTR_REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        self.namespace.setxattr(by, ino, name, value, mode)
+    }
+
+    /// Removes one.
+    pub fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        if name == CAPABILITY {
+            return Err(Errno::ENODATA);
+        }
+        check_name(name)?;
+        self.namespace.removexattr(by, ino, name)
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    match name {
+        _ if name.starts_with(ACL_PREFIX) || name == CAPABILITY => Err(Errno::EOPNOTSUPP),
+        [] => Err(Errno::EINVAL),
+        _ if name.len() > XATTR_NAME_MAX => Err(Errno::ERANGE),
+        _ => Ok(()),
+    }
+}

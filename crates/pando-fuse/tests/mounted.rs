@@ -1,0 +1,280 @@
+//! The adaptor under a real kernel, over a tree in memory. Fails where mounting is impossible; leaves nothing mounted.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{Setup, setup};
+use pando_fuse::{Mounted, Options};
+use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
+
+struct Mount {
+    path: PathBuf,
+    mounted: Option<Mounted>,
+    setup: Setup,
+}
+
+impl Mount {
+    fn new(name: &str, options: &Options) -> Self {
+        let path = std::env::temp_dir().join(format!("pando-fuse-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        let path = path.canonicalize().unwrap();
+        let setup = setup();
+        let mounted = pando_fuse::mount(setup.fs.clone(), &path, options)
+            .unwrap_or_else(|error| panic!("this test needs to mount: {error}"));
+        Self { path, mounted: Some(mounted), setup }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(self.mounted.take());
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+#[test]
+fn names() {
+    let mount = Mount::new("names", &Options::default());
+    let path = |name: &str| mount.path(name);
+    fs::create_dir_all(path("a/b")).unwrap();
+    fs::write(path("a/f"), "text").unwrap();
+    fs::rename(path("a/f"), path("a/b/g")).unwrap();
+    fs::hard_link(path("a/b/g"), path("h")).unwrap();
+    assert_eq!(fs::metadata(path("h")).unwrap().nlink(), 2);
+    symlink("a/b/g", path("s")).unwrap();
+    assert_eq!(fs::read_link(path("s")).unwrap(), PathBuf::from("a/b/g"));
+    assert_eq!(fs::read_to_string(path("s")).unwrap(), "text");
+    let (dir, flags) = (File::open(&mount.path).unwrap(), RenameFlags::NOREPLACE);
+    let taken = rustix::fs::renameat_with(&dir, "h", &dir, "s", flags);
+    assert_eq!(taken, Err(rustix::io::Errno::EXIST));
+    let whiteout = rustix::fs::renameat_with(&dir, "h", &dir, "w", RenameFlags::WHITEOUT);
+    assert_eq!(whiteout, Err(rustix::io::Errno::INVAL));
+    assert_eq!(fs::remove_dir(path("a/b")).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    let long = "x".repeat(256);
+    assert_eq!(fs::write(path(&long), "").unwrap_err().kind(), ErrorKind::InvalidFilename);
+    drop(dir);
+    fs::remove_dir_all(path("a")).unwrap();
+    assert_eq!(fs::read_to_string(path("h")).unwrap(), "text");
+    let stat = rustix::fs::statvfs(&mount.path).unwrap();
+    assert!(stat.f_blocks > 0 && stat.f_namemax == 255);
+}
+
+#[test]
+fn large_directories_are_listed_completely() {
+    for (name, timeout) in [("list", 0), ("list-plus", 10)] {
+        let timeout = Duration::from_secs(timeout);
+        let options =
+            Options { entry_timeout: timeout, attr_timeout: timeout, ..Options::default() };
+        let mount = Mount::new(name, &options);
+        let expected: BTreeSet<String> = (0..1500).map(|number| format!("file{number}")).collect();
+        for name in &expected {
+            File::create_new(mount.path(name)).unwrap();
+        }
+        let listed: Vec<_> = fs::read_dir(&mount.path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(listed.len(), expected.len());
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), expected);
+        let output = Command::new("ls").arg("-la").arg(&mount.path).output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(output.stdout.iter().filter(|&&byte| byte == b'\n').count(), 1503);
+        for name in &expected {
+            fs::remove_file(mount.path(name)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&mount.path).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn contents() {
+    let mount = Mount::new("contents", &Options::default());
+    let path = mount.path("f");
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    let data: Vec<u8> = (0..10_000_000u32).map(|n| (n * 7 % 253) as u8).collect();
+    file.write_all(&data).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 10_000_000, "before anything is flushed");
+    file.sync_all().unwrap();
+    assert!(fs::read(&path).unwrap() == data);
+    file.set_len(5000).unwrap();
+    file.write_all_at(b"far", 20_000).unwrap();
+    file.seek(SeekFrom::Start(4998)).unwrap();
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest).unwrap();
+    assert_eq!(&rest[..2], &data[4998..5000]);
+    assert!(rest[2..15_002].iter().all(|&byte| byte == 0));
+    assert_eq!(&rest[15_002..], b"far");
+    assert!(matches!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)), Ok(5000..=20_000)));
+    let whole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(10_000));
+    assert_eq!(whole, Ok(20_000));
+
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, 1000, 2000).unwrap();
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 30_000).unwrap();
+    drop(file);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.len(), 30_000);
+    assert!(bytes[1000..3000].iter().all(|&byte| byte == 0) && bytes[..1000] == data[..1000]);
+
+    let mut append = OpenOptions::new().append(true).open(&path).unwrap();
+    append.write_all(b"one").unwrap();
+    append.write_all(b"two").unwrap();
+    drop(append);
+    assert_eq!(&fs::read(&path).unwrap()[30_000..], b"onetwo");
+    let copied = fs::copy(&path, mount.path("copy")).unwrap();
+    assert_eq!(copied, 30_006);
+    assert_eq!(fs::read(mount.path("copy")).unwrap(), fs::read(&path).unwrap());
+    File::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+}
+
+#[test]
+fn every_open_is_released_and_every_lookup_forgotten() {
+    let mut mount = Mount::new("counts", &Options::default());
+    for number in 0..20 {
+        fs::write(mount.path(&format!("f{number}")), vec![1; 10_000]).unwrap();
+        fs::read(mount.path(&format!("f{number}"))).unwrap();
+    }
+    for number in 0..20 {
+        fs::remove_file(mount.path(&format!("f{number}"))).unwrap();
+    }
+    let memory = &mount.setup.memory;
+    mount.mounted.take().unwrap().unmount().map_err(|(error, _)| error).unwrap();
+    assert_eq!(memory.opens.load(Ordering::Relaxed), 0);
+    assert_eq!(mount.setup.fs.data().dirty_bytes(), 0);
+}
+
+#[test]
+fn an_unlinked_open_file_is_still_there() {
+    let mount = Mount::new("unlinked", &Options::default());
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("f")).unwrap();
+    file.write_all(&[5; 9000]).unwrap();
+    fs::remove_file(mount.path("f")).unwrap();
+    file.write_all(b"more").unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 9004);
+    let mut bytes = vec![0; 9004];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes[8999..], b"\x05more");
+}
+
+#[test]
+fn a_full_store_is_reported_by_close_and_fsync() {
+    let mount = Mount::new("full", &Options::default());
+    mount.setup.store.full.store(true, Ordering::Relaxed);
+    let path = mount.path("f");
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all(&[1; 100_000]).unwrap();
+    assert_eq!(file.sync_all().unwrap_err().kind(), ErrorKind::StorageFull);
+    let closed = Command::new("sh")
+        .arg("-c")
+        .arg(format!("dd if=/dev/zero of={} bs=64k count=2", mount.path("g").display()))
+        .output()
+        .unwrap();
+    assert!(!closed.status.success(), "dd closes its output and looks at the result");
+    mount.setup.store.full.store(false, Ordering::Relaxed);
+    file.sync_all().unwrap();
+    drop(file);
+    assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
+}
+
+#[test]
+fn mappings_read_and_write() {
+    let mount = Mount::new("mmap", &Options::default());
+    let script = r#"
+import mmap, sys
+with open(sys.argv[1], "w+b") as f:
+    f.truncate(20000)
+    with mmap.mmap(f.fileno(), 20000) as m:
+        m[10000:10005] = b"hello"
+        m.flush()
+        f.seek(10000)
+        assert f.read(5) == b"hello"
+        m[15000:15005] = b"world"
+assert open(sys.argv[1], "rb").read()[15000:15005] == b"world"
+"#;
+    let path = mount.path("f");
+    let output = Command::new("python3").arg("-c").arg(script).arg(&path).output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!((bytes.len(), &bytes[10_000..10_005]), (20_000, &b"hello"[..]));
+            assert_eq!(&bytes[15_000..15_005], b"world");
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "python3"),
+    }
+    // A program is mapped too.
+    fs::copy("/bin/true", mount.path("true")).unwrap();
+    fs::set_permissions(mount.path("true"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(Command::new(mount.path("true")).status().unwrap().success());
+}
+
+#[test]
+fn extended_attributes() {
+    let mount = Mount::new("xattr", &Options::default());
+    let path = mount.path("f");
+    File::create_new(&path).unwrap();
+    rustix::fs::setxattr(&path, "user.a", b"value", XattrFlags::empty()).unwrap();
+    let mut buffer = vec![0; 100];
+    assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer), Ok(5));
+    assert_eq!(rustix::fs::getxattr_query(&path, "user.a"), Ok(5));
+    assert_eq!(
+        rustix::fs::getxattr(&path, "user.a", &mut buffer[..2]),
+        Err(rustix::io::Errno::RANGE)
+    );
+    assert_eq!(rustix::fs::listxattr(&path, &mut buffer), Ok(7));
+    assert_eq!(&buffer[..7], b"user.a\0");
+    rustix::fs::removexattr(&path, "user.a").unwrap();
+    assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer), Err(rustix::io::Errno::NODATA));
+    let acl = rustix::fs::setxattr(&path, "system.posix_acl_access", b"x", XattrFlags::empty());
+    assert_eq!(acl, Err(rustix::io::Errno::OPNOTSUPP));
+}
+
+#[test]
+fn supplementary_groups_reach_the_shards() {
+    let mount = Mount::new("groups", &Options::default());
+    File::create_new(mount.path("f")).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=1234", "--regid=1235", "--groups=7,8", "stat"])
+        .arg(mount.path("f"))
+        .output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let by = mount.setup.memory.last_by.lock().unwrap().clone();
+            assert_eq!((by.uid, by.gid, by.groups), (1234, 1235, vec![7, 8]));
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "setpriv"),
+    }
+}
+
+#[test]
+fn a_file_that_nobody_else_changed_stays_in_the_page_cache() {
+    let mount = Mount::new("pages", &Options::default());
+    let path = mount.path("f");
+    fs::write(&path, vec![3; 100_000]).unwrap();
+    fs::read(&path).unwrap();
+    let calls = || mount.setup.memory.calls.load(Ordering::Relaxed);
+    let before = calls();
+    assert_eq!(fs::read(&path).unwrap().len(), 100_000);
+    let cached = calls() - before;
+    use pando_data::Metadata;
+    let ino = pando_types::Ino(fs::metadata(&path).unwrap().ino());
+    mount.setup.memory.shards.write_data(ino, None, Vec::new(), None).unwrap();
+    let before = calls();
+    assert_eq!(fs::read(&path).unwrap().len(), 100_000);
+    assert!(calls() - before > cached, "changed elsewhere: read anew");
+}

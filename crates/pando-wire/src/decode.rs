@@ -1,0 +1,145 @@
+//! Bytes → messages, as they come in.
+
+use std::fmt;
+
+use pando_types::codec;
+use serde::de::DeserializeOwned;
+
+use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, UNASKED, VERSION};
+
+/// Why a connection must be closed: what follows a bad frame cannot be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameError {
+    /// The length field is below a header's or above [`FRAME_MAX`].
+    Length(u32),
+    /// The checksum is not that of the bytes.
+    Checksum,
+    /// The other side speaks another version.
+    Version(u8),
+    /// A kind this build does not know.
+    Kind(u8),
+    /// Flags that nobody has defined.
+    Flags(u16),
+    /// The body is not a message of its kind.
+    Body(u8),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(length) => {
+                write!(
+                    f,
+                    "a frame of {length} bytes; from {} to {FRAME_MAX} are allowed",
+                    HEADER_LEN - 4
+                )
+            }
+            Self::Checksum => f.write_str("a frame whose checksum is wrong"),
+            Self::Version(found) => {
+                write!(f, "a frame of version {found}; this is version {VERSION}")
+            }
+            Self::Kind(kind) => write!(f, "a frame of unknown kind {kind}"),
+            Self::Flags(flags) => write!(f, "a frame with unknown flags {flags:#06x}"),
+            Self::Body(kind) => write!(f, "a frame of kind {kind} whose body is malformed"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Takes bytes as they arrive, gives messages.
+#[derive(Default, Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are done with.
+    taken: usize,
+    failed: Option<FrameError>,
+}
+
+impl Decoder {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// More bytes have come.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.taken > 0 && self.taken >= self.buffer.len() / 2 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message, or `None` until more bytes come. After an error nothing but that error.
+    pub fn message(&mut self) -> Result<Option<(Stream, Message)>, FrameError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let next = self.step();
+        self.failed = next.as_ref().err().copied();
+        next
+    }
+
+    /// Bytes of a frame that is not whole yet. Bounded by [`FRAME_MAX`] and what one `feed` brings.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.taken
+    }
+
+    fn step(&mut self) -> Result<Option<(Stream, Message)>, FrameError> {
+        loop {
+            let Some(frame) = whole(&self.buffer[self.taken..])? else { return Ok(None) };
+            let read = read(frame);
+            self.taken += frame.len();
+            match read {
+                Ok(None) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+/// The first frame of `bytes`, if all of it is there.
+fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, FrameError> {
+    let Some(length) = bytes.first_chunk::<4>().copied().map(u32::from_le_bytes) else {
+        return Ok(None);
+    };
+    if length > FRAME_MAX || (length as usize) < HEADER_LEN - 4 {
+        return Err(FrameError::Length(length));
+    }
+    Ok(bytes.get(..4 + length as usize))
+}
+
+/// `None`: a kind that may be skipped.
+fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
+    let word =
+        |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+    if crc32c::crc32c(&frame[8..]) != word(4) {
+        return Err(FrameError::Checksum);
+    }
+    let (version, kind) = (frame[8], frame[9]);
+    let flags = u16::from_le_bytes([frame[10], frame[11]]);
+    if version != VERSION {
+        return Err(FrameError::Version(version));
+    }
+    if flags != 0 {
+        return Err(FrameError::Flags(flags));
+    }
+    let stream = Stream(u64::from(word(12)) | u64::from(word(16)) << 32);
+    // The frame's version is the body's.
+    let body = &frame[HEADER_LEN..];
+    let message = match kind {
+        k if k == Kind::Request as u8 => Message::Request(parse(body, kind)?),
+        k if k == Kind::Reply as u8 => Message::Reply(parse(body, kind)?),
+        k if k == Kind::Peer as u8 => Message::Peer(parse(body, kind)?),
+        k if UNASKED.contains(&k) => return Ok(None),
+        _ => return Err(FrameError::Kind(kind)),
+    };
+    Ok(Some((stream, message)))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8], kind: u8) -> Result<T, FrameError> {
+    codec::decode_body(body).map_err(|_| FrameError::Body(kind))
+}

@@ -1,0 +1,61 @@
+//! Frames: how requests, replies and messages between shards travel as bytes. No sockets, no clock, no state but a
+//! buffer.
+//!
+//! ```text
+//!  0        4          8         9      10        12         20
+//!  ┌────────┬──────────┬─────────┬──────┬─────────┬──────────┬──────────────┐
+//!  │ length │ checksum │ version │ kind │ flags 0 │  stream  │ body …       │   integers little-endian
+//!  └────────┴──────────┴─────────┴──────┴─────────┴──────────┴──────────────┘
+//!            └ CRC-32C of all that follows it      └ who asked: the reply carries it back
+//! ```
+//!
+//! `length` counts what follows it. It is checked against [`FRAME_MAX`] before anything is allocated or awaited, and a
+//! frame is not looked into before its checksum is right. Many frames may be in one buffer; replies may come in any
+//! order. Fields that every message has whatever it says (trace, cut epoch, clock, invalidation version) are in its
+//! head (`pando_types::op::Head`, `pando_types::peer::Peer`).
+#![forbid(unsafe_code)]
+
+mod decode;
+mod encode;
+
+pub use decode::{Decoder, FrameError};
+pub use encode::encode;
+
+use pando_types::op::Request;
+use pando_types::peer::Peer;
+use pando_types::reply::Reply;
+
+/// Version of frames this build speaks.
+pub const VERSION: u8 = 1;
+/// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
+pub const FRAME_MAX: u32 = 16 << 20;
+/// Bytes before the body, the length field included.
+pub const HEADER_LEN: usize = 20;
+
+/// Whom a frame's answer is for; means something to the side that asked only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stream(pub u64);
+
+/// What one frame carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// A client asks.
+    Request(Request),
+    /// A shard answers.
+    Reply(Reply),
+    /// A shard speaks to a shard.
+    Peer(Peer),
+}
+
+/// Kinds of frames. Numbers are never used again. 16 to 31 are reserved for what a shard sends unasked (recalls,
+/// wake-ups): a client that does not know one of these skips it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Kind {
+    Request = 1,
+    Reply = 2,
+    Peer = 3,
+}
+
+/// Kinds that may be skipped.
+const UNASKED: core::ops::Range<u8> = 16..32;
