@@ -239,8 +239,17 @@ fn extended_attributes() {
     assert_eq!(&buffer[..7], b"user.a\0");
     rustix::fs::removexattr(&path, "user.a").unwrap();
     assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer), Err(rustix::io::Errno::NODATA));
-    let acl = rustix::fs::setxattr(&path, "system.posix_acl_access", b"x", XattrFlags::empty());
-    assert_eq!(acl, Err(rustix::io::Errno::OPNOTSUPP));
+    // rw-r--r--, as `setfacl` would write it.
+    let mut acl = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions) in [(1u16, 6u16), (4, 4), (0x20, 4)] {
+        acl.extend(tag.to_le_bytes());
+        acl.extend(permissions.to_le_bytes());
+        acl.extend(u32::MAX.to_le_bytes());
+    }
+    let name = "system.posix_acl_access";
+    let set = rustix::fs::setxattr(&path, name, &acl, XattrFlags::empty());
+    assert_eq!(set, Err(rustix::io::Errno::OPNOTSUPP));
+    assert_eq!(rustix::fs::getxattr_query(&path, name), Err(rustix::io::Errno::OPNOTSUPP));
 }
 
 #[test]

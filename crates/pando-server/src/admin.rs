@@ -1,0 +1,142 @@
+//! The admin socket: one JSON object a line each way, over a Unix socket that only the owner may open.
+//!
+//! ```text
+//! → {"command":"status"}            ← {"ok":{…}}
+//! → {"command":"nonsense"}          ← {"error":"…"}
+//! ```
+//!
+//! What the commands mean is the caller's business.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Longest request, bytes.
+const REQUEST_MAX: u64 = 1 << 20;
+/// An idle connection is closed after this long.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// A line of the server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Answer<T> {
+    /// What was asked for.
+    #[serde(rename = "ok")]
+    Ok(T),
+    /// Why not.
+    #[serde(rename = "error")]
+    Error(String),
+}
+
+/// Listens at `path`, in place of whatever socket a dead process left there, and answers each line by `handle` from
+/// threads of its own. The caller holds the volume's lock.
+pub fn serve<Q, A>(
+    path: &Path,
+    handle: impl Fn(Q) -> Result<A, String> + Send + Sync + 'static,
+) -> io::Result<()>
+where
+    Q: DeserializeOwned,
+    A: Serialize,
+{
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let (_folder, short) = short_path(path)?;
+    let listener = UnixListener::bind(short)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    let handle = Arc::new(handle);
+    let accept = move || {
+        for stream in listener.incoming().flatten() {
+            let handle = handle.clone();
+            let talk = move || {
+                // A client that goes away in the middle is no concern of ours.
+                let _ = talk(&stream, &*handle);
+            };
+            let _ = std::thread::Builder::new().name("pando-admin".to_owned()).spawn(talk);
+        }
+    };
+    std::thread::Builder::new().name("pando-admin".to_owned()).spawn(accept)?;
+    Ok(())
+}
+
+fn talk<Q: DeserializeOwned, A: Serialize>(
+    stream: &UnixStream,
+    handle: &impl Fn(Q) -> Result<A, String>,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(IDLE))?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let answer = match serde_json::from_str(&line) {
+            Err(error) => Answer::Error(format!("not a request this version knows: {error}")),
+            Ok(request) => match handle(request) {
+                Ok(answer) => Answer::Ok(answer),
+                Err(error) => Answer::Error(error),
+            },
+        };
+        let mut bytes = serde_json::to_vec(&answer)?;
+        bytes.push(b'\n');
+        (&*stream).write_all(&bytes)?;
+    }
+}
+
+/// Asks one thing.
+pub fn ask<Q: Serialize, A: DeserializeOwned>(path: &Path, request: &Q) -> io::Result<Answer<A>> {
+    let (_folder, short) = short_path(path)?;
+    let stream = UnixStream::connect(short)?;
+    let mut bytes = serde_json::to_vec(request)?;
+    bytes.push(b'\n');
+    (&stream).write_all(&bytes)?;
+    let mut line = String::new();
+    if BufReader::new(&stream).read_line(&mut line)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up without an answer"));
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// A socket's path holds 107 bytes at most: longer ones go through a descriptor of their folder, to be kept open.
+fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
+    if path.as_os_str().len() < 100 {
+        return Ok((None, path.to_owned()));
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let folder = File::open(parent)?;
+    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+    Ok((Some(folder), short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_answered_even_below_a_very_long_path_and_over_a_dead_socket() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().join("x".repeat(200));
+        fs::create_dir(&folder).unwrap();
+        for path in [folder.join("admin.sock"), temp.path().join("admin.sock")] {
+            drop(UnixListener::bind(temp.path().join("admin.sock")));
+            serve(&path, |n: u64| if n > 9 { Err("too many".to_owned()) } else { Ok(n + 1) })
+                .unwrap();
+            assert_eq!(ask::<_, u64>(&path, &4).unwrap(), Answer::Ok(5));
+            assert_eq!(ask::<_, u64>(&path, &10).unwrap(), Answer::Error("too many".to_owned()));
+            let Answer::Error(error) = ask::<_, u64>(&path, &"x").unwrap() else { panic!() };
+            assert!(error.contains("not a request"), "{error}");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            let _ = fs::remove_file(temp.path().join("admin.sock"));
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! A volume's folder: layout, the lock on it, formatting.
+//!
+//! ```text
+//! FOLDER/superblock          what the volume is (mode 0600); written last, so that without it nothing was promised
+//! FOLDER/formatting          there while `format` is at work
+//! FOLDER/shard-0000/ …       one store each
+//! FOLDER/objects/            file data
+//! FOLDER/run/lock            held (flock) by the process that has the volume open; its pid is inside
+//! FOLDER/run/admin.sock      where that process answers `status`, `info`, `down`
+//! FOLDER/run/sessions        client sessions not yet ended
+//! FOLDER/run/log             messages of a process in the background
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use crate::superblock::{SUPERBLOCK_FILE, Superblock, SuperblockError};
+
+const FORMATTING_FILE: &str = "formatting";
+const OBJECTS: &str = "objects";
+const RUN: &str = "run";
+
+/// Where a volume is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Why a folder cannot be used. Each says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The system refused.
+    #[error("cannot {what} {}: {source}{hint}", .path.display())]
+    Io {
+        /// A verb.
+        what: &'static str,
+        /// Which path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+        /// What to do, if anything is known.
+        hint: &'static str,
+    },
+    /// There is no volume.
+    #[error("{} holds no Pando volume: `pando format {}` makes one there", .0.display(), .0.display())]
+    NoVolume(PathBuf),
+    /// There is one already.
+    #[error("{} holds a Pando volume already; nothing was changed", .0.display())]
+    Exists(PathBuf),
+    /// There is something else.
+    #[error(
+        "{} is not empty and not a Pando volume (it holds `{found}`): name an empty or a new folder",
+        .path.display()
+    )]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+        /// One thing that is in it.
+        found: String,
+    },
+    /// The superblock is refused.
+    #[error("{}: {cause}. Restore that file from a backup; without it the volume cannot be read", .path.display())]
+    Superblock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: SuperblockError,
+    },
+    /// Somebody else has it open.
+    #[error(
+        "{} is in use by process {pid}: `pando down {}` stops it",
+        .path.display(), .path.display()
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// Who; `unknown` if it did not say.
+        pid: String,
+    },
+}
+
+/// The lock on a volume; released when dropped, and by the kernel when the process dies.
+#[derive(Debug)]
+pub struct FolderLock {
+    file: File,
+}
+
+impl Folder {
+    /// The folder at `path`, which need not exist. Its absolute form is kept.
+    pub fn new(path: &Path) -> Result<Self, FolderError> {
+        let absolute = match path.canonicalize() {
+            Ok(path) => path,
+            Err(_) => std::path::absolute(path).map_err(io_error("find", path))?,
+        };
+        Ok(Self { path: absolute })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where shard `shard` keeps its store.
+    pub fn shard(&self, shard: u16) -> PathBuf {
+        self.path.join(format!("shard-{shard:04}"))
+    }
+
+    /// Where file data is.
+    pub fn objects(&self) -> PathBuf {
+        self.path.join(OBJECTS)
+    }
+
+    /// Where a running process keeps its own things.
+    pub fn run(&self) -> PathBuf {
+        self.path.join(RUN)
+    }
+
+    /// The admin socket.
+    pub fn socket(&self) -> PathBuf {
+        self.run().join("admin.sock")
+    }
+
+    /// Messages of a process in the background.
+    pub fn log(&self) -> PathBuf {
+        self.run().join("log")
+    }
+
+    fn superblock_file(&self) -> PathBuf {
+        self.path.join(SUPERBLOCK_FILE)
+    }
+
+    /// Whether there is a volume.
+    pub fn is_formatted(&self) -> bool {
+        self.superblock_file().exists()
+    }
+
+    /// Reads the superblock.
+    pub fn read(&self) -> Result<Superblock, FolderError> {
+        let path = self.superblock_file();
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.check_empty()?;
+                return Err(FolderError::NoVolume(self.path.clone()));
+            }
+            Err(error) => return Err(io_error("read", &path)(error)),
+        };
+        Superblock::decode(&bytes).map_err(|cause| FolderError::Superblock { path, cause })
+    }
+
+    /// Makes a volume in a missing or empty folder. `format_shard` fills one shard's folder, durably. An attempt that was
+    /// cut off is begun again.
+    pub fn format(
+        &self,
+        superblock: &Superblock,
+        mut format_shard: impl FnMut(u16, &Path) -> io::Result<()>,
+    ) -> Result<(), FolderError> {
+        if self.is_formatted() {
+            return Err(FolderError::Exists(self.path.clone()));
+        }
+        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
+        self.check_empty()?;
+        let marker = self.path.join(FORMATTING_FILE);
+        create(&marker, b"", 0o600).map_err(io_error("write", &marker))?;
+        for folder in [self.run(), self.objects()] {
+            make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+        }
+        for shard in 0..superblock.shards {
+            let folder = self.shard(shard);
+            if folder.exists() {
+                fs::remove_dir_all(&folder).map_err(io_error("clear", &folder))?;
+            }
+            make_folder(&folder).map_err(io_error("make the folder", &folder))?;
+            format_shard(shard, &folder).map_err(io_error("format", &folder))?;
+        }
+        let path = self.superblock_file();
+        let draft = path.with_extension("new");
+        create(&draft, &superblock.encode(), 0o600).map_err(io_error("write", &draft))?;
+        fs::rename(&draft, &path).map_err(io_error("write", &path))?;
+        fs::remove_file(&marker).map_err(io_error("remove", &marker))?;
+        File::open(&self.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(io_error("sync", &self.path))
+    }
+
+    /// Refuses a folder with anything in it, except what an interrupted `format` left.
+    pub fn check_empty(&self) -> Result<(), FolderError> {
+        let found = match fs::read_dir(&self.path) {
+            Ok(mut entries) => entries.next(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("list", &self.path)(error)),
+        };
+        match found {
+            None => Ok(()),
+            Some(_) if self.path.join(FORMATTING_FILE).exists() => Ok(()),
+            Some(entry) => {
+                let entry = entry.map_err(io_error("list", &self.path))?;
+                let found = entry.file_name().to_string_lossy().into_owned();
+                Err(FolderError::Occupied { path: self.path.clone(), found })
+            }
+        }
+    }
+
+    /// Takes the volume for this process.
+    pub fn lock(&self) -> Result<FolderLock, FolderError> {
+        let run = self.run();
+        make_folder(&run).map_err(io_error("make the folder", &run))?;
+        let path = run.join("lock");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(io_error("open", &path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let pid = read_pid(&mut file);
+                return Err(FolderError::Locked { path: self.path.clone(), pid });
+            }
+            Err(errno) => return Err(io_error("lock", &path)(errno.into())),
+        }
+        // The pid is a courtesy: a full disk is no reason to refuse.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(FolderLock { file })
+    }
+
+    /// Who holds the volume, if anybody does.
+    pub fn holder(&self) -> Result<Option<String>, FolderError> {
+        let path = self.run().join("lock");
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error("open", &path)(error)),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(None),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(read_pid(&mut file))),
+            Err(errno) => Err(io_error("lock", &path)(errno.into())),
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn read_pid(file: &mut File) -> String {
+    let mut text = String::new();
+    let _ = file.read_to_string(&mut text);
+    let text = text.trim();
+    if text.is_empty() { "unknown".to_owned() } else { text.to_owned() }
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    // What is in there is everybody's files, whatever their permissions on the mount say.
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}
+
+fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_owned();
+    move |source| {
+        let hint = match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                " — choose a folder you may write, or change its owner"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => " — choose a folder on a writable file system",
+            io::ErrorKind::StorageFull => " — make room there",
+            _ => "",
+        };
+        FolderError::Io { what, path, source, hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formatted() -> (tempfile::TempDir, Folder) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap();
+        (temp, folder)
+    }
+
+    #[test]
+    fn a_formatted_folder_is_read_back_and_not_formatted_again() {
+        let (_temp, folder) = formatted();
+        assert_eq!(folder.read().unwrap().shards, 2);
+        let error = folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap_err();
+        assert!(matches!(error, FolderError::Exists(_)), "{error}");
+    }
+
+    #[test]
+    fn an_interrupted_format_is_begun_again() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(temp.path()).unwrap();
+        let superblock = Superblock::new(3, 1).unwrap();
+        let cut = |shard, _: &Path| if shard == 1 { Err(io::Error::other("cut")) } else { Ok(()) };
+        folder.format(&superblock, cut).unwrap_err();
+        assert!(matches!(folder.read(), Err(FolderError::NoVolume(_))));
+        folder.format(&superblock, |_, _| Ok(())).unwrap();
+        assert_eq!(folder.read().unwrap(), superblock);
+    }
+
+    #[test]
+    fn a_folder_with_other_things_in_it_is_left_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("thesis.tex"), "x").unwrap();
+        let folder = Folder::new(temp.path()).unwrap();
+        let error = folder.format(&Superblock::new(1, 1).unwrap(), |_, _| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("thesis.tex"), "{error}");
+        assert!(folder.read().unwrap_err().to_string().contains("thesis.tex"));
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_superblock_is_named() {
+        let (_temp, folder) = formatted();
+        let path = folder.superblock_file();
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = folder.read().unwrap_err().to_string();
+        assert!(error.contains("superblock") && error.contains("damaged"), "{error}");
+    }
+
+    #[test]
+    fn only_one_holds_the_volume_and_the_other_learns_who() {
+        let (_temp, folder) = formatted();
+        assert_eq!(folder.holder().unwrap(), None);
+        let lock = folder.lock().unwrap();
+        let pid = std::process::id().to_string();
+        assert_eq!(folder.holder().unwrap().as_ref(), Some(&pid));
+        let error = folder.lock().unwrap_err().to_string();
+        assert!(error.contains(&pid) && error.contains("pando down"), "{error}");
+        drop(lock);
+        folder.lock().unwrap();
+    }
+}

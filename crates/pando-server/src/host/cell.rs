@@ -1,0 +1,124 @@
+//! One shard within the process: its inbox, and the state that whoever holds it works on.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use babu::{CheckpointDone, CheckpointError, Syncer};
+use pando_types::{Epoch, Lsn, ShardIndex};
+use parking_lot::{Condvar, Mutex};
+use std::time::Duration;
+
+use super::state::{Incoming, State};
+use crate::metrics::{Counters, Latencies};
+
+pub(crate) struct Cell {
+    pub(crate) shard: ShardIndex,
+    pub(crate) epoch: Epoch,
+    pub(crate) inbox: Mutex<Vec<Incoming>>,
+    /// Something is to be done; whoever lets the state go looks again (see `run`).
+    pub(crate) attention: AtomicBool,
+    tick: AtomicBool,
+    pub(crate) state: Mutex<State>,
+    /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
+    pub(crate) wake_at: AtomicU64,
+    pub(crate) sync: SyncSignal,
+    pub(crate) syncer: Syncer,
+    pub(crate) checkpoint_done: Mutex<Option<Result<CheckpointDone, CheckpointError>>>,
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    failure: OnceLock<String>,
+}
+
+impl Cell {
+    pub(crate) fn new(shard: ShardIndex, state: State) -> Self {
+        Self {
+            shard,
+            epoch: state.store.epoch(),
+            inbox: Mutex::default(),
+            attention: AtomicBool::new(false),
+            tick: AtomicBool::new(false),
+            wake_at: AtomicU64::new(u64::MAX),
+            sync: SyncSignal::default(),
+            syncer: state.store.syncer(),
+            state: Mutex::new(state),
+            checkpoint_done: Mutex::default(),
+            counters: Counters::default(),
+            latencies: Latencies::default(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn push(&self, incoming: Incoming) {
+        self.inbox.lock().push(incoming);
+        self.attention.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_tick(&self) {
+        self.tick.store(true, Ordering::Release);
+        self.attention.store(true, Ordering::SeqCst);
+    }
+
+    /// The next batch, whenever it comes, begins with a tick.
+    pub(crate) fn set_tick_later(&self) {
+        self.tick.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take_tick(&self) -> bool {
+        self.tick.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn written(&self) -> Lsn {
+        Lsn(self.syncer.written_lsn().0)
+    }
+
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn(self.syncer.durable_lsn().0)
+    }
+
+    /// The shard stops, for good. Said once.
+    pub(crate) fn fail(&self, reason: &str) {
+        if self.failure.set(reason.to_owned()).is_ok() {
+            self.complain(&format!(
+                "stopped: {reason}. Every request to it now fails with EIO; nothing further is written. \
+                 Stop the volume, see to the cause, start it again"
+            ));
+        }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    pub(crate) fn complain(&self, what: &str) {
+        eprintln!("pando: shard {}: {what}", self.shard);
+    }
+}
+
+/// How the syncer thread is woken.
+#[derive(Default)]
+pub(crate) struct SyncSignal {
+    asked: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl SyncSignal {
+    pub(crate) fn request(&self) {
+        let before = std::mem::replace(&mut *self.asked.lock(), true);
+        if !before {
+            self.condition.notify_one();
+        }
+    }
+
+    /// Returns when asked, or after `longest`.
+    pub(crate) fn wait(&self, longest: Duration) {
+        let mut asked = self.asked.lock();
+        if !*asked {
+            self.condition.wait_for(&mut asked, longest);
+        }
+        *asked = false;
+    }
+}

@@ -1,0 +1,64 @@
+//! What may leave a shard, and when (DESIGN §10). One policy point: the watermark.
+//!
+//! | need | mode `os` | mode `disk` |
+//! |---|---|---|
+//! | committed | written | fsynced; the syncer is woken |
+//! | synced | fsynced; the syncer is woken | the same |
+//! | durable | fsynced, whenever that comes | the same |
+//!
+//! Invariant: log positions in the queue ascend, since each message is queued with the position applied last.
+
+use std::collections::VecDeque;
+
+use pando_core::contract::{Need, Out};
+use pando_types::Lsn;
+
+use super::Durability;
+
+/// Messages of one shard, in order.
+#[derive(Default)]
+pub(crate) struct Held {
+    waiting: VecDeque<(Lsn, Out)>,
+    written: Vec<Out>,
+}
+
+impl Held {
+    /// Takes a message that has seen `lsn`. Answers whether the syncer must be woken for it.
+    pub(crate) fn push(
+        &mut self,
+        durability: Durability,
+        need: Need,
+        lsn: Lsn,
+        durable: Lsn,
+        out: Out,
+    ) -> bool {
+        let now = match (need, durability) {
+            (Need::Committed, Durability::Os) => true,
+            _ => lsn <= durable,
+        };
+        if now {
+            self.written.push(out);
+            return false;
+        }
+        self.waiting.push_back((lsn, out));
+        need != Need::Durable
+    }
+
+    /// To be called after the log is written: what may leave now.
+    pub(crate) fn release(&mut self, durable: Lsn, leave: &mut Vec<Out>) {
+        while self.waiting.front().is_some_and(|(lsn, _)| *lsn <= durable) {
+            leave.extend(self.waiting.pop_front().map(|(_, out)| out));
+        }
+        leave.append(&mut self.written);
+    }
+
+    /// The shard has failed: everything that is still here.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Out> {
+        let written = std::mem::take(&mut self.written);
+        self.waiting.drain(..).map(|(_, out)| out).chain(written)
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

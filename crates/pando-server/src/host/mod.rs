@@ -1,0 +1,272 @@
+//! The shards of this process: who runs them, and when (DESIGN §2).
+//!
+//! A shard belongs to whoever holds it, for as long as he does. A caller puts his request into the inbox and tries to
+//! take the shard; if he gets it he runs everything at hand, and finds his reply in his slot without having woken
+//! anybody. If he does not, the holder sees the request before he leaves.
+//!
+//! ```text
+//!  caller                                holder
+//!  inbox ← request                       …runs a batch…
+//!  attention ← true                      lets go
+//!  try to take: no ──► waits             attention? yes ──► takes it again
+//! ```
+//!
+//! 1. Nothing is lost: `attention` is set before the attempt to take, and read after letting go; a full fence stands
+//!    between on both sides.
+//! 2. Nobody holds two shards. What one shard says to another is put into that one's inbox, and run after the first
+//!    is let go, by the same thread: a whole operation over several shards needs no other.
+//! 3. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
+
+pub(crate) mod cell;
+mod held;
+mod pending;
+mod room;
+mod slot;
+mod start;
+pub(crate) mod state;
+pub mod status;
+mod syncing;
+#[cfg(test)]
+mod tests;
+mod timer;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::reply::Reply;
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::store::StoreOptions;
+use cell::Cell;
+use slot::Slot;
+use state::{Incoming, Outbox};
+use timer::Timer;
+
+pub use start::{RecoveryError, ShardStart, format_shard};
+
+/// Batches after which a thread leaves a shard to another.
+const ROUNDS_MAX: u32 = 64;
+
+/// When a change is acknowledged (DESIGN §10).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Durability {
+    /// When its log bytes are with the kernel.
+    #[default]
+    Os,
+    /// When they are fsynced.
+    Disk,
+}
+
+/// How the shards of a process are run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostOptions {
+    /// When a change is acknowledged.
+    pub durability: Durability,
+    /// Memory of a shard's tree at which a checkpoint begins, bytes.
+    pub checkpoint_bytes: usize,
+    /// The store's sizes.
+    pub store: StoreOptions,
+    /// Entries beyond which a partition splits.
+    pub split_threshold: u64,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Os,
+            checkpoint_bytes: 64 << 20,
+            store: StoreOptions::default(),
+            split_threshold: 8_000,
+        }
+    }
+}
+
+/// Makes file data durable that log records may name; called before each fsync of a log.
+pub type BeforeSync = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// All shards of this process, running. [`Host::stop`] ends it in order; dropping it does the same.
+pub struct Host {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+pub(crate) struct Shared {
+    cells: Vec<Cell>,
+    pub(crate) clock: Clock,
+    pub(crate) timer: Timer,
+    before_sync: OnceLock<BeforeSync>,
+    jobs: Mutex<Option<mpsc::Sender<(ShardIndex, babu::CheckpointJob)>>>,
+    is_stopped: AtomicBool,
+}
+
+impl Host {
+    /// How many shards there are.
+    pub fn shards(&self) -> u16 {
+        self.shared.cells.len() as u16
+    }
+
+    /// Sets what is called before each fsync of a log. Only the first call counts.
+    pub fn set_before_sync(&self, hook: BeforeSync) {
+        let _ = self.shared.before_sync.set(hook);
+    }
+
+    /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`: the host has been
+    /// stopped, and whether the request was run is unknown.
+    ///
+    /// # Panics
+    /// When polled, if there is no such shard.
+    pub fn call(&self, shard: ShardIndex, request: Request) -> Call {
+        Call { shared: self.shared.clone(), shard, request: Some(request), slot: Arc::default() }
+    }
+
+    /// Waits.
+    pub fn sleep(&self, nanos: u64) -> Sleep {
+        let until = self.shared.clock.now_nanos().saturating_add(nanos);
+        Sleep { shared: self.shared.clone(), until }
+    }
+
+    /// Nanoseconds since 1970, never going back.
+    pub fn now_nanos(&self) -> u64 {
+        self.shared.clock.now_nanos()
+    }
+
+    /// Syncs all logs and ends all threads. Calls under way and calls to come are answered with `None`.
+    pub fn stop(&self) {
+        if self.shared.is_stopped.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.shared.jobs.lock().take();
+        self.shared.timer.stop();
+        self.shared.cells.iter().for_each(|cell| cell.sync.request());
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            let _ = thread.join();
+        }
+        for cell in &self.shared.cells {
+            cell.state.lock().abandon();
+            for incoming in cell.inbox.lock().drain(..) {
+                if let Incoming::Call { slot, .. } = incoming {
+                    slot.fill(None);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    pub(crate) fn cell(&self, shard: ShardIndex) -> &Cell {
+        &self.cells[usize::from(shard.0)]
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
+    /// Runs the shard, and all that this leads to, unless others are at it.
+    pub(crate) fn run(&self, shard: ShardIndex) {
+        let mut work = vec![shard];
+        let mut outbox = Outbox::default();
+        while let Some(shard) = work.pop() {
+            let cell = self.cell(shard);
+            let mut rounds = 0;
+            while cell.attention.load(Ordering::SeqCst) {
+                if rounds == ROUNDS_MAX {
+                    self.timer.hand_over(shard);
+                    break;
+                }
+                fence(Ordering::SeqCst);
+                let Some(mut state) = cell.state.try_lock() else { break };
+                cell.attention.store(false, Ordering::SeqCst);
+                state.run(cell, self, &mut outbox);
+                drop(state);
+                fence(Ordering::SeqCst);
+                self.deliver(shard, &mut outbox, &mut work);
+                rounds += 1;
+            }
+        }
+    }
+
+    fn deliver(&self, from: ShardIndex, outbox: &mut Outbox, work: &mut Vec<ShardIndex>) {
+        for (slot, reply) in outbox.replies.drain(..) {
+            slot.fill(Some(reply));
+        }
+        for (to, peer) in outbox.peers.drain(..) {
+            self.cell(to).push(Incoming::Peer(peer));
+            if to != from && !work.contains(&to) {
+                work.push(to);
+            }
+        }
+        if let Some(job) = outbox.job.take()
+            && let Some(jobs) = &*self.jobs.lock()
+        {
+            // The receiver ends only after the sender is taken.
+            let _ = jobs.send((from, job));
+        }
+        if let Some(retired) = outbox.retired.take()
+            && let Err(error) = retired.remove()
+        {
+            self.cell(from).complain(&format!("old files stay until the next start: {error}"));
+        }
+    }
+}
+
+/// A request under way.
+pub struct Call {
+    shared: Arc<Shared>,
+    shard: ShardIndex,
+    request: Option<Request>,
+    slot: Arc<Slot>,
+}
+
+impl Future for Call {
+    type Output = Option<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(request) = self.request.take() {
+            if self.shared.is_stopped() {
+                return Poll::Ready(None);
+            }
+            let (slot, begun) = (self.slot.clone(), Instant::now());
+            self.shared.cell(self.shard).push(Incoming::Call { slot, request, begun });
+            self.shared.run(self.shard);
+        }
+        match self.slot.take(context.waker()) {
+            Some(reply) => Poll::Ready(reply),
+            // `stop` empties inboxes once; who comes in between is not waited for.
+            None if self.shared.is_stopped() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// A time that is waited for.
+pub struct Sleep {
+    shared: Arc<Shared>,
+    until: u64,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.clock.now_nanos() >= self.until || self.shared.is_stopped() {
+            return Poll::Ready(());
+        }
+        self.shared.timer.wake_at(self.until, context.waker().clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,85 @@
+//! Which requests are refused on a full disk, and how much log each may need (DESIGN §10).
+
+use pando_core::contract::Input;
+use pando_types::op::{Op, Payload, Request};
+
+/// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's state.
+const CHANGE_BYTES: u64 = 8 << 10;
+
+/// What an input wants of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wants {
+    /// Nothing to speak of.
+    Nothing,
+    /// It makes something: refused with `ENOSPC` when the disk is full.
+    Space(u64),
+    /// It gives space back, or ends what was begun: may use the reserve.
+    Reserve(u64),
+}
+
+/// What `input` wants.
+pub(crate) fn wants(input: &Input) -> Wants {
+    match input {
+        Input::Client(_, request) => of_request(request),
+        // Pages of a split carry rows; a peer that is not answered sends again.
+        Input::Peer(peer) => Wants::Reserve(CHANGE_BYTES + peer_bytes(peer)),
+        Input::Tick | Input::Ready => Wants::Reserve(CHANGE_BYTES),
+    }
+}
+
+fn of_request(request: &Request) -> Wants {
+    match &request.op {
+        Op::Create { node, .. } => Wants::Space(CHANGE_BYTES + node.symlink.len() as u64),
+        Op::Mkdir(..) | Op::Link(..) | Op::Rename { .. } => Wants::Space(CHANGE_BYTES),
+        Op::SetXattr { value, .. } => Wants::Space(CHANGE_BYTES + value.len() as u64),
+        Op::WriteData { pieces, .. } => {
+            let bytes = |payload: &Payload| match payload {
+                // An inline file is logged whole.
+                Payload::Inline(bytes) => pando_types::op::INLINE_MAX + bytes.len() as u64,
+                Payload::Object(_) | Payload::Hole(_) => 256,
+            };
+            let payload: u64 = pieces.iter().map(|piece| bytes(&piece.payload)).sum();
+            Wants::Space(CHANGE_BYTES + payload)
+        }
+        Op::Unlink(..)
+        | Op::Rmdir(..)
+        | Op::Release(..)
+        | Op::SetAttr(..)
+        | Op::DirSetAttr(..)
+        | Op::RemoveXattr(..)
+        | Op::Open { .. }
+        | Op::OpenSession
+        | Op::EndSession(..)
+        | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
+        Op::Lookup(..)
+        | Op::GetAttr(..)
+        | Op::Readlink(..)
+        | Op::Access(..)
+        | Op::ReadData { .. }
+        | Op::GetXattr(..)
+        | Op::ListXattr(..)
+        | Op::DirGetAttr(..)
+        | Op::PartitionStat(..)
+        | Op::DirAccess(..)
+        | Op::ReadDir { .. }
+        | Op::Parent(..)
+        | Op::StatFs(..)
+        | Op::Sync(..)
+        | Op::Garbage(..)
+        | Op::InspectDir(..) => Wants::Nothing,
+    }
+}
+
+fn peer_bytes(peer: &pando_types::peer::Peer) -> u64 {
+    use pando_types::peer::{Prepare, Say};
+    let bytes = |rows: &[(Vec<u8>, Vec<u8>)]| {
+        rows.iter().map(|(key, value)| (key.len() + value.len() + 16) as u64).sum()
+    };
+    match &peer.say {
+        Say::Page { rows, .. } => bytes(rows),
+        Say::Prepare(_, Prepare::Arrive(arrival)) => bytes(&arrival.slots),
+        // Attributes and inline data of moved inodes; generous, since they are rare.
+        Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => 256 << 10,
+        Say::Finished | Say::Ask | Say::PageDone(_) => 0,
+    }
+}

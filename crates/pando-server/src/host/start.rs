@@ -1,0 +1,163 @@
+//! Opening shards: their stores side by side, then the threads, then whatever the shards have to say to each other.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, mpsc};
+
+use pando_core::contract::{Config, Effects, Halt, Now};
+use pando_types::{ShardIndex, Timestamp};
+use parking_lot::Mutex;
+
+use super::cell::Cell;
+use super::state::State;
+use super::timer::Timer;
+use super::{Host, HostOptions, Shared};
+use crate::clock::Clock;
+use crate::folder::Folder;
+use crate::machine::Machine;
+use crate::store::{Opened, Store, StoreOptions};
+use crate::superblock::Superblock;
+
+/// A volume whose shards cannot be started: which shard's folder, which file, why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecoveryError(pub String);
+
+impl fmt::Display for RecoveryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RecoveryError {}
+
+/// What the start of one shard found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardStart {
+    /// Which shard.
+    pub shard: ShardIndex,
+    /// What its store found.
+    pub opened: Opened,
+}
+
+/// Fills the empty store of one shard of a new volume, durably.
+pub fn format_shard(superblock: &Superblock, shard: u16, folder: &Path) -> io::Result<()> {
+    let config = config(superblock, ShardIndex(shard), &HostOptions::default());
+    let database_id = superblock.database_id(shard);
+    let (mut store, _) =
+        Store::open(folder, database_id, &StoreOptions::default()).map_err(io::Error::other)?;
+    let born = Timestamp::from_nanos(superblock.created_nanos);
+    let meta =
+        pando_core::GroupMeta { now: superblock.created_nanos, ..pando_core::GroupMeta::default() };
+    store.apply(&pando_core::format(&config, born), &meta);
+    store.write().map_err(io::Error::other)?;
+    store.syncer().sync().map_err(io::Error::other)?;
+    Ok(())
+}
+
+fn config(superblock: &Superblock, shard: ShardIndex, options: &HostOptions) -> Config {
+    let mut config = Config::new(shard, superblock.map(), superblock.secrets());
+    config.split_threshold = options.split_threshold;
+    config
+}
+
+impl Host {
+    /// Recovers and runs all shards of a volume.
+    pub fn start(
+        folder: &Folder,
+        superblock: &Superblock,
+        options: &HostOptions,
+    ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
+        let recover = |shard: ShardIndex, now: Now, store: &Store| {
+            let config = config(superblock, shard, options);
+            let (shard, effects) = pando_core::Shard::recover(config, now, store)?;
+            Ok((Box::new(shard) as Box<dyn Machine>, effects))
+        };
+        let open = |shard: u16| {
+            let database_id = superblock.database_id(shard);
+            Store::open(&folder.shard(shard), database_id, &options.store)
+        };
+        Self::start_machines(superblock.shards, options, open, recover)
+    }
+
+    /// The same, of any machines.
+    pub(crate) fn start_machines(
+        shards: u16,
+        options: &HostOptions,
+        open: impl Fn(u16) -> Result<(Store, Opened), crate::store::StoreError> + Sync,
+        recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+    ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
+        let opened = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..shards)
+                .map(|shard| {
+                    let open = &open;
+                    scope.spawn(move || open(shard))
+                })
+                .collect();
+            let results = threads.into_iter().map(|thread| thread.join().expect("opening a store"));
+            results.collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(|error| RecoveryError(error.to_string()))?;
+        let clock = Clock::default();
+        clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
+        let (mut cells, mut starts) = (Vec::new(), Vec::new());
+        for ((store, opened), shard) in opened.into_iter().zip(0..) {
+            let shard = ShardIndex(shard);
+            let now = Now {
+                nanos: clock.now_nanos(),
+                epoch: store.epoch(),
+                seen: store.applied(),
+                durable: store.durable(),
+            };
+            let (machine, effects) = recover(shard, now, &store).map_err(|halt| {
+                RecoveryError(match halt {
+                    Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
+                    Halt::NotResident(_) => {
+                        format!("shard {shard} asks for a block during recovery")
+                    }
+                })
+            })?;
+            let state =
+                State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
+            let cell = Cell::new(shard, state);
+            cell.state.lock().absorb_recovery(effects, &cell);
+            cells.push(cell);
+            starts.push(ShardStart { shard, opened });
+        }
+        let (sender, jobs) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            cells,
+            clock,
+            timer: Timer::default(),
+            before_sync: OnceLock::new(),
+            jobs: Mutex::new(Some(sender)),
+            is_stopped: false.into(),
+        });
+        let host = Self { shared: shared.clone(), threads: Mutex::default() };
+        host.spawn_threads(jobs)
+            .map_err(|error| RecoveryError(format!("cannot start a thread: {error}")))?;
+        for cell in &shared.cells {
+            cell.set_tick();
+            shared.run(cell.shard);
+        }
+        Ok((host, starts))
+    }
+
+    fn spawn_threads(
+        &self,
+        jobs: mpsc::Receiver<(ShardIndex, babu::CheckpointJob)>,
+    ) -> io::Result<()> {
+        let spawn = |name: String, body: Box<dyn FnOnce(&Shared) + Send>| {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name(name).spawn(move || body(&shared))?;
+            self.threads.lock().push(thread);
+            Ok::<_, io::Error>(())
+        };
+        spawn("pando-timer".to_owned(), Box::new(|shared| shared.timer.serve(shared)))?;
+        spawn("pando-index".to_owned(), Box::new(move |shared| shared.run_checkpoints(&jobs)))?;
+        for shard in (0..self.shards()).map(ShardIndex) {
+            spawn(format!("pando-sync-{shard}"), Box::new(move |shared| shared.sync_loop(shard)))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! A shard with its store and everything that waits for it: what the holder of the shard holds.
+//!
+//! One call of [`State::run`] is one batch: every input at hand is handled, then the log is written once, then what
+//! may leave leaves.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out};
+use pando_types::op::{Request, RequestId};
+use pando_types::peer::Peer;
+use pando_types::reply::{Refusal, Reply};
+use pando_types::{Errno, Lsn, ShardIndex};
+
+use super::cell::Cell;
+use super::held::Held;
+use super::pending::{Pending, PendingCalls};
+use super::room::{Wants, wants};
+use super::slot::Slot;
+use super::{Durability, Shared};
+use crate::machine::Machine;
+use crate::store::{Room, Store};
+
+/// After this long a shard that found no room for its own work tries again, nanoseconds.
+const RETRY_FULL_NANOS: u64 = 200_000_000;
+/// After a checkpoint that failed, the next is tried not sooner than this.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is put into a shard's inbox.
+pub(crate) enum Incoming {
+    Call { slot: Arc<Slot>, request: Request, begun: Instant },
+    Peer(Peer),
+}
+
+/// What leaves a shard, to be delivered after it is let go.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub(crate) replies: Vec<(Arc<Slot>, Reply)>,
+    pub(crate) peers: Vec<(ShardIndex, Peer)>,
+    pub(crate) retired: Option<babu::Retired>,
+    pub(crate) job: Option<babu::CheckpointJob>,
+}
+
+pub(crate) struct State {
+    shard: ShardIndex,
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) store: Store,
+    durability: Durability,
+    pending: PendingCalls,
+    pub(crate) held: Held,
+    leave: Vec<Out>,
+    inbox: Vec<Incoming>,
+    checkpoint_bytes: usize,
+    is_checkpointing: bool,
+    /// When a checkpoint last failed for want of space.
+    last_refusal: Option<Instant>,
+    /// Somebody waits for a sync.
+    wants_sync: bool,
+    wake_at: Option<u64>,
+}
+
+impl State {
+    pub(crate) fn new(
+        shard: ShardIndex,
+        machine: Box<dyn Machine>,
+        store: Store,
+        durability: Durability,
+        checkpoint_bytes: usize,
+    ) -> Self {
+        Self {
+            shard,
+            machine,
+            store,
+            durability,
+            pending: PendingCalls::default(),
+            held: Held::default(),
+            leave: Vec::new(),
+            inbox: Vec::new(),
+            checkpoint_bytes,
+            is_checkpointing: false,
+            last_refusal: None,
+            wants_sync: false,
+            wake_at: None,
+        }
+    }
+
+    /// Handles all that is at hand as one batch.
+    pub(crate) fn run(&mut self, cell: &Cell, shared: &Shared, outbox: &mut Outbox) {
+        cell.counters.batches.increment();
+        self.finish_checkpoint(cell, outbox);
+        self.ready(cell, shared);
+        if cell.take_tick() {
+            self.input(Input::Tick, cell, shared);
+        }
+        std::mem::swap(&mut self.inbox, &mut *cell.inbox.lock());
+        let mut inbox = std::mem::take(&mut self.inbox);
+        for incoming in inbox.drain(..) {
+            self.accept(incoming, cell, shared);
+        }
+        self.inbox = inbox;
+        self.write(cell, outbox);
+        self.begin_checkpoint(cell, outbox);
+        if let Some(at) = self.wake_at.take() {
+            shared.timer.tick_at(cell, at);
+        }
+        if std::mem::take(&mut self.wants_sync) {
+            cell.sync.request();
+        }
+    }
+
+    /// What came of the shard's recovery.
+    pub(crate) fn absorb_recovery(&mut self, effects: Effects, cell: &Cell) {
+        self.absorb(effects, cell);
+    }
+
+    fn accept(&mut self, incoming: Incoming, cell: &Cell, shared: &Shared) {
+        match incoming {
+            Incoming::Peer(peer) => {
+                cell.counters.peers_in.increment();
+                self.input(Input::Peer(peer), cell, shared);
+            }
+            Incoming::Call { slot, request, begun } => {
+                cell.counters.requests.increment();
+                let tag = self.pending.insert(Pending::new(slot, &request, begun));
+                self.input(Input::Client(tag, request), cell, shared);
+            }
+        }
+    }
+
+    fn input(&mut self, input: Input, cell: &Cell, shared: &Shared) {
+        if cell.has_failed() {
+            // Nobody hears a peer or a tick any more; clients are answered by `write`.
+            return;
+        }
+        let (bytes, for_deletion) = match wants(&input) {
+            Wants::Nothing => (0, true),
+            Wants::Space(bytes) => (bytes, false),
+            Wants::Reserve(bytes) => (bytes, true),
+        };
+        if bytes > 0 {
+            match self.store.reserve(bytes, for_deletion) {
+                Room::Enough => {}
+                Room::Full => return self.no_room(&input, cell),
+                Room::Failed(reason) => return cell.fail(&reason),
+            }
+        }
+        self.handle(input, cell, shared);
+        self.ready(cell, shared);
+    }
+
+    /// Lets go on what waited, as far as there is room.
+    fn ready(&mut self, cell: &Cell, shared: &Shared) {
+        while !cell.has_failed() && self.machine.has_ready() {
+            let Wants::Reserve(bytes) = wants(&Input::Ready) else { return };
+            match self.store.reserve(bytes, true) {
+                Room::Enough => self.handle(Input::Ready, cell, shared),
+                Room::Full => return self.wake_soon(shared.clock.now_nanos() + RETRY_FULL_NANOS),
+                Room::Failed(reason) => return cell.fail(&reason),
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input, cell: &Cell, shared: &Shared) {
+        cell.counters.inputs.increment();
+        let now = Now {
+            nanos: shared.clock.now_nanos(),
+            epoch: cell.epoch,
+            seen: self.store.applied(),
+            durable: self.store.durable(),
+        };
+        match self.machine.handle(now, input, &self.store) {
+            Ok(effects) => self.absorb(effects, cell),
+            Err(Halt::Broken(reason)) => cell.fail(&reason),
+            Err(Halt::NotResident(block)) => {
+                cell.fail(&format!(
+                    "block {} is not in memory, though this store reads all",
+                    block.0
+                ));
+            }
+        }
+    }
+
+    fn absorb(&mut self, effects: Effects, cell: &Cell) {
+        if !effects.writes.is_empty() {
+            self.store.apply(&effects.writes, &effects.meta);
+            cell.counters.groups.increment();
+        }
+        let (seen, durable) = (self.store.applied(), self.store.durable());
+        for (need, out) in effects.out {
+            self.wants_sync |= self.held.push(self.durability, need, seen, durable, out);
+        }
+        if let Some(at) = effects.wake_at {
+            self.wake_soon(at);
+        }
+    }
+
+    fn wake_soon(&mut self, at: u64) {
+        self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
+    fn no_room(&mut self, input: &Input, cell: &Cell) {
+        cell.counters.no_space.increment();
+        match input {
+            Input::Client(tag, request) => {
+                let reply = self.refuse(request.head.id, Errno::ENOSPC);
+                self.leave.push(Out::Reply(*tag, reply));
+            }
+            Input::Peer(_) => {}
+            Input::Tick | Input::Ready => cell.set_tick_later(),
+        }
+    }
+
+    fn refuse(&self, id: RequestId, errno: Errno) -> Reply {
+        Reply {
+            id,
+            shard: self.shard,
+            epoch: self.store.epoch(),
+            durable: self.store.durable(),
+            seen: Lsn(0),
+            version: 0,
+            clock: 0,
+            result: Err(Refusal::Errno(errno)),
+        }
+    }
+
+    fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        if !cell.has_failed() && self.store.applied() > cell.written() {
+            match self.store.write() {
+                Ok(()) => cell.counters.log_writes.increment(),
+                Err(error) => cell.fail(&error.0),
+            }
+        }
+        if cell.has_failed() {
+            return self.answer_all_with_eio(outbox);
+        }
+        let durable = self.store.durable();
+        let mut leave = std::mem::take(&mut self.leave);
+        let waiting_before = self.held.waiting();
+        self.held.release(durable, &mut leave);
+        cell.counters.held.add(waiting_before.saturating_sub(self.held.waiting()) as u64);
+        for out in leave.drain(..) {
+            self.route(out, durable, cell, outbox);
+        }
+        self.leave = leave;
+    }
+
+    fn route(&mut self, out: Out, durable: Lsn, cell: &Cell, outbox: &mut Outbox) {
+        match out {
+            Out::Peer(to, peer) => {
+                cell.counters.peers_out.increment();
+                outbox.peers.push((to, peer));
+            }
+            Out::Reply(tag, mut reply) => {
+                let Some(pending) = self.pending.remove(tag) else { return };
+                reply.durable = durable;
+                if matches!(reply.result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
+                    cell.counters.redirects.increment();
+                }
+                cell.latencies.record(pending.kind, elapsed_nanos(pending.begun));
+                outbox.replies.push((pending.slot, reply));
+            }
+        }
+    }
+
+    fn answer_all_with_eio(&mut self, outbox: &mut Outbox) {
+        self.held.drain().for_each(drop);
+        self.leave.clear();
+        for pending in self.pending.drain() {
+            let reply = self.refuse(pending.id, Errno::EIO);
+            outbox.replies.push((pending.slot, reply));
+        }
+    }
+
+    /// The host stops: nobody will be answered any more.
+    pub(crate) fn abandon(&mut self) {
+        self.pending.drain().into_iter().for_each(|pending| pending.slot.fill(None));
+    }
+
+    fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        let is_due = self.store.tree_bytes() >= self.checkpoint_bytes && !self.is_checkpointing;
+        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
+        {
+            return;
+        }
+        match self.store.begin_checkpoint() {
+            Ok(job) => {
+                self.is_checkpointing = job.is_some();
+                cell.counters.checkpoints_begun.add(job.is_some().into());
+                outbox.job = job;
+            }
+            // No room for a new log file: the old one goes on for as long as there is room in it.
+            Err(Room::Full) => {
+                self.last_refusal = Some(Instant::now());
+                cell.counters.checkpoint_failures.increment();
+            }
+            Err(Room::Failed(reason)) => cell.fail(&reason),
+            Err(Room::Enough) => {}
+        }
+    }
+
+    fn finish_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        let Some(result) = cell.checkpoint_done.lock().take() else { return };
+        self.is_checkpointing = false;
+        match result {
+            Ok(done) => {
+                outbox.retired = Some(self.store.install(done));
+                cell.counters.checkpoints.increment();
+            }
+            Err(babu::CheckpointError::Fatal(fatal)) => cell.fail(&fatal.to_string()),
+            Err(babu::CheckpointError::Read(error)) => {
+                self.last_refusal = Some(Instant::now());
+                cell.counters.checkpoint_failures.increment();
+                cell.complain(&format!("a checkpoint failed, the log grows on: {error}"));
+            }
+        }
+    }
+}
+
+fn elapsed_nanos(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Tags are handed out by [`PendingCalls`] and mean nothing elsewhere.
+pub(crate) const fn tag(index: u32, generation: u32) -> ClientTag {
+    ClientTag((generation as u64) << 32 | index as u64)
+}

@@ -1,0 +1,53 @@
+//! The threads that wait for the disk: one syncs each shard's log, one makes checkpoints.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pando_types::ShardIndex;
+use std::sync::atomic::Ordering;
+
+use super::Shared;
+use super::cell::Cell;
+
+/// Longest time a log stays unsynced.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Syncs when asked, and at least every second while there is something to sync. Group commit: what is written while
+    /// a sync is under way is covered by the next.
+    pub(super) fn sync_loop(&self, shard: ShardIndex) {
+        let cell = self.cell(shard);
+        while !self.is_stopped() {
+            cell.sync.wait(SYNC_INTERVAL);
+            self.sync_once(cell);
+        }
+        self.sync_once(cell);
+    }
+
+    fn sync_once(&self, cell: &Cell) {
+        if cell.has_failed() || cell.written() <= cell.durable() {
+            return;
+        }
+        // Objects first: a log record that survives must find its object.
+        if let Some(Err(error)) = self.before_sync.get().map(|hook| hook()) {
+            cell.fail(&format!("file data cannot be made durable: {error}"));
+        } else if let Err(fatal) = cell.syncer.sync() {
+            cell.fail(&fatal.to_string());
+        } else {
+            cell.counters.syncs.increment();
+        }
+        cell.attention.store(true, Ordering::SeqCst);
+        self.run(cell.shard);
+    }
+
+    /// Makes checkpoints one after the other, until the host stops.
+    pub(super) fn run_checkpoints(&self, jobs: &mpsc::Receiver<(ShardIndex, babu::CheckpointJob)>) {
+        while let Ok((shard, job)) = jobs.recv() {
+            let result = job.run();
+            let cell = self.cell(shard);
+            *cell.checkpoint_done.lock() = Some(result);
+            cell.attention.store(true, Ordering::SeqCst);
+            self.run(shard);
+        }
+    }
+}

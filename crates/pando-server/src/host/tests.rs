@@ -1,0 +1,239 @@
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::machine::Machine;
+use crate::store::Store;
+use crate::wait::block_on;
+use pando_core::contract::{
+    ClientTag, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
+};
+use pando_types::op::{Head, Op, RequestId};
+use pando_types::peer::{Peer, Say};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{Credentials, DirId, Errno, Lsn, SessionId, TxnId};
+
+/// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
+/// first. `EndSession` breaks it.
+struct Toy {
+    shard: ShardIndex,
+    asking: HashMap<u64, (ClientTag, RequestId)>,
+    threads: &'static Mutex<Vec<std::thread::ThreadId>>,
+}
+
+impl Toy {
+    fn reply(&self, id: RequestId, now: Now) -> Reply {
+        Reply {
+            id,
+            shard: self.shard,
+            epoch: now.epoch,
+            durable: Lsn(0),
+            seen: Lsn(now.seen.0 + 1),
+            version: 0,
+            clock: now.nanos,
+            result: Ok(Body::Done),
+        }
+    }
+
+    fn peer(&self, number: u64, say: Say) -> Peer {
+        let txn = TxnId { shard: self.shard, number };
+        Peer { from: self.shard, clock: 0, cut: 0, txn, step: 0, floor: 0, say }
+    }
+}
+
+impl Machine for Toy {
+    fn handle(&mut self, now: Now, input: Input, _: &dyn Rows) -> Result<Effects, Halt> {
+        self.threads.lock().unwrap().push(std::thread::current().id());
+        let mut effects = Effects { meta: GroupMeta::default(), ..Effects::default() };
+        let record = |n: u64| Write::Put(n.to_be_bytes().to_vec(), vec![7; 100]);
+        match input {
+            Input::Client(tag, request) => {
+                effects.writes.push(record(request.head.id.sequence));
+                let reply = self.reply(request.head.id, now);
+                match request.op {
+                    Op::StatFs(_) => effects.out.push((Need::Committed, Out::Reply(tag, reply))),
+                    Op::Sync(_) => effects.out.push((Need::Synced, Out::Reply(tag, reply))),
+                    Op::Garbage(..) => effects.out.push((Need::Durable, Out::Reply(tag, reply))),
+                    Op::InspectDir(other, _) => {
+                        let number = request.head.id.sequence;
+                        self.asking.insert(number, (tag, request.head.id));
+                        let ask = self.peer(number, Say::Ask);
+                        effects.out.push((Need::Committed, Out::Peer(other, ask)));
+                    }
+                    _ => return Err(Halt::Broken("file x is damaged at offset 9".to_owned())),
+                }
+            }
+            Input::Peer(peer) => match peer.say {
+                Say::Ask => {
+                    let answer = self.peer(peer.txn.number, Say::Finished);
+                    effects.out.push((Need::Committed, Out::Peer(peer.from, answer)));
+                }
+                _ => {
+                    let (tag, id) = self.asking.remove(&peer.txn.number).unwrap();
+                    let reply = self.reply(id, now);
+                    effects.out.push((Need::Committed, Out::Reply(tag, reply)));
+                }
+            },
+            Input::Tick | Input::Ready => {}
+        }
+        Ok(effects)
+    }
+
+    fn has_ready(&self) -> bool {
+        false
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+}
+
+fn start(
+    folder: &Path,
+    options: &HostOptions,
+) -> (Host, &'static Mutex<Vec<std::thread::ThreadId>>) {
+    let threads: &'static Mutex<Vec<_>> = Box::leak(Box::default());
+    let open =
+        |shard: u16| Store::open(&folder.join(shard.to_string()), shard.into(), &options.store);
+    let recover = |shard, _: Now, _: &Store| {
+        let toy: Box<dyn Machine> = Box::new(Toy { shard, asking: HashMap::new(), threads });
+        Ok((toy, Effects::default()))
+    };
+    let (host, starts) = Host::start_machines(3, options, open, recover).unwrap();
+    assert_eq!(starts.len(), 3);
+    (host, threads)
+}
+
+fn request(sequence: u64, op: Op) -> Request {
+    let id = RequestId { session: SessionId(1), slot: 0, sequence };
+    Request { head: Head { id, ..Head::default() }, credentials: Credentials::ROOT, op }
+}
+
+const ONE: ShardIndex = ShardIndex(1);
+const TWO: ShardIndex = ShardIndex(2);
+
+#[test]
+fn every_caller_gets_his_own_reply() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = HostOptions { checkpoint_bytes: 64 << 10, ..HostOptions::default() };
+    let (host, _) = start(temp.path(), &options);
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let host = &host;
+            scope.spawn(move || {
+                for n in 0..2_000 {
+                    let sequence = thread * 10_000 + n;
+                    let op =
+                        if n % 5 == 0 { Op::InspectDir(TWO, DirId::ROOT) } else { Op::StatFs(ONE) };
+                    let reply = block_on(host.call(ONE, request(sequence, op))).unwrap();
+                    assert_eq!((reply.id.sequence, reply.shard), (sequence, ONE));
+                }
+            });
+        }
+    });
+    let status = &host.status()[1];
+    assert_eq!(status.counters["requests"], 16_000 + 1);
+    assert!(status.counters["checkpoints"] > 0);
+    assert!(status.counters["log_writes"] <= status.counters["groups"]);
+}
+
+#[test]
+fn an_operation_over_two_shards_runs_on_the_callers_thread_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, threads) = start(temp.path(), &HostOptions::default());
+    threads.lock().unwrap().clear();
+    block_on(host.call(ONE, request(1, Op::InspectDir(TWO, DirId::ROOT)))).unwrap();
+    let threads = threads.lock().unwrap();
+    assert_eq!(threads.len(), 3);
+    assert!(threads.iter().all(|thread| *thread == std::thread::current().id()));
+}
+
+#[test]
+fn a_reply_that_needs_a_sync_leaves_after_it_and_at_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    for n in 1..20 {
+        let begun = Instant::now();
+        let reply = block_on(host.call(ONE, request(n, Op::Sync(ONE)))).unwrap();
+        assert!(reply.durable >= reply.seen, "{reply:?}");
+        assert!(begun.elapsed() < Duration::from_millis(900), "waited for the background sync");
+    }
+}
+
+#[test]
+fn a_reply_that_needs_durability_waits_for_the_next_sync_whenever_that_comes() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let reply = block_on(host.call(ONE, request(1, Op::Garbage(ONE, 1)))).unwrap();
+    assert!(reply.durable >= reply.seen, "{reply:?}");
+    assert!(host.status()[1].counters["syncs"] >= 1);
+}
+
+#[test]
+fn in_mode_disk_every_reply_is_durable_and_in_mode_os_it_need_not_be() {
+    for durability in [Durability::Os, Durability::Disk] {
+        let temp = tempfile::tempdir().unwrap();
+        let (host, _) = start(temp.path(), &HostOptions { durability, ..HostOptions::default() });
+        let replies: Vec<_> = (1..50)
+            .map(|n| block_on(host.call(ONE, request(n, Op::StatFs(ONE)))).unwrap())
+            .collect();
+        let all_durable = replies.iter().all(|reply| reply.durable >= reply.seen);
+        assert_eq!(all_durable, durability == Durability::Disk);
+    }
+}
+
+#[test]
+fn objects_are_synced_before_the_log_and_their_failure_stops_the_shard() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    host.set_before_sync(Box::new(|| Err(io::Error::other("object 5 is unreadable"))));
+    let reply = block_on(host.call(ONE, request(1, Op::Sync(ONE)))).unwrap();
+    assert_eq!(reply.result, Err(Refusal::Errno(Errno::EIO)));
+    assert!(host.status()[1].failed.as_ref().unwrap().contains("object 5"));
+}
+
+#[test]
+fn a_broken_shard_answers_eio_and_the_others_go_on() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    for sequence in 1..3 {
+        let op = Op::EndSession(SessionId(1));
+        let reply = block_on(host.call(ONE, request(sequence, op))).unwrap();
+        assert_eq!(reply.result, Err(Refusal::Errno(Errno::EIO)));
+    }
+    let reply = block_on(host.call(TWO, request(9, Op::StatFs(TWO)))).unwrap();
+    assert_eq!(reply.result, Ok(Body::Done));
+    let status = host.status();
+    assert!(status[1].failed.as_ref().unwrap().contains("offset 9"));
+    assert_eq!(status[2].failed, None);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = HostOptions { checkpoint_bytes: 16 << 10, ..HostOptions::default() };
+    let (host, _) = start(temp.path(), &options);
+    for n in 0..1_000 {
+        block_on(host.call(ONE, request(n, Op::StatFs(ONE)))).unwrap();
+    }
+    host.stop();
+    assert!(block_on(host.call(ONE, request(1, Op::StatFs(ONE)))).is_none());
+    block_on(host.sleep(u64::MAX));
+    drop(host);
+    let (host, _) = start(temp.path(), &options);
+    let state = host.shared.cell(ONE).state.lock();
+    for n in 0..1_000u64 {
+        assert!(state.store.get(&n.to_be_bytes()).unwrap().is_some(), "{n}");
+    }
+}
+
+#[test]
+fn a_sleep_takes_its_time() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let begun = Instant::now();
+    block_on(host.sleep(30_000_000));
+    assert!(begun.elapsed() >= Duration::from_millis(29));
+}

@@ -1,0 +1,111 @@
+//! Everything that waits for a time: ticks of shards, back-off of clients. One thread.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::BinaryHeap;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use std::time::Duration;
+
+use pando_types::ShardIndex;
+use parking_lot::{Condvar, Mutex};
+
+use super::Shared;
+use super::cell::Cell;
+
+#[derive(Default)]
+pub(crate) struct Timer {
+    inner: Mutex<Inner>,
+    condition: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    events: BTreeMap<u64, Event>,
+    next: u64,
+    stopped: bool,
+}
+
+enum Event {
+    Tick(ShardIndex),
+    Run(ShardIndex),
+    Wake(Waker),
+}
+
+impl Timer {
+    /// A tick for the shard, unless an earlier one is planned.
+    pub(crate) fn tick_at(&self, cell: &Cell, at_nanos: u64) {
+        if cell.wake_at.fetch_min(at_nanos, Ordering::AcqRel) > at_nanos {
+            self.add(at_nanos, Event::Tick(cell.shard));
+        }
+    }
+
+    /// Another thread goes on with the shard.
+    pub(crate) fn hand_over(&self, shard: ShardIndex) {
+        self.add(0, Event::Run(shard));
+    }
+
+    pub(crate) fn wake_at(&self, at_nanos: u64, waker: Waker) {
+        self.add(at_nanos, Event::Wake(waker));
+    }
+
+    pub(crate) fn stop(&self) {
+        self.inner.lock().stopped = true;
+        self.condition.notify_one();
+    }
+
+    fn add(&self, at_nanos: u64, event: Event) {
+        let mut inner = self.inner.lock();
+        let is_earliest = inner.due.peek().is_none_or(|Reverse((first, _))| at_nanos < *first);
+        let id = inner.next;
+        inner.next += 1;
+        inner.due.push(Reverse((at_nanos, id)));
+        inner.events.insert(id, event);
+        if is_earliest {
+            self.condition.notify_one();
+        }
+    }
+
+    /// The timer's thread; ends after [`Timer::stop`].
+    pub(crate) fn serve(&self, shared: &Shared) {
+        let mut inner = self.inner.lock();
+        while !inner.stopped {
+            let now = shared.clock.now_nanos();
+            match inner.due.peek() {
+                None => self.condition.wait(&mut inner),
+                Some(&Reverse((at, _))) if at > now => {
+                    self.condition.wait_for(&mut inner, Duration::from_nanos(at - now));
+                }
+                Some(&Reverse((at, id))) => {
+                    inner.due.pop();
+                    let Some(event) = inner.events.remove(&id) else { continue };
+                    drop(inner);
+                    fire(shared, at, event);
+                    inner = self.inner.lock();
+                }
+            }
+        }
+        for (_, event) in std::mem::take(&mut inner.events) {
+            if let Event::Wake(waker) = event {
+                waker.wake();
+            }
+        }
+    }
+}
+
+fn fire(shared: &Shared, at: u64, event: Event) {
+    match event {
+        Event::Wake(waker) => waker.wake(),
+        Event::Run(shard) => shared.run(shard),
+        Event::Tick(shard) => {
+            let cell = shared.cell(shard);
+            let planned = &cell.wake_at;
+            // Otherwise an earlier tick has taken its place.
+            if planned.compare_exchange(at, u64::MAX, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                cell.set_tick();
+                shared.run(shard);
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What `pando info` shows: where a directory's partitions are, and where a file's inode and data are.
+//!
+//! It walks as a client does — ask the home, follow redirects — but with nothing cached and no session, since it only
+//! reads.
+
+use pando_placement::{ClusterMap, DirMap, Secrets};
+use pando_types::attr::Attr;
+use pando_types::op::{FileAt, FileRef, Head, Op, Request};
+use pando_types::reply::{Access, Body, Found, Refusal};
+use pando_types::{
+    Credentials, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, ShardIndex,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+use crate::wait::block_on;
+
+/// A client's steps, at most: more only if partitions split while it asks.
+const STEPS_MAX: u32 = 200;
+
+/// What a path leads to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Info {
+    /// A directory.
+    Directory(DirectoryInfo),
+    /// Anything else.
+    File(FileInfo),
+}
+
+/// A directory and how it is spread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DirectoryInfo {
+    /// Its id, hexadecimal.
+    pub id: String,
+    /// Its inode number.
+    pub ino: u64,
+    /// Its home shard.
+    pub home: u16,
+    /// Names in it.
+    pub entries: u64,
+    /// Its partitions by index.
+    pub partitions: Vec<PartitionInfo>,
+}
+
+/// One partition.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct PartitionInfo {
+    /// Its index.
+    pub index: u32,
+    /// How many hash bits select it.
+    pub depth: u8,
+    /// Where it is.
+    pub shard: u16,
+    /// Names in it.
+    pub entries: u64,
+    /// What it is doing.
+    pub state: String,
+}
+
+/// A file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// What it is.
+    pub kind: String,
+    /// Its inode number.
+    pub ino: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Its names.
+    pub links: u32,
+    /// The shard with its inode.
+    pub shard: u16,
+    /// Whether the inode stands in the entry of its one name, or at its link shard.
+    pub inode_at: String,
+    /// The partition of the directory that holds the name.
+    pub partition: u32,
+    /// The shard of that partition.
+    pub name_shard: u16,
+    /// Where its data is; `None` of what has no data.
+    pub data: Option<DataInfo>,
+}
+
+/// A file's data.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DataInfo {
+    /// Whether it is within the inode's shard.
+    pub inline: bool,
+    /// Pieces in objects.
+    pub slices: Vec<SliceInfo>,
+}
+
+/// A piece of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SliceInfo {
+    /// Where it begins in the file, bytes.
+    pub offset: u64,
+    /// How long it is, bytes.
+    pub len: u64,
+    /// The object, hexadecimal.
+    pub object: String,
+    /// Where it begins in the object, bytes.
+    pub object_offset: u64,
+}
+
+/// Looks into a host's shards.
+pub struct Inspector<'a> {
+    host: &'a Host,
+    map: ClusterMap,
+    secrets: Secrets,
+}
+
+struct Named {
+    found: Found,
+    partition: PartitionIndex,
+    shard: ShardIndex,
+}
+
+impl<'a> Inspector<'a> {
+    /// Of the volume with this map and these secrets.
+    pub fn new(host: &'a Host, map: ClusterMap, secrets: Secrets) -> Self {
+        Self { host, map, secrets }
+    }
+
+    /// What the path of `names`, from the root, leads to. Symbolic links are not followed.
+    pub fn info(&self, names: &[Name]) -> Result<Info, Errno> {
+        let Some((last, before)) = names.split_last() else {
+            return self.directory(DirRef::ROOT);
+        };
+        let mut dir = DirRef::ROOT;
+        for name in before {
+            let Found::Dir(Access { dir: next, .. }) = self.lookup(dir, name)?.found else {
+                return Err(Errno::ENOTDIR);
+            };
+            dir = next;
+        }
+        let named = self.lookup(dir, last)?;
+        match named.found {
+            Found::Dir(access) => self.directory(access.dir),
+            Found::File(ref attr) => {
+                let at = FileAt::Name(dir, last.clone());
+                self.file(&named, attr.clone(), at, named.shard)
+            }
+            Found::Linked(ino, _) => {
+                let shard = self.map.link(ino);
+                let op = Op::GetAttr(FileRef { ino, at: FileAt::Link });
+                let Body::Attr(attr) = self.ask(shard, op)? else { return Err(Errno::EIO) };
+                self.file(&named, attr, FileAt::Link, shard)
+            }
+        }
+    }
+
+    fn directory(&self, dir: DirRef) -> Result<Info, Errno> {
+        let mut partitions = Vec::new();
+        for shard in (0..self.host.shards()).map(ShardIndex) {
+            let Body::Inspected(found) = self.ask(shard, Op::InspectDir(shard, dir.id))? else {
+                return Err(Errno::EIO);
+            };
+            partitions.extend(found.into_iter().map(|inspected| PartitionInfo {
+                index: inspected.delta.partition.0,
+                depth: inspected.delta.radix.0,
+                shard: inspected.delta.shard.0,
+                entries: inspected.delta.entries,
+                state: inspected.state,
+            }));
+        }
+        partitions.sort();
+        Ok(Info::Directory(DirectoryInfo {
+            id: dir.id.to_string(),
+            ino: dir.ino.0,
+            home: self.map.home(dir.id).0,
+            entries: partitions.iter().map(|partition| partition.entries).sum(),
+            partitions,
+        }))
+    }
+
+    fn file(
+        &self,
+        named: &Named,
+        attr: Attr,
+        at: FileAt,
+        shard: ShardIndex,
+    ) -> Result<Info, Errno> {
+        let inode_at = if at == FileAt::Link { "link shard" } else { "entry" };
+        let data = if attr.kind == FileKind::Regular {
+            Some(self.data(attr.ino, at, shard, attr.size)?)
+        } else {
+            None
+        };
+        Ok(Info::File(FileInfo {
+            kind: kind_name(attr.kind).to_owned(),
+            ino: attr.ino.0,
+            size: attr.size,
+            links: attr.nlink,
+            shard: shard.0,
+            inode_at: inode_at.to_owned(),
+            partition: named.partition.0,
+            name_shard: named.shard.0,
+            data,
+        }))
+    }
+
+    fn data(&self, ino: Ino, at: FileAt, shard: ShardIndex, len: u64) -> Result<DataInfo, Errno> {
+        let op = Op::ReadData { file: FileRef { ino, at }, offset: 0, len: len.max(1) };
+        let Body::Layout(layout) = self.ask(shard, op)? else { return Err(Errno::EIO) };
+        let slices = layout.slices.iter().map(|slice| SliceInfo {
+            offset: slice.offset,
+            len: slice.range.len,
+            object: format!("{:032x}", slice.range.object.0),
+            object_offset: slice.range.offset,
+        });
+        Ok(DataInfo { inline: layout.is_inline, slices: slices.collect() })
+    }
+
+    /// Asks for a name as a client without any map does (GIGA+ §3.3).
+    fn lookup(&self, dir: DirRef, name: &Name) -> Result<Named, Errno> {
+        let order = self.secrets.order(name.as_bytes());
+        let home = self.map.home(dir.id);
+        let mut map = DirMap::new();
+        for _ in 0..STEPS_MAX {
+            let (partition, _): (PartitionIndex, Radix) = map.locate(order);
+            let shard = map.shard(home, partition);
+            match self.call(shard, Op::Lookup(dir, name.clone()))? {
+                Ok(Body::Found(found)) => return Ok(Named { found, partition, shard }),
+                Ok(_) => return Err(Errno::EIO),
+                Err(Refusal::Redirect(history)) => {
+                    map.merge(&history);
+                }
+                Err(Refusal::AskHome) => {
+                    let op = Op::DirGetAttr(dir);
+                    if let Ok(Body::Dir(attr)) = self.call(home, op)? {
+                        map.merge(&attr.history);
+                    }
+                }
+                Err(Refusal::Errno(errno)) => return Err(errno),
+                Err(_) => return Err(Errno::EIO),
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+
+    fn ask(&self, shard: ShardIndex, op: Op) -> Result<Body, Errno> {
+        self.call(shard, op)?.map_err(|refusal| match refusal {
+            Refusal::Errno(errno) => errno,
+            _ => Errno::EAGAIN,
+        })
+    }
+
+    fn call(&self, shard: ShardIndex, op: Op) -> Result<Result<Body, Refusal>, Errno> {
+        let head = Head { clock: self.host.now_nanos(), ..Head::default() };
+        let request = Request { head, credentials: Credentials::ROOT, op };
+        let reply = block_on(self.host.call(shard, request)).ok_or(Errno::EIO)?;
+        Ok(reply.result)
+    }
+}
+
+const fn kind_name(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symbolic link",
+        FileKind::Fifo => "named pipe",
+        FileKind::Socket => "socket",
+        FileKind::CharDevice => "character device",
+        FileKind::BlockDevice => "block device",
+    }
+}

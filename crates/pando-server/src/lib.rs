@@ -1,0 +1,29 @@
+//! The shell around Pando's shards: everything a shard must not know of — files, threads, clocks, sockets.
+//!
+//! ```text
+//!  pando.superblock, locks ─ folder/         call(shard, request) ──► inbox ─┐
+//!                                                                            ▼ whoever holds the shard
+//!  host/: one cell per shard   { inbox, state: machine + store + held messages }
+//!           ├ syncer thread: objects first, then the log; releases what waits for durability
+//!           ├ timer thread: ticks, back-off of clients
+//!           └ checkpoint thread: frozen tree → index file, in the background
+//! ```
+//!
+//! What this crate does not know: what an operation means (`pando-core`), how the store works (`babu`; only
+//! [`store`] speaks with it), how a client finds a shard.
+
+pub mod admin;
+pub mod clock;
+pub mod folder;
+pub mod host;
+pub mod inspect;
+pub mod machine;
+pub mod metrics;
+pub mod sessions;
+pub mod store;
+pub mod superblock;
+pub mod wait;
+
+pub use folder::{Folder, FolderError};
+pub use host::{Durability, Host, HostOptions};
+pub use superblock::Superblock;

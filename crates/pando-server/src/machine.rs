@@ -1,0 +1,55 @@
+//! What the shell runs: a deterministic state machine behind the contract of `pando_core::contract`.
+//!
+//! A trait, so that the shell's own promises (nothing is lost, nothing leaves too early) are tested with a machine
+//! of ten lines.
+
+use pando_core::contract::{Effects, Halt, Input, Now, Rows};
+
+/// A shard, as the shell sees it.
+pub trait Machine: Send {
+    /// Handles one input. `Err` has changed nothing.
+    fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
+
+    /// Whether something that waited may go on: the shell answers with [`Input::Ready`].
+    fn has_ready(&self) -> bool;
+
+    /// What it counts, by name, for `pando status`.
+    fn counters(&self) -> Vec<(String, u64)>;
+}
+
+impl Machine for pando_core::Shard {
+    fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
+        self.handle(now, input, rows)
+    }
+
+    fn has_ready(&self) -> bool {
+        self.has_ready()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let counters = self.counters();
+        let mut list: Vec<(String, u64)> = [
+            ("requests", counters.requests),
+            ("repeated", counters.repeated),
+            ("redirected", counters.redirected),
+            ("waited", counters.waited),
+            ("restarts", counters.restarts),
+            ("splits_local", counters.splits_local),
+            ("splits_moved", counters.splits_moved),
+            ("entries_moved", counters.entries_moved),
+            ("resent", counters.resent),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into();
+        for kind in pando_core::TxnKind::ALL {
+            for (what, counts) in [
+                ("begun", &counters.txns_begun),
+                ("committed", &counters.txns_committed),
+                ("remote", &counters.txns_remote),
+            ] {
+                list.push((format!("{}_{what}", kind.name()), counts[kind as usize]));
+            }
+        }
+        list
+    }
+}

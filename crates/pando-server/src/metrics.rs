@@ -1,0 +1,234 @@
+//! What a shard's shell counts: totals, and a histogram of latency per operation.
+//!
+//! Histograms have one bucket per power of two nanoseconds: a percentile is right to a factor of two, which is enough
+//! to see what is wrong, and costs one atomic addition.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pando_types::op::Op;
+use serde::{Deserialize, Serialize};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Totals since the process began.
+        #[derive(Default, Debug)]
+        pub struct Counters { $($(#[$doc])* pub $name: Counter,)* }
+
+        impl Counters {
+            /// All of them, by name.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.get()),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests of clients.
+    requests,
+    /// Messages from other shards.
+    peers_in,
+    /// Messages to other shards.
+    peers_out,
+    /// Inputs handled, of every kind.
+    inputs,
+    /// Batches: times the shard was taken.
+    batches,
+    /// Insert groups applied.
+    groups,
+    /// Writes of the log.
+    log_writes,
+    /// Fsyncs of the log.
+    syncs,
+    /// Answers "not here".
+    redirects,
+    /// Requests refused for lack of space.
+    no_space,
+    /// Messages that waited for an fsync.
+    held,
+    /// Checkpoints begun.
+    checkpoints_begun,
+    /// Checkpoints finished.
+    checkpoints,
+    /// Checkpoints that failed.
+    checkpoint_failures,
+}
+
+/// A number that only grows.
+#[derive(Default, Debug)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// `n` more.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The total.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! kinds {
+    ($($name:ident: $pattern:pat,)*) => {
+        /// An operation without its arguments.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum OpKind { $(#[allow(missing_docs, reason = "named as the operation")] $name,)* }
+
+        impl OpKind {
+            /// All, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// What `op` does.
+            pub fn of(op: &Op) -> Self {
+                match op { $($pattern => Self::$name,)* }
+            }
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Lookup: Op::Lookup(..),
+    Create: Op::Create { .. },
+    Mkdir: Op::Mkdir(..),
+    Unlink: Op::Unlink(..),
+    Rmdir: Op::Rmdir(..),
+    Link: Op::Link(..),
+    Rename: Op::Rename { .. },
+    GetAttr: Op::GetAttr(..),
+    SetAttr: Op::SetAttr(..),
+    Readlink: Op::Readlink(..),
+    Open: Op::Open { .. },
+    Release: Op::Release(..),
+    Access: Op::Access(..),
+    ReadData: Op::ReadData { .. },
+    WriteData: Op::WriteData { .. },
+    GetXattr: Op::GetXattr(..),
+    ListXattr: Op::ListXattr(..),
+    SetXattr: Op::SetXattr { .. },
+    RemoveXattr: Op::RemoveXattr(..),
+    DirGetAttr: Op::DirGetAttr(..),
+    PartitionStat: Op::PartitionStat(..),
+    DirSetAttr: Op::DirSetAttr(..),
+    DirAccess: Op::DirAccess(..),
+    ReadDir: Op::ReadDir { .. },
+    Parent: Op::Parent(..),
+    StatFs: Op::StatFs(..),
+    Sync: Op::Sync(..),
+    OpenSession: Op::OpenSession,
+    EndSession: Op::EndSession(..),
+    Garbage: Op::Garbage(..),
+    GarbageDone: Op::GarbageDone(..),
+    InspectDir: Op::InspectDir(..),
+}
+
+const BUCKETS: usize = 40;
+
+/// Latencies of one operation.
+#[derive(Debug)]
+pub struct Histogram([AtomicU64; BUCKETS]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Histogram {
+    /// Adds one.
+    pub fn record(&self, nanos: u64) {
+        let bucket = (u64::BITS - nanos.leading_zeros()) as usize;
+        self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many, and the upper ends of the buckets that hold the median and the 99th percentile; `None` if none.
+    pub fn summary(&self) -> Option<(u64, u64, u64)> {
+        let counts: Vec<u64> = self.0.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let total: u64 = counts.iter().sum();
+        let at = |percent: u64| {
+            let wanted = (total * percent).div_ceil(100);
+            let mut sum = 0;
+            let bucket = counts.iter().position(|count| {
+                sum += count;
+                sum >= wanted
+            });
+            1u64 << bucket.unwrap_or(BUCKETS - 1)
+        };
+        (total > 0).then(|| (total, at(50), at(99)))
+    }
+}
+
+/// A histogram per operation.
+#[derive(Debug)]
+pub struct Latencies(Vec<Histogram>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(OpKind::ALL.iter().map(|_| Histogram::default()).collect())
+    }
+}
+
+/// What is known of one operation's latency.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpLatency {
+    /// The operation.
+    pub op: String,
+    /// How many were answered.
+    pub count: u64,
+    /// Half took at most about this, nanoseconds.
+    pub p50_nanos: u64,
+    /// 99 in 100 took at most about this, nanoseconds.
+    pub p99_nanos: u64,
+}
+
+impl Latencies {
+    /// Adds one.
+    pub fn record(&self, kind: OpKind, nanos: u64) {
+        self.0[kind as usize].record(nanos);
+    }
+
+    /// Of all operations that occurred.
+    pub fn list(&self) -> Vec<OpLatency> {
+        let summary = |&kind: &OpKind| {
+            let (count, p50_nanos, p99_nanos) = self.0[kind as usize].summary()?;
+            Some(OpLatency { op: kind.name().to_owned(), count, p50_nanos, p99_nanos })
+        };
+        OpKind::ALL.iter().filter_map(summary).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_upper_ends_of_their_buckets() {
+        let histogram = Histogram::default();
+        assert_eq!(histogram.summary(), None);
+        for _ in 0..98 {
+            histogram.record(1_000);
+        }
+        histogram.record(1_000_000);
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.summary(), Some((100, 1024, 1 << 20)));
+    }
+
+    #[test]
+    fn kinds_are_numbered_as_listed() {
+        for (position, &kind) in OpKind::ALL.iter().enumerate() {
+            assert_eq!(kind as usize, position);
+        }
+        assert_eq!(OpKind::of(&Op::OpenSession).name(), "OpenSession");
+    }
+}

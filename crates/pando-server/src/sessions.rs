@@ -1,0 +1,82 @@
+//! Client sessions this process has opened and not ended, on disk: the next process ends them, so that what a killed
+//! mount held open does not stay for ever.
+//!
+//! One decimal number a line in `run/sessions`; the last line may be cut.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use pando_types::SessionId;
+use parking_lot::Mutex;
+
+/// The list.
+#[derive(Debug)]
+pub struct Sessions {
+    path: PathBuf,
+    open: Mutex<BTreeSet<SessionId>>,
+}
+
+impl Sessions {
+    /// What is left from before, and the list to continue.
+    pub fn load(path: PathBuf) -> io::Result<Self> {
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            result => result?,
+        };
+        let whole_lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let open = whole_lines.filter_map(|line| line.parse().ok().map(SessionId)).collect();
+        Ok(Self { path, open: Mutex::new(open) })
+    }
+
+    /// The list's file.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Those open.
+    pub fn open(&self) -> Vec<SessionId> {
+        self.open.lock().iter().copied().collect()
+    }
+
+    /// One more; durable when this returns.
+    pub fn begun(&self, session: SessionId) -> io::Result<()> {
+        let mut open = self.open.lock();
+        open.insert(session);
+        self.store(&open)
+    }
+
+    /// One less.
+    pub fn ended(&self, session: SessionId) -> io::Result<()> {
+        let mut open = self.open.lock();
+        open.remove(&session);
+        self.store(&open)
+    }
+
+    fn store(&self, open: &BTreeSet<SessionId>) -> io::Result<()> {
+        let text: String = open.iter().map(|session| format!("{session}\n")).collect();
+        let draft = self.path.with_extension("new");
+        fs::write(&draft, text)?;
+        fs::File::open(&draft)?.sync_all()?;
+        fs::rename(&draft, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_ended_is_found_again() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("sessions");
+        let sessions = Sessions::load(path.clone()).unwrap();
+        sessions.begun(SessionId(7)).unwrap();
+        sessions.begun(SessionId(9)).unwrap();
+        sessions.ended(SessionId(7)).unwrap();
+        assert_eq!(Sessions::load(path.clone()).unwrap().open(), [SessionId(9)]);
+        fs::write(&path, "9\n12").unwrap();
+        assert_eq!(Sessions::load(path).unwrap().open(), [SessionId(9)]);
+    }
+}

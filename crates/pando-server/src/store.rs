@@ -1,0 +1,236 @@
+//! A shard's store: `babu` in the words of the shard's contract. Nothing else in this crate speaks with `babu`.
+//!
+//! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use babu::{Batch, CheckpointDone, CheckpointJob, Db, Priority, RealDisk, ReserveError, Syncer};
+use pando_core::contract::{GroupMeta, Halt, Rows, Write};
+use pando_types::{Epoch, Lsn};
+
+const META_VERSION: u8 = 1;
+
+/// Sizes; see `babu::Options`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreOptions {
+    /// Log space is taken from the disk in pieces of this size, bytes.
+    pub log_chunk_bytes: u64,
+    /// Log space only deletions and shards' own messages may use, bytes.
+    pub reserve_bytes: u64,
+    /// Memory for blocks of index files, bytes.
+    pub cache_bytes: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { log_chunk_bytes: 4 << 20, reserve_bytes: 1 << 20, cache_bytes: 64 << 20 }
+    }
+}
+
+/// The store did something it cannot come back from, or could not be opened: which folder, which file, why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreError(pub String);
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Whether there is room for a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// There is.
+    Enough,
+    /// The disk is full.
+    Full,
+    /// The store has failed.
+    Failed(String),
+}
+
+/// An open store.
+pub struct Store {
+    db: Db,
+    batch: Batch,
+}
+
+/// What opening found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Groups replayed from the log.
+    pub groups_replayed: u64,
+    /// An unfinished end of the log, which was cut, in words.
+    pub torn: Option<String>,
+    /// The latest time the log remembers, nanoseconds; 0 if none.
+    pub last_nanos: u64,
+}
+
+impl Store {
+    /// Opens the store in `folder`, making it if there is none.
+    pub fn open(
+        folder: &Path,
+        database_id: u64,
+        options: &StoreOptions,
+    ) -> Result<(Self, Opened), StoreError> {
+        let say = |error: &dyn fmt::Display| StoreError(format!("{}: {error}", folder.display()));
+        let disk = RealDisk::open(folder).map_err(|error| say(&error))?;
+        let options = babu::Options {
+            log_chunk_bytes: options.log_chunk_bytes,
+            reserve_bytes: options.reserve_bytes,
+            cache_bytes: options.cache_bytes,
+            database_id,
+            ..babu::Options::default()
+        };
+        let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| say(&error))?;
+        let opened = Opened {
+            groups_replayed: recovered.groups_replayed,
+            torn: recovered.torn.as_ref().map(|torn| {
+                format!(
+                    "{} unfinished bytes at offset {} of {}",
+                    torn.bytes, torn.offset, torn.file
+                )
+            }),
+            last_nanos: last_nanos(&db, recovered.last_lsn),
+        };
+        Ok((Self { db, batch: Batch::new() }, opened))
+    }
+
+    /// Applies one insert group; what follows sees it.
+    pub fn apply(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
+        self.batch.clear();
+        for write in writes {
+            match write {
+                Write::Put(key, value) => self.batch.put(key, value),
+                Write::Delete(key) => self.batch.delete(key),
+                Write::DeleteRange(from, to) => self.batch.delete_range(from, to),
+            }
+        }
+        Lsn(self.db.apply(&self.batch, &encode_meta(meta)).0)
+    }
+
+    /// Hands everything applied to the kernel, in one write.
+    pub fn write(&mut self) -> Result<(), StoreError> {
+        self.db.write().map(|_| ()).map_err(|fatal| StoreError(fatal.to_string()))
+    }
+
+    /// Sees to it that `bytes` more of log fit.
+    pub fn reserve(&mut self, bytes: u64, for_deletion: bool) -> Room {
+        let priority = if for_deletion { Priority::Reserve } else { Priority::Normal };
+        match self.db.reserve(bytes, priority) {
+            Ok(()) => Room::Enough,
+            Err(ReserveError::Full(_)) => Room::Full,
+            Err(ReserveError::Fatal(fatal)) => Room::Failed(fatal.to_string()),
+        }
+    }
+
+    /// Makes the log durable, from any thread.
+    pub fn syncer(&self) -> Syncer {
+        self.db.syncer()
+    }
+
+    /// How often it was opened.
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.db.epoch().0)
+    }
+
+    /// The last group applied.
+    pub fn applied(&self) -> Lsn {
+        Lsn(self.db.applied_lsn().0)
+    }
+
+    /// The last group fsynced.
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.db.durable_lsn().0)
+    }
+
+    /// Memory of the tree that a checkpoint would empty, bytes.
+    pub fn tree_bytes(&self) -> usize {
+        self.db.tree_bytes()
+    }
+
+    /// Figures of all layers.
+    pub fn stats(&self) -> babu::Stats {
+        self.db.stats()
+    }
+
+    /// Freezes the tree and says what is to be done in the background. `None`: nothing to do, or one is under way.
+    pub fn begin_checkpoint(&mut self) -> Result<Option<CheckpointJob>, Room> {
+        match self.db.freeze() {
+            // Nothing new does not mean nothing frozen: an earlier job may have failed.
+            Ok(_) => Ok(self.db.checkpoint_job()),
+            Err(ReserveError::Full(_)) => Err(Room::Full),
+            Err(ReserveError::Fatal(fatal)) => Err(Room::Failed(fatal.to_string())),
+        }
+    }
+
+    /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's lock.
+    pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
+        self.db.install(done)
+    }
+}
+
+impl Rows for Store {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        let value = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), Halt> {
+        for entry in self.db.scan(from, Some(to)) {
+            let (key, value) = entry.map_err(|error| Halt::Broken(error.to_string()))?;
+            if !visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode_meta(meta: &GroupMeta) -> [u8; 27] {
+    let mut bytes = [0; 27];
+    bytes[0] = META_VERSION;
+    bytes[1..9].copy_from_slice(&meta.request.session.0.to_le_bytes());
+    bytes[9..11].copy_from_slice(&meta.request.slot.to_le_bytes());
+    bytes[11..19].copy_from_slice(&meta.request.sequence.to_le_bytes());
+    bytes[19..].copy_from_slice(&meta.now.to_le_bytes());
+    bytes
+}
+
+fn last_nanos(db: &Db, last: babu::Lsn) -> u64 {
+    let Ok(groups) = db.log_groups_from(last) else { return 0 };
+    let metas = groups.flatten().map(|group| group.meta);
+    let times = metas.filter(|meta| meta.len() == 27 && meta[0] == META_VERSION);
+    let nanos = |meta: Vec<u8>| u64::from_le_bytes(meta[19..].try_into().unwrap_or_default());
+    times.map(nanos).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_returns_with_what_was_written_and_the_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let (mut store, _) = Store::open(temp.path(), 5, &StoreOptions::default()).unwrap();
+        let meta = GroupMeta { now: 1234, ..GroupMeta::default() };
+        store.apply(&[Write::Put(b"k".to_vec(), b"v".to_vec())], &meta);
+        store.write().unwrap();
+        let epoch = store.epoch();
+        drop(store);
+        let (store, opened) = Store::open(temp.path(), 5, &StoreOptions::default()).unwrap();
+        assert_eq!(store.get(b"k").unwrap(), Some(b"v".to_vec()));
+        assert_eq!((opened.groups_replayed, opened.last_nanos), (1, 1234));
+        assert!(store.epoch() > epoch);
+        let error = Store::open(temp.path(), 5, &StoreOptions::default()).err().unwrap();
+        assert!(error.to_string().contains(&*temp.path().to_string_lossy()), "{error}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What went wrong, in words, and as an exit code. `pando --help` lists the codes.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use pando_server::FolderError;
+use pando_server::host::RecoveryError;
+use serde::{Deserialize, Serialize};
+
+/// A command that did not succeed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    pub message: String,
+    pub code: u8,
+}
+
+pub const FAILED: u8 = 1;
+pub const NOT_RUNNING: u8 = 3;
+pub const IN_USE: u8 = 4;
+pub const DAMAGED: u8 = 5;
+
+impl Failure {
+    pub fn new(code: u8, message: impl Display) -> Self {
+        Self { message: message.to_string(), code }
+    }
+
+    /// Nothing more special than that it failed.
+    pub fn plain(message: impl Display) -> Self {
+        Self::new(FAILED, message)
+    }
+
+    /// Tells the user, and with `--json` also the script.
+    pub fn report(&self, as_json: bool) -> ExitCode {
+        eprintln!("pando: {}", self.message);
+        if as_json {
+            crate::output::json(&serde_json::json!({ "error": self }));
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Self {
+        let code = match &error {
+            FolderError::Locked { .. } => IN_USE,
+            FolderError::Superblock { .. } => DAMAGED,
+            FolderError::Io { .. }
+            | FolderError::NoVolume(_)
+            | FolderError::Exists(_)
+            | FolderError::Occupied { .. } => FAILED,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<RecoveryError> for Failure {
+    fn from(error: RecoveryError) -> Self {
+        let advice = "Nothing was changed. Restore the shard's folder from a backup, or keep a copy and ask for help";
+        Self::new(DAMAGED, format!("{error}. {advice}"))
+    }
+}

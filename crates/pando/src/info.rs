@@ -1,0 +1,136 @@
+//! `pando info`.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use pando_server::Folder;
+use pando_server::admin::{self, Answer};
+use pando_server::inspect::{DirectoryInfo, FileInfo, Info};
+use pando_server::superblock::hex;
+
+use crate::cli::InfoArgs;
+use crate::failure::Failure;
+use crate::protocol::{Query, Told};
+use crate::text::{count, table};
+use crate::{mounts, output};
+
+pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
+    let path = resolve(&args.path).map_err(|error| {
+        Failure::plain(format!("cannot look at {}: {error}", args.path.display()))
+    })?;
+    let mount = mounts::of(&path)
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    let found = mount.and_then(|mount| Some((mount.folder()?, mount.path)));
+    let Some((folder, root)) = found else {
+        return Err(Failure::plain(format!(
+            "{} is not on a mount of Pando: name a path below the one given to `pando up --mount`",
+            path.display()
+        )));
+    };
+    let folder = Folder::new(&folder)?;
+    let relative = path.strip_prefix(&root).unwrap_or(Path::new(""));
+    let names = relative.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(hex(name.as_bytes())),
+        _ => None,
+    });
+    let query = Query::Info { names: names.collect() };
+    let info = match admin::ask(&folder.socket(), &query) {
+        Ok(Answer::Ok(Told::Info(info))) => info,
+        Ok(Answer::Ok(_)) => return Err(Failure::plain("the process answered something else")),
+        Ok(Answer::Error(error)) => {
+            return Err(Failure::plain(format!("{}: {error}", path.display())));
+        }
+        Err(error) => {
+            let pid = folder.holder()?.unwrap_or_else(|| "unknown".to_owned());
+            return Err(crate::down::not_answering(&folder, &pid, &error));
+        }
+    };
+    if args.json {
+        output::json(&WithPath { path: path.display().to_string(), info });
+    } else {
+        output::line(show(&path, &info).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(serde::Serialize)]
+struct WithPath {
+    path: String,
+    #[serde(flatten)]
+    info: Info,
+}
+
+/// Absolute, with links followed except a last one.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    path.symlink_metadata()?;
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            Ok(parent.canonicalize()?.join(name))
+        }
+        _ => path.canonicalize(),
+    }
+}
+
+fn show(path: &Path, info: &Info) -> String {
+    match info {
+        Info::Directory(directory) => show_directory(path, directory),
+        Info::File(file) => show_file(path, file),
+    }
+}
+
+fn show_directory(path: &Path, directory: &DirectoryInfo) -> String {
+    let DirectoryInfo { id, ino, home, entries, partitions } = directory;
+    let mut rows =
+        vec![["partition", "depth", "shard", "entries", "state"].map(str::to_owned).to_vec()];
+    rows.extend(partitions.iter().map(|partition| {
+        vec![
+            partition.index.to_string(),
+            partition.depth.to_string(),
+            partition.shard.to_string(),
+            count(partition.entries),
+            partition.state.clone(),
+        ]
+    }));
+    let plural = if partitions.len() == 1 { "partition" } else { "partitions" };
+    format!(
+        "{}: directory, {} entries in {} {plural}\nid {id}, ino {ino}, home shard {home}\n{}",
+        path.display(),
+        count(*entries),
+        partitions.len(),
+        table(&rows)
+    )
+}
+
+fn show_file(path: &Path, file: &FileInfo) -> String {
+    let mut text = format!(
+        "{}: {}, {} bytes, {} {}\nino {}, inode on shard {} ({}), name on shard {} (partition {})\n",
+        path.display(),
+        file.kind,
+        count(file.size),
+        file.links,
+        if file.links == 1 { "name" } else { "names" },
+        file.ino,
+        file.shard,
+        file.inode_at,
+        file.name_shard,
+        file.partition,
+    );
+    let Some(data) = &file.data else { return text };
+    if data.inline {
+        return text + "data: inline, with the inode\n";
+    }
+    text.push_str(&format!("data: {} slices in objects\n", data.slices.len()));
+    let mut rows = vec![["offset", "bytes", "object", "at"].map(str::to_owned).to_vec()];
+    rows.extend(data.slices.iter().map(|slice| {
+        vec![
+            count(slice.offset),
+            count(slice.len),
+            slice.object.clone(),
+            count(slice.object_offset),
+        ]
+    }));
+    text + &table(&rows)
+}

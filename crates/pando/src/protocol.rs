@@ -1,0 +1,53 @@
+//! What is said over the admin socket.
+
+use pando_server::host::status::ShardStatus;
+use pando_server::inspect::Info;
+use serde::{Deserialize, Serialize};
+
+/// A question to the running process.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Query {
+    /// Everything there is to say.
+    Status,
+    /// Where the object is that these names lead to, from the root; hexadecimal, since names are any bytes.
+    Info { names: Vec<String> },
+    /// Unmount and stop.
+    Down { force: bool },
+}
+
+/// What comes back.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    Status(Box<VolumeStatus>),
+    Info(Info),
+    /// Unmounted; the process ends.
+    Stopping,
+}
+
+/// A running volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct VolumeStatus {
+    pub running: bool,
+    pub folder: String,
+    pub uuid: String,
+    pub pid: u32,
+    pub version: String,
+    pub started_seconds_ago: u64,
+    pub durability: String,
+    pub mount: MountStatus,
+    pub shards: Vec<ShardStatus>,
+}
+
+/// Its mount.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MountStatus {
+    pub path: String,
+    /// Inodes the client keeps in mind.
+    pub known_inodes: u64,
+    /// Written and not yet stored, bytes.
+    pub dirty_bytes: u64,
+    /// Written, and lost since it could not be stored, bytes.
+    pub lost_bytes: u64,
+}

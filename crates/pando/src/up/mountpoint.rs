@@ -1,0 +1,109 @@
+//! Where a volume is to be mounted: made if it is missing, cleared if a dead process left a mount there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::failure::{Failure, IN_USE};
+use crate::mounts;
+
+/// Dead mounts on top of each other, at most.
+const DEAD_MAX: usize = 64;
+
+/// An empty directory, absolute and free of links, on which nothing is mounted.
+pub fn prepare(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    let shown = path.display();
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::plain(format!("cannot find {shown}: {error}")))?;
+    clear_dead(&absolute)?;
+    match fs::metadata(&absolute) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(&absolute).map_err(|error| {
+                Failure::plain(format!("cannot make the directory {shown} to mount at: {error}"))
+            })?;
+        }
+        Err(error) => return Err(Failure::plain(format!("cannot look at {shown}: {error}"))),
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(Failure::plain(format!(
+                "{shown} is not a directory: name an empty one to mount at"
+            )));
+        }
+        Ok(_) => {}
+    }
+    let path = absolute
+        .canonicalize()
+        .map_err(|error| Failure::plain(format!("cannot find {shown}: {error}")))?;
+    clear_dead(&path)?;
+    check_free(&path)?;
+    if folder.starts_with(&path) || path.starts_with(folder) {
+        return Err(Failure::plain(format!(
+            "{shown} and the volume's folder {} lie within each other: mount somewhere else",
+            folder.display()
+        )));
+    }
+    Ok(path)
+}
+
+fn check_free(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let list = mounts::all()
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    if let Some(mount) = list.iter().rfind(|mount| mount.path == path) {
+        let what = match mount.folder() {
+            Some(folder) => format!("the volume in {}", folder.display()),
+            None => format!("{} ({})", String::from_utf8_lossy(&mount.source), mount.kind),
+        };
+        return Err(Failure::new(
+            IN_USE,
+            format!(
+                "{what} is mounted at {shown} already: unmount that, or name another directory"
+            ),
+        ));
+    }
+    let mut entries = fs::read_dir(path)
+        .map_err(|error| Failure::plain(format!("cannot list {shown}: {error}")))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(entry) => {
+            let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+            Err(Failure::new(
+                IN_USE,
+                format!(
+                    "{shown} is not empty (it holds `{}`), and a mount would hide that: name an empty directory",
+                    name.to_string_lossy()
+                ),
+            ))
+        }
+    }
+}
+
+/// Detaches mounts whose process is gone, as the kernel tells by ENOTCONN.
+fn clear_dead(path: &Path) -> Result<(), Failure> {
+    for _ in 0..DEAD_MAX {
+        match fs::metadata(path) {
+            Err(error) if is_dead(&error) => {}
+            _ => return Ok(()),
+        }
+        let flags = UnmountFlags::DETACH.union(UnmountFlags::NOFOLLOW);
+        if let Err(errno) = unmount(path, flags) {
+            let shown = path.display();
+            return Err(Failure::new(
+                IN_USE,
+                format!(
+                    "a mount whose process is gone is in the way at {shown} and cannot be cleared ({errno}): \
+                     `umount -l {shown}` as root"
+                ),
+            ));
+        }
+        eprintln!("pando: cleared a dead mount at {}", path.display());
+    }
+    Ok(())
+}
+
+fn is_dead(error: &io::Error) -> bool {
+    [rustix::io::Errno::NOTCONN, rustix::io::Errno::CONNABORTED]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}

@@ -1,0 +1,139 @@
+//! The program's commands: what they say, to people and to scripts.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{TINY, Volume, all, pando, shell};
+use serde_json::Value;
+
+#[test]
+fn format_up_status_info_down_speak_json() {
+    let mut volume = Volume::down();
+    let output = pando()
+        .arg("format")
+        .arg(&volume.folder)
+        .args(["--shards", "3", "--json"])
+        .output()
+        .unwrap();
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["shards"], 3);
+    let status = volume.status();
+    assert_eq!((&status["running"], &status["uuid"]), (&Value::Bool(false), &made["uuid"]));
+    volume.start(&[]);
+    let status = volume.status();
+    assert_eq!(status["running"], true);
+    assert_eq!(status["shards"].as_array().unwrap().len(), 3);
+    assert_eq!(status["mount"]["path"], volume.mount.to_str().unwrap());
+    let root = volume.info(&volume.mount);
+    assert_eq!((&root["type"], &root["ino"]), (&"directory".into(), &1.into()));
+    volume.stop();
+    let output = pando().arg("down").arg(&volume.folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", all(&output));
+}
+
+#[test]
+fn info_shows_how_a_directory_spreads_and_where_a_files_data_is() {
+    let volume = Volume::up(&["--split-threshold", "50"]);
+    shell(&volume.mount, "mkdir d && cd d && seq -f 'f%g' 600 | xargs touch");
+    let info = volume.info(&volume.mount.join("d"));
+    let partitions = info["partitions"].as_array().unwrap();
+    assert_eq!(info["entries"], 600);
+    assert!(partitions.len() >= 4, "{info}");
+    let mut shards: Vec<_> = partitions.iter().map(|p| p["shard"].as_u64().unwrap()).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    assert_eq!(shards, [0, 1, 2, 3]);
+    fs::write(volume.mount.join("small"), "x").unwrap();
+    let small = volume.info(&volume.mount.join("small"));
+    assert_eq!((&small["size"], &small["data"]["inline"]), (&1.into(), &true.into()), "{small}");
+    fs::write(volume.mount.join("large"), vec![1; 100_000]).unwrap();
+    let large = volume.info(&volume.mount.join("large"));
+    assert_eq!(large["data"]["inline"], false);
+    let stored: u64 = large["data"]["slices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|slice| slice["len"].as_u64().unwrap())
+        .sum();
+    assert_eq!(stored, 100_000, "{large}");
+    fs::hard_link(volume.mount.join("small"), volume.mount.join("d/again")).unwrap();
+    let linked = volume.info(&volume.mount.join("small"));
+    assert_eq!((&linked["links"], &linked["inode_at"]), (&2.into(), &"link shard".into()));
+    let text = pando().arg("info").arg(volume.mount.join("d")).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("partition") && text.contains("600 entries"), "{text}");
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    for arguments in [&["--help"][..], &["up", "--help"], &["info", "--help"], &["down", "-h"]] {
+        let output = pando().args(arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("Example"), "{text}");
+        assert!(!text.contains("--background") && !text.contains("--checkpoint-bytes"), "{text}");
+    }
+    let output = pando().arg("nonsense").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn in_the_foreground_an_interrupt_unmounts_and_says_so() {
+    let volume = Volume::down();
+    let mut child = pando()
+        .arg("up")
+        .arg(&volume.folder)
+        .arg("--mount")
+        .arg(&volume.mount)
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while fs::write(volume.mount.join("x"), "y").is_err() || !is_mounted(&volume) {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(status.success() && said.contains("is unmounted"), "{status} {said}");
+    assert!(!is_mounted(&volume));
+}
+
+#[test]
+fn a_busy_mount_is_not_torn_away_unless_forced() {
+    let mut volume = Volume::up(&TINY);
+    let file = fs::File::create(volume.mount.join("open")).unwrap();
+    let output = pando().arg("down").arg(&volume.folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", all(&output));
+    assert!(all(&output).contains("--force"), "{}", all(&output));
+    assert!(is_mounted(&volume));
+    // Who has files open may go on for a while; then it ends.
+    let output = pando().arg("down").arg(&volume.folder).arg("--force").output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    assert!(!is_mounted(&volume));
+    drop(file);
+    volume.start(&TINY);
+    assert!(volume.mount.join("open").exists());
+}
+
+#[test]
+fn somebody_elses_umount_ends_the_process() {
+    let volume = Volume::up(&TINY);
+    shell(volume.scratch(), "umount mnt");
+    let begun = Instant::now();
+    while volume.status()["running"] == true {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", volume.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_mounted(volume: &Volume) -> bool {
+    let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    list.lines().any(|line| line.split(' ').nth(4) == volume.mount.to_str())
+}

@@ -1,0 +1,206 @@
+//! A volume in a temporary folder, mounted by the real program. Whatever happens, nothing of it stays.
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+pub mod random;
+
+/// Sizes so small that everything happens all the time.
+pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "200000"];
+
+/// The program under test.
+pub fn pando() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_pando"))
+}
+
+/// A folder that goes away in the end, with everything mounted in it.
+pub struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A folder with `megabytes` of room and no more.
+    pub fn small_disk(&self, megabytes: u64) -> PathBuf {
+        let path = self.path().join("disk");
+        fs::create_dir(&path).unwrap();
+        mount_tmpfs(&path, megabytes, MountFlags::empty());
+        path
+    }
+}
+
+pub fn mount_tmpfs(path: &Path, megabytes: u64, flags: MountFlags) {
+    let size = std::ffi::CString::new(format!("size={megabytes}m")).unwrap();
+    mount("tmpfs", path, "tmpfs", flags, size.as_c_str()).expect("mounting a tmpfs needs root");
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let root = self.folder.path().to_owned();
+        let list = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let inside = list.lines().filter_map(|line| line.split(' ').nth(4));
+        let inside = inside.filter(|path| Path::new(path).starts_with(&root));
+        for path in inside.collect::<Vec<_>>().into_iter().rev() {
+            let _ = unmount(path, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// A volume that is up, or was.
+pub struct Volume {
+    pub folder: PathBuf,
+    pub mount: PathBuf,
+    pid: Option<Pid>,
+    // Last: it is removed after the process is gone.
+    scratch: Scratch,
+}
+
+impl Volume {
+    /// Up, with more arguments for `pando up`.
+    pub fn up(extra: &[&str]) -> Self {
+        let mut volume = Self::down();
+        volume.start(extra);
+        volume
+    }
+
+    /// Not up yet.
+    pub fn down() -> Self {
+        let scratch = Scratch::new();
+        let (folder, mount) = (scratch.path().join("volume"), scratch.path().join("mnt"));
+        Self { folder, mount, pid: None, scratch }
+    }
+
+    /// Not up yet, on a disk of this size.
+    pub fn on_small_disk(megabytes: u64) -> Self {
+        let mut volume = Self::down();
+        volume.folder = volume.scratch.small_disk(megabytes).join("volume");
+        volume
+    }
+
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    pub fn start(&mut self, extra: &[&str]) {
+        let output = self.try_start(extra);
+        assert!(output.status.success(), "{}", all(&output));
+    }
+
+    pub fn try_start(&mut self, extra: &[&str]) -> Output {
+        let mut command = pando();
+        command.arg("up").arg(&self.folder).arg("--mount").arg(&self.mount);
+        let output = command.args(["-d", "--json"]).args(extra).output().unwrap();
+        if output.status.success() {
+            let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
+            self.pid = Pid::from_raw(pid);
+        }
+        output
+    }
+
+    /// kill -9. Returns once the process is gone.
+    pub fn kill(&mut self) {
+        let Some(pid) = self.pid.take() else { return };
+        let _ = kill_process(pid, Signal::KILL);
+        let begun = Instant::now();
+        // It is nobody's child here: it was left to the system. Its lock goes with it.
+        while is_alive(pid) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the process does not die");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn pid(&self) -> Option<i32> {
+        self.pid.map(|pid| pid.as_raw_nonzero().get())
+    }
+
+    /// `pando down`.
+    pub fn stop(&mut self) {
+        let output = pando().arg("down").arg(&self.folder).output().unwrap();
+        assert!(output.status.success(), "{}\n{}", all(&output), self.log());
+        self.pid = None;
+    }
+
+    pub fn status(&self) -> Value {
+        let output = pando().arg("status").arg(&self.folder).arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", all(&output)))
+    }
+
+    pub fn info(&self, path: &Path) -> Value {
+        let output = pando().arg("info").arg(path).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("run/log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the volume:\n{}", self.log());
+        }
+        self.kill();
+        let _ = unmount(&self.mount, UnmountFlags::DETACH);
+    }
+}
+
+fn is_alive(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    // A zombie has let go of everything.
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}
+
+/// Runs a shell script in `folder`; it must succeed. Returns what it printed.
+pub fn shell(folder: &Path, script: &str) -> String {
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", script])
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}\n{}", all(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Both outputs and the exit status, to be shown.
+pub fn all(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// How the manifests of two trees differ; empty if they do not.
+pub fn differences(one: &Path, other: &Path) -> Vec<String> {
+    let manifest = |path: &Path| {
+        let output = pando().arg("manifest").arg(path).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (one, other) = (manifest(one), manifest(other));
+    assert!(one.len() > 1, "nothing to compare");
+    let gone = one.iter().filter(|line| !other.contains(line)).map(|line| format!("- {line}"));
+    let new = other.iter().filter(|line| !one.contains(line)).map(|line| format!("+ {line}"));
+    gone.chain(new).collect()
+}

@@ -1,0 +1,97 @@
+//! Where a kill landed: by the process' own counters in its last moments, by what it left on disk, and by what the next
+//! process found unfinished.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::common::Volume;
+
+#[derive(Default, Debug)]
+pub struct Landings {
+    pub in_splits: u64,
+    pub in_renames: u64,
+    pub in_checkpoints: u64,
+    /// Of those, with an index file on disk that no manifest names yet, or the old one beside the new.
+    unfinished_indexes: u64,
+    /// Transactions that the next process finished or undid.
+    recovered: u64,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    split: bool,
+    rename: bool,
+    checkpoint: bool,
+}
+
+impl Landings {
+    /// Waits for `until`; two rounds in three go on until a split or rename, or a checkpoint is seen under way, but not
+    /// for ever. Answers what was under way at the last look.
+    pub fn await_moment(&self, volume: &Volume, round: u64, until: Instant) -> Moment {
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        let begun = Instant::now();
+        let Ok(stream) = UnixStream::connect(volume.folder.join("run/admin.sock")) else {
+            return Moment::default();
+        };
+        let mut reader = BufReader::new(&stream);
+        loop {
+            let Some(moment) = look(&stream, &mut reader) else { return Moment::default() };
+            let wanted = match round % 4 {
+                0 => true,
+                1 => moment.split,
+                2 => moment.rename,
+                _ => moment.checkpoint,
+            };
+            if wanted || begun.elapsed().as_millis() > 300 {
+                return moment;
+            }
+        }
+    }
+
+    pub fn count(&mut self, moment: Moment) {
+        self.in_splits += u64::from(moment.split);
+        self.in_renames += u64::from(moment.rename);
+        self.in_checkpoints += u64::from(moment.checkpoint);
+    }
+
+    pub fn count_unfinished_indexes(&mut self, folder: &Path) {
+        for shard in 0..4 {
+            let list = fs::read_dir(folder.join(format!("shard-{shard:04}"))).unwrap();
+            let names = list.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let indexes = names.filter(|name| name.starts_with("idx-")).count();
+            self.unfinished_indexes += u64::from(indexes > 1);
+        }
+    }
+
+    pub fn count_recovered(&mut self, volume: &Volume) {
+        let status = volume.status();
+        for shard in status["shards"].as_array().unwrap() {
+            let counter = |name: &str| shard["counters"][name].as_u64().unwrap_or(0);
+            self.recovered += counter("shard_recovered");
+        }
+    }
+}
+
+fn look(stream: &UnixStream, reader: &mut impl BufRead) -> Option<Moment> {
+    let mut stream = stream;
+    stream.write_all(b"{\"command\":\"status\"}\n").ok()?;
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let answer: Value = serde_json::from_str(&line).ok()?;
+    let mut moment = Moment::default();
+    for shard in answer["ok"]["status"]["shards"].as_array()? {
+        let counter = |name: &str| shard["counters"][name].as_u64().unwrap_or(0);
+        let open = |begun: &str, done: &str| counter(begun) > counter(done);
+        moment.split |= open("shard_split_begun", "shard_split_ended");
+        moment.rename |= open("shard_rename_begun", "shard_rename_ended")
+            || open("shard_rename_dir_begun", "shard_rename_dir_ended");
+        moment.checkpoint |= open("checkpoints_begun", "checkpoints");
+    }
+    Some(moment)
+}
