@@ -158,11 +158,12 @@ impl Shard {
                 Ok(())
             }
             Say::PageDone(pages) => {
-                let Some(Txn { plan: Some(Plan::Split(split)), .. }) = self.txns.get_mut(&number)
-                else {
+                let Some(txn) = self.txns.get_mut(&number) else {
                     self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
                     return Ok(());
                 };
+                // Without a plan it is decided, and this a repetition.
+                let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
                 if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
