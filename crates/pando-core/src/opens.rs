@@ -79,6 +79,11 @@ impl Opens {
             .collect()
     }
 
+    /// Where an open inode is.
+    pub fn place(&self, ino: Ino) -> Option<OpenAt> {
+        self.by_ino.get(&ino).map(|(at, _)| *at)
+    }
+
     /// How many inodes are open.
     pub fn count(&self) -> usize {
         self.by_ino.len()
@@ -133,8 +138,12 @@ impl Shard {
         }
     }
 
-    /// The inode is not here any more.
+    /// The inode is not in its entry any more. If this is its link shard, too, and it arrived there before it left, its opens
+    /// have moved along.
     pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino) {
+        if self.opens.place(ino) == Some(OpenAt::Link) {
+            return;
+        }
         for (session, _) in self.opens.holders(ino) {
             self.set_open(ctx, ino, session, 0, OpenAt::Link);
         }
