@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Say;
-use pando_types::{DirId, Ino, PartitionIndex, TxnId};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, TxnId};
 
 use crate::contract::Input;
 use crate::ctx::Stop;
@@ -25,6 +25,8 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
+    /// A session that begins or ends.
+    Session(SessionId),
 }
 
 /// How a partition is held.
