@@ -144,6 +144,15 @@ impl Locks {
         self.held.range(from..to).next().is_some()
     }
 
+    /// The first name in this range of orders that is locked.
+    pub fn first_name(&self, dir: DirId, orders: &Range<u64>) -> Option<u64> {
+        let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
+        match self.held.range(from..to).next() {
+            Some((LockKey::Name(_, order), _)) => Some(*order),
+            _ => None,
+        }
+    }
+
     /// Partitions of a directory on their way here.
     pub fn arrivals(&self, dir: DirId) -> Vec<(PartitionIndex, Range<u64>)> {
         let (from, to) = (
