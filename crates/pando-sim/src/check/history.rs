@@ -1,9 +1,9 @@
 //! What clients did and saw.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pando_model::{Call, Op, Outcome, Value};
-use pando_types::{Errno, FileKind, Ino};
+use pando_types::{Errno, FileKind, Ino, Name};
 
 /// Position of an event in its history.
 pub type EventIndex = usize;
@@ -21,8 +21,21 @@ pub struct Event {
     pub returned: Option<(u64, Outcome)>,
     /// Why nobody knows, if there was an error.
     pub lost: Option<Errno>,
+    /// What a listing tells of one name: a read of its own. Then `call` is the listing.
+    pub sight: Option<Sight>,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
+}
+
+/// Where a name led, as a listing saw it at some moment of its time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sight {
+    /// In which directory.
+    pub dir: Ino,
+    /// Which name.
+    pub name: Name,
+    /// To what, if to anything.
+    pub to: Option<(Ino, FileKind)>,
 }
 
 /// All operations of a run.
@@ -56,7 +69,7 @@ impl History {
     pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
         self.clock += 1;
         let (invoked, returned, lost) = (self.clock, None, None);
-        self.events.push(Event { lane, call, invoked, returned, lost, exact });
+        self.events.push(Event { lane, call, invoked, returned, lost, sight: None, exact });
         self.events.len() - 1
     }
 
@@ -65,7 +78,7 @@ impl History {
         self.events[event].lost = Some(errno);
     }
 
-    /// It is answered. What a lookup tells of a file's attributes, and a
+    /// It is answered. What a lookup tells of attributes, and a
     /// change of a directory of its, becomes a read of its own, on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
@@ -87,6 +100,49 @@ impl History {
         if let Some(returned) = &mut self.events[lie].returned {
             returned.1 = outcome;
         }
+    }
+
+    /// The same history, where each listing is told apart into what it saw of every name there ever was: an entry that existed
+    /// throughout must be seen, one that never existed meanwhile cannot be. The sights of one listing are independent.
+    #[must_use]
+    pub fn with_sights(&self) -> Self {
+        let names = self.names();
+        let mut all = self.clone();
+        let mut lanes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for event in self.events.iter().filter(|event| !event.exact) {
+            let (Op::ReadDir(dir), Some((_, Ok(Value::Entries(entries))))) =
+                (&event.call.op, &event.returned)
+            else {
+                continue;
+            };
+            let known = names.get(dir).into_iter().flatten();
+            let all_names: BTreeSet<&Name> = known.copied().chain(entries.keys()).collect();
+            for (nth, name) in all_names.into_iter().enumerate() {
+                let lane = *lanes.entry((event.lane, nth)).or_insert_with(|| all.lane());
+                let to = entries.get(name).copied();
+                let sight = Some(Sight { dir: *dir, name: name.clone(), to });
+                all.events.push(Event { lane, sight, ..event.clone() });
+            }
+        }
+        all
+    }
+
+    /// Names that were ever given in each directory.
+    fn names(&self) -> BTreeMap<Ino, BTreeSet<&Name>> {
+        let mut names: BTreeMap<Ino, BTreeSet<&Name>> = BTreeMap::new();
+        for event in &self.events {
+            match &event.call.op {
+                Op::Create { dir, name, .. } | Op::Mkdir(dir, name, _) | Op::Link(_, dir, name) => {
+                    names.entry(*dir).or_default().insert(name);
+                }
+                Op::Rename { from, name, to, new_name, .. } => {
+                    names.entry(*from).or_default().insert(name);
+                    names.entry(*to).or_default().insert(new_name);
+                }
+                _ => {}
+            }
+        }
+        names
     }
 
     /// Inos that were seen but that no answered operation made: made by operations nobody saw the end of.
@@ -135,11 +191,7 @@ fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
     match (op, outcome) {
         (Op::SetAttr(..), Ok(Value::Stat(stat))) if stat.kind == FileKind::Directory => Some(*stat),
         (Op::Lookup(..), Ok(Value::Stat(stat)))
-        | (Op::Create { .. }, Ok(Value::Created(stat, false)))
-            if stat.kind != FileKind::Directory =>
-        {
-            Some(*stat)
-        }
+        | (Op::Create { .. }, Ok(Value::Created(stat, false))) => Some(*stat),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! Was the system one tree, whatever happened to it? Judges the history of a run.
 //!
 //! ```text
-//!   History ──► search: some order of all operations, true to real time, that the model answers alike
-//!           └─► listing: each listing against that order
+//!   History ──► with what listings saw of each name ──► search: some order of all of it, true to real time, that the
+//!                                                       model answers alike
 //! ```
 //!
 //! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a directory, which several
@@ -11,7 +11,6 @@
 
 mod agree;
 mod history;
-mod listing;
 mod report;
 mod search;
 
@@ -19,7 +18,6 @@ mod search;
 mod tests;
 
 pub use agree::file_of;
-pub use history::{Event, EventIndex, History};
-pub use listing::check_listings;
+pub use history::{Event, EventIndex, History, Sight};
 pub use report::Failure;
 pub use search::{Order, linearize};

@@ -6,10 +6,14 @@ use pando_model::{Outcome, Tree};
 
 use super::{Event, EventIndex, History};
 
+/// Of the order that came furthest, so many operations are shown.
+const SHOWN: usize = 120;
+
 /// Where the search got stuck.
 #[derive(Debug)]
 pub struct Failure {
     taken: usize,
+    last: Vec<Event>,
     total: usize,
     stuck: Vec<(Event, Outcome)>,
     tree: Tree,
@@ -19,14 +23,17 @@ pub struct Failure {
 impl Failure {
     pub(super) fn new(
         history: &History,
-        taken: usize,
+        taken: &[EventIndex],
         stuck: Vec<(EventIndex, Outcome)>,
         tree: Tree,
         gave_up: bool,
     ) -> Self {
         let stuck = stuck.into_iter().map(|(i, model)| (history.events()[i].clone(), model));
         let total = history.events().len();
-        Self { taken, total, stuck: stuck.collect(), tree, gave_up }
+        let last = taken[taken.len().saturating_sub(SHOWN)..].iter();
+        let last = last.map(|index| history.events()[*index].clone()).collect();
+        let taken = taken.len();
+        Self { taken, last, total, stuck: stuck.collect(), tree, gave_up }
     }
 }
 
@@ -52,8 +59,22 @@ impl fmt::Display for Failure {
                 writeln!(f, "      {name} -> {child:?} {kind:?}")?;
             }
         }
+        writeln!(f, "its last operations:")?;
+        for event in self.last.iter().filter(|event| event.sight.is_none()) {
+            let Event { lane, invoked, call, returned, .. } = event;
+            write!(f, "  {invoked}: lane {lane} uid {} {:?}", call.credentials.uid, call.op)?;
+            match returned {
+                Some((at, outcome)) => writeln!(f, " -> {at}: {outcome:?}")?,
+                None => writeln!(f, " -> never answered")?,
+            }
+        }
         writeln!(f, "what may come next:")?;
         for (event, model) in &self.stuck {
+            if let Some(sight) = &event.sight {
+                let Event { lane, invoked, .. } = event;
+                writeln!(f, "  lane {lane} at {invoked}: {:?} saw {sight:?}", event.call.op)?;
+                continue;
+            }
             writeln!(
                 f,
                 "  lane {} at {}: {:?} uid {}",

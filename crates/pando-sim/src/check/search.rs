@@ -1,7 +1,8 @@
 //! The search for an order (Wing & Gong, with Lowe's memory of states already seen).
 //!
 //! 1. An operation may come next if no other that is still to come returned before it began.
-//! 2. One that agrees with the model and changes nothing is taken at once: if any order exists, one with it here does.
+//! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the model: if any order exists,
+//!    one with it here does.
 //! 3. One whose end nobody saw may come at any time after its beginning, or never.
 
 use std::collections::HashSet;
@@ -24,9 +25,10 @@ pub struct Order {
     pub tree: Tree,
 }
 
-/// Finds an order of `history`.
+/// Finds an order of `history`, listings included.
 pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
-    let mut search = Search::new(history);
+    let history = history.with_sights();
+    let mut search = Search::new(&history);
     let mut frames = vec![search.advance(Tree::new())];
     loop {
         let Some(frame) = frames.last_mut() else { return Err(search.failure(false)) };
@@ -52,6 +54,30 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     }
 }
 
+fn returned(event: &Event) -> u64 {
+    event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at)
+}
+
+/// Whether an operation changes nothing wherever it comes: it only reads, or it failed.
+fn only_tells(event: &Event) -> bool {
+    match &event.returned {
+        Some((_, Err(_))) => true,
+        Some((_, Ok(_))) => matches!(
+            event.call.op,
+            Op::Lookup(..)
+                | Op::GetAttr(_)
+                | Op::Access(..)
+                | Op::Readlink(_)
+                | Op::Read(..)
+                | Op::GetXattr(..)
+                | Op::ListXattr(_)
+                | Op::ReadDir(_)
+                | Op::Parent(_)
+        ),
+        None => false,
+    }
+}
+
 /// A state on the way, with what may be tried from it, best last.
 struct Frame {
     tree: Tree,
@@ -68,7 +94,7 @@ struct Search<'a> {
     orphans: Vec<Ino>,
     seen: HashSet<(u64, u64)>,
     steps: u64,
-    best: Option<(usize, Vec<usize>, Tree)>,
+    best: Option<(Vec<EventIndex>, Vec<usize>, Tree)>,
 }
 
 impl<'a> Search<'a> {
@@ -99,43 +125,53 @@ impl<'a> Search<'a> {
         Some((index, &self.history.events()[index]))
     }
 
+    /// The moment before which an operation must have begun to come next.
+    fn bound(&self) -> u64 {
+        let next = (0..self.lanes.len()).filter_map(|lane| self.event(lane));
+        next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
+    }
+
     /// Lanes whose next operation may come next, earliest answer first, unanswered last.
     fn candidates(&self) -> Vec<usize> {
-        let returned = |event: &Event| event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        let bound = self.bound();
         let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())
-            .filter_map(|lane| Some((returned(self.event(lane)?.1), lane)))
+            .filter_map(|lane| Some((self.event(lane)?.1, lane)))
+            .filter(|(event, _)| event.invoked < bound)
+            .map(|(event, lane)| (returned(event), lane))
             .collect();
         lanes.sort_unstable();
-        let bound = lanes.first().map_or(u64::MAX, |(at, _)| *at);
-        lanes.retain(|(_, lane)| self.event(*lane).is_some_and(|(_, e)| e.invoked < bound));
         lanes.into_iter().map(|(_, lane)| lane).collect()
     }
 
-    /// Takes everything that agrees and changes nothing; what is left to choose from makes a frame.
+    /// Takes everything that agrees and only tells; what is left to choose from makes a frame.
     fn advance(&mut self, tree: Tree) -> Frame {
-        loop {
-            let lanes = self.candidates();
-            let idle = lanes.iter().copied().find(|&lane| {
-                let answered = self.event(lane).is_some_and(|(_, e)| e.returned.is_some());
-                answered
-                    && self
-                        .attempt(&tree, lane, Ino(0))
-                        .is_some_and(|after| after.fingerprint() == tree.fingerprint())
-            });
-            if let Some(lane) = idle {
-                self.take(lane, Ino(0));
-                continue;
-            }
-            if self.best.as_ref().is_none_or(|best| best.0 < self.order.len()) {
-                self.best = Some((self.order.len(), self.next.clone(), tree.clone()));
-            }
-            let mut choices: Vec<_> = lanes
-                .iter()
-                .flat_map(|&lane| self.inos(lane).map(move |ino| (lane, ino)))
-                .collect();
-            choices.reverse();
-            return Frame { tree, taken: self.order.len(), choices };
+        while self.take_tellers(&tree) {}
+        if self.best.as_ref().is_none_or(|best| best.0.len() < self.order.len()) {
+            let order = self.order.iter().map(|(index, _)| *index).collect();
+            self.best = Some((order, self.next.clone(), tree.clone()));
         }
+        let changing = |lane: &usize| self.event(*lane).is_some_and(|(_, e)| !only_tells(e));
+        let lanes: Vec<usize> = self.candidates().into_iter().filter(changing).collect();
+        let mut choices: Vec<_> =
+            lanes.iter().flat_map(|&lane| self.inos(lane).map(move |ino| (lane, ino))).collect();
+        choices.reverse();
+        Frame { tree, taken: self.order.len(), choices }
+    }
+
+    /// One pass over all lanes. True: something was taken.
+    fn take_tellers(&mut self, tree: &Tree) -> bool {
+        let bound = self.bound();
+        let before = self.order.len();
+        for lane in 0..self.lanes.len() {
+            while let Some((_, event)) = self.event(lane)
+                && event.invoked < bound
+                && only_tells(event)
+                && self.attempt(tree, lane, Ino(0)).is_some()
+            {
+                self.take(lane, Ino(0));
+            }
+        }
+        self.order.len() > before
     }
 
     /// The numbers that the lane's next operation might have given to what it made.
@@ -152,6 +188,10 @@ impl<'a> Search<'a> {
     /// The tree after the lane's next operation, if the model agrees with its answer.
     fn attempt(&self, tree: &Tree, lane: usize, ino: Ino) -> Option<Tree> {
         let (_, event) = self.event(lane)?;
+        if let Some(sight) = &event.sight {
+            let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
+            return (to == sight.to.as_ref()).then(|| tree.clone());
+        }
         let mut after = tree.clone();
         let Some((_, observed)) = &event.returned else {
             if tree.node(ino).is_ok() {
@@ -194,7 +234,8 @@ impl<'a> Search<'a> {
     }
 
     fn failure(&mut self, gave_up: bool) -> Box<Failure> {
-        let (taken, next, tree) = self.best.take().unwrap_or((0, self.next.clone(), Tree::new()));
+        let (taken, next, tree) =
+            self.best.take().unwrap_or((Vec::new(), self.next.clone(), Tree::new()));
         self.next = next;
         let stuck = self.candidates().into_iter().filter_map(|lane| {
             let (index, event) = self.event(lane)?;
@@ -204,6 +245,6 @@ impl<'a> Search<'a> {
             };
             Some((index, tree.clone().apply(&event.call, new.unwrap_or(Ino(u64::MAX)))))
         });
-        Box::new(Failure::new(self.history, taken, stuck.collect(), tree.clone(), gave_up))
+        Box::new(Failure::new(self.history, &taken, stuck.collect(), tree.clone(), gave_up))
     }
 }

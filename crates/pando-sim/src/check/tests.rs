@@ -4,7 +4,7 @@ use pando_model::{Call, Op, Outcome, Tree, Value};
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
-use super::{History, check_listings, linearize};
+use super::{History, linearize};
 use crate::random::Random;
 
 const LANES: usize = 4;
@@ -84,8 +84,7 @@ fn honest(seed: u64, operations: usize) -> History {
 fn a_true_history_has_an_order() {
     for seed in 0..40 {
         let history = honest(seed, 300);
-        let order = linearize(&history).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-        check_listings(&history, &order.events).unwrap();
+        linearize(&history).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }
 
@@ -105,6 +104,9 @@ fn one_wrong_answer_is_found() {
                 (Op::Create { .. }, Err(Errno::EEXIST)) => Err(Errno::ENOENT),
                 (Op::Unlink(..), Ok(Value::Done)) => Err(Errno::ENOENT),
                 (Op::Lookup(..), Ok(_)) => Err(Errno::ENOENT),
+                (Op::ReadDir(_), Ok(Value::Entries(listed))) if listed.len() > 1 => Ok(
+                    Value::Entries(listed.iter().skip(1).map(|(n, e)| (n.clone(), *e)).collect()),
+                ),
                 (Op::Rename { .. }, Ok(_)) => Err(Errno::EEXIST),
                 _ => return None,
             };
