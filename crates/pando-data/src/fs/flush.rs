@@ -41,6 +41,28 @@ impl DataFs {
         report(&mut state, result)
     }
 
+    /// Whether a flush of this file has objects to store, or must wait for someone who uses the file: not for a thread
+    /// that others wait for.
+    pub fn flush_waits(&self, ino: Ino) -> bool {
+        let Some(inode) = self.file(ino) else { return false };
+        match inode.state.try_read() {
+            Ok(state) => state.dirty.end() > INLINE_MAX,
+            Err(_) => true,
+        }
+    }
+
+    /// The same of a write of `len` bytes.
+    pub fn write_waits(&self, ino: Ino, len: u64) -> bool {
+        let Some(inode) = self.file(ino) else { return false };
+        match inode.state.try_read() {
+            Ok(state) => {
+                state.dirty.bytes() + len > self.limits.file_dirty_bytes
+                    || self.dirty_bytes() + len > self.limits.dirty_bytes
+            }
+            Err(_) => true,
+        }
+    }
+
     /// Makes what was written durable. For `fsync`.
     pub fn fsync(&self, ino: Ino) -> Result<(), Errno> {
         // Without an open file there is nothing to flush (a directory).
