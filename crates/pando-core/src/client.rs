@@ -156,7 +156,7 @@ impl Shard {
     }
 
     /// The name an operation's outcome belongs to.
-    fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
             Op::Create { dir, name, .. }
