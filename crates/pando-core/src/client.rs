@@ -13,6 +13,7 @@ use pando_types::{DirId, Errno, Lsn};
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
+use crate::locks::LockKey;
 use crate::record::{Outcome, Record};
 use crate::shard::Shard;
 
@@ -47,6 +48,11 @@ impl Shard {
                 return Ok(());
             }
             Repeated::UnderWay => return Ok(()),
+            Repeated::Wait(key) => {
+                self.counters.waited += 1;
+                self.locks.wait(key, Input::Client(tag, request));
+                return Ok(());
+            }
         }
         match self.run(ctx, tag, &request) {
             Ok(Ran::Answer(body, need)) => self.answer(ctx, tag, &request, Ok(body), need),
@@ -89,7 +95,12 @@ impl Shard {
             return Ok(Repeated::No);
         }
         if !self.sessions.contains(&id.session) {
-            return Ok(Repeated::Answer(Err(Refusal::NoSession)));
+            let key = LockKey::Session(id.session);
+            return Ok(match self.locks.free(key) {
+                Ok(()) => Repeated::Answer(Err(Refusal::NoSession)),
+                // It has begun, and the word is on its way here.
+                Err(_) => Repeated::Wait(key),
+            });
         }
         match self.slots.get(&(id.session, id.slot)) {
             Some(&newest) if newest == id.sequence => {
@@ -145,7 +156,7 @@ impl Shard {
     }
 
     /// The name an operation's outcome belongs to.
-    fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
             Op::Create { dir, name, .. }
@@ -274,6 +285,7 @@ enum Repeated {
     No,
     Answer(Result<Body, Refusal>),
     UnderWay,
+    Wait(LockKey),
 }
 
 /// An operation that must come to the coordinator shard came here.

@@ -136,7 +136,8 @@ impl Shard {
         let header = self.find_header(ctx, dir, order)?;
         let key = LockKey::Partition(dir.id, header.partition);
         match self.locks.hold(key) {
-            Some((_, Hold::Seal)) => Err(Stop::Wait(key)),
+            // Held for a change of its permissions, which may be answered already.
+            Some((_, Hold::Plain | Hold::Seal)) => Err(Stop::Wait(key)),
             Some((_, Hold::Split { from })) if order.0 >= from && !self.tail_unlocked() => {
                 Err(Stop::Wait(key))
             }

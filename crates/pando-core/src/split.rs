@@ -404,7 +404,7 @@ impl Shard {
             let Some((session, slot)) = keys::slot_of(&key) else { continue };
             let theirs = Outcome::decode(&value)?;
             let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
-            if self.sessions.contains(&session) && theirs.sequence > ours {
+            if self.session_lives(session) && theirs.sequence > ours {
                 self.slots.insert((session, slot), theirs.sequence);
                 ctx.put(key, value);
             }

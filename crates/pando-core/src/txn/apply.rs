@@ -193,7 +193,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         let ino = inode.attr.ino;
         let loc = Loc::Link(ino);
-        let alive = rows.opens.iter().any(|(session, _)| self.sessions.contains(session));
+        let alive = rows.opens.iter().any(|(session, _)| self.session_lives(*session));
         if inode.attr.nlink == 0 && !alive {
             for slice in &rows.slices {
                 inode::put_garbage(ctx, slice.range.object);

@@ -112,11 +112,22 @@ impl Shard {
                 self.say(ctx, number, txn, to, 0, say);
                 Ok(())
             }
+            // Its name was split away before it was locked: the outcome must be recorded where the name is now.
+            Ok(Next::Decide(_)) if self.has_strayed(ctx, &txn)? => {
+                self.undo(ctx, number, txn, None)
+            }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
             Err(Stop::Halt(halt)) => Err(halt),
         }
+    }
+
+    /// Whether the name that a transaction's outcome belongs to is no longer here.
+    fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
+        let at = txn.request.as_ref().and_then(|request| self.name_of(&request.op));
+        let Some((dir, order)) = at else { return Ok(false) };
+        Ok(!self.headers(ctx, dir)?.iter().any(|header| header.range().contains(&order)))
     }
 
     fn say(
@@ -161,11 +172,12 @@ impl Shard {
                 Ok(())
             }
             Say::PageDone(pages) => {
-                let Some(Txn { plan: Some(Plan::Split(split)), .. }) = self.txns.get_mut(&number)
-                else {
+                let Some(txn) = self.txns.get_mut(&number) else {
                     self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
                     return Ok(());
                 };
+                // Without a plan it is decided, and this a repetition.
+                let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
                 if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
@@ -202,6 +214,7 @@ impl Shard {
                 self.advance(ctx, number)
             }
             Vote::No(errno) => {
+                let errno = plan.meaning(&at.prepare, errno);
                 at.state = StepState::Refused(errno);
                 let again = plan.begins_again(&at.prepare, errno);
                 let Some(txn) = self.txns.remove(&number) else { return Ok(()) };

@@ -44,7 +44,8 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             let hold = Hold::Arrival { from: orders.start, to: orders.end };
             (Some(LockKey::Partition(arrival.dir.id, header.partition)), hold)
         }
-        Prepare::Look(_) | Prepare::Session(_) => (None, Hold::Plain),
+        Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
+        Prepare::Look(_) => (None, Hold::Plain),
     })
 }
 
@@ -194,7 +195,10 @@ impl Shard {
                 }
                 Seen::Nothing
             }
-            Prepare::Session(_) => Seen::Nothing,
+            Prepare::Session(session) => {
+                self.locks.free_for(LockKey::Session(*session), txn)?;
+                Seen::Nothing
+            }
         };
         Ok(Vote::Yes(seen))
     }

@@ -142,6 +142,15 @@ impl Plan {
         }
     }
 
+    /// What a refusal means to the plan: who makes a name asks for one that is absent, so the sticky bit, which protects one
+    /// that is there, means that it exists.
+    pub fn meaning(&self, prepare: &Prepare, errno: Errno) -> Errno {
+        match (self, prepare, errno) {
+            (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => Errno::EEXIST,
+            _ => errno,
+        }
+    }
+
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         if let Self::Split(split) = self {
