@@ -78,19 +78,6 @@ impl Shard {
         request: &Request,
     ) -> Result<Repeated, Halt> {
         let id = request.head.id;
-        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
-            && *sequence == id.sequence
-            && id.sequence > 0
-        {
-            match txn.and_then(|number| self.txns.get_mut(&number)) {
-                Some(txn) => {
-                    txn.repeat(tag);
-                    return Ok(Repeated::UnderWay);
-                }
-                // It waits to begin again: this repetition may as well.
-                None => return Ok(Repeated::No),
-            }
-        }
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
@@ -100,6 +87,18 @@ impl Shard {
                 Ok(()) => Repeated::Answer(Err(Refusal::NoSession)),
                 // It has begun, and the word is on its way here.
                 Err(_) => Repeated::Wait(key),
+            });
+        }
+        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && *sequence == id.sequence
+        {
+            return Ok(match txn.and_then(|number| self.txns.get_mut(&number)) {
+                Some(txn) => {
+                    txn.repeat(tag);
+                    Repeated::UnderWay
+                }
+                // It waits to begin again: this repetition may as well.
+                None => Repeated::No,
             });
         }
         match self.slots.get(&(id.session, id.slot)) {
@@ -137,11 +136,11 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
+        self.running.remove(&(id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
             self.counters.redirected += 1;
             return;
         }
-        self.running.remove(&(id.session, id.slot));
         if !self.sessions.contains(&id.session) {
             return;
         }
@@ -233,7 +232,7 @@ impl Shard {
                 self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
-            Op::ListXattr(target) => self.list_xattr(ctx, target).map(Ran::from),
+            Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
             Op::SetXattr { target, name, value, mode } => {
                 self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
             }

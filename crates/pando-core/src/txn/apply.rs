@@ -121,8 +121,9 @@ impl Shard {
         destroy: bool,
     ) -> Result<(), Halt> {
         if let EntryValue::File(inode) = &found.value {
-            inode::drop_rows(ctx, &Loc::of_entry(dir.id, found, name), inode, destroy)?;
-            self.clear_opens(ctx, inode.attr.ino);
+            let loc = Loc::of_entry(dir.id, found, name);
+            inode::drop_rows(ctx, &loc, inode, destroy)?;
+            self.clear_opens(ctx, inode.attr.ino, loc.open_at());
         }
         let subdirs = i64::from(matches!(found.value, EntryValue::Dir(_)));
         names::remove(ctx, dir.id, found)?;
@@ -145,8 +146,9 @@ impl Shard {
                 && inode.attr.ino == *ino
             {
                 // The inode moves to its link shard; the name stays, and the directory is not changed.
-                inode::drop_rows(ctx, &Loc::of_entry(dir.id, &found, name), inode, false)?;
-                self.clear_opens(ctx, *ino);
+                let loc = Loc::of_entry(dir.id, &found, name);
+                inode::drop_rows(ctx, &loc, inode, false)?;
+                self.clear_opens(ctx, *ino, loc.open_at());
                 names::update(ctx, dir.id, &found, name, entry.value.clone());
                 return Ok(());
             }
@@ -271,6 +273,7 @@ impl Shard {
             self.slots.remove(&at);
             ctx.delete(keys::slot(at.0, at.1));
         }
+        self.running.retain(|(owner, _), _| *owner != session);
         self.sessions.remove(&session);
         ctx.delete(keys::session(session));
         Ok(())

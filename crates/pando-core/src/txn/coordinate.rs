@@ -178,7 +178,15 @@ impl Shard {
                 };
                 // Without a plan it is decided, and this a repetition.
                 let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
-                if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
+                match pages {
+                    // The target lost a page: the next create begins the split again.
+                    0 => match self.txns.remove(&number) {
+                        Some(txn) => self.undo(ctx, number, txn, None),
+                        None => Ok(()),
+                    },
+                    pages if split.page_done(pages) => self.advance(ctx, number),
+                    _ => Ok(()),
+                }
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
         }
@@ -323,6 +331,7 @@ impl Shard {
             request: txn.request.as_ref().map(|r| r.head.id).unwrap_or_default(),
             steps: txn.finishing.clone(),
             then: txn.then.clone(),
+            next_step: txn.next_step,
         };
         ctx.put(keys::txn(number), decided.encode());
         txn.sent_at = ctx.now.nanos;
@@ -381,10 +390,8 @@ impl Shard {
     ) -> Result<(), Halt> {
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
-            if matches!(step.state, StepState::Yes | StepState::Asked) {
-                let say = Say::Finish(None);
-                self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
-            }
+            let say = Say::Finish(None);
+            self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
         }
         if let Some(plan) = txn.plan.take() {
             plan.abandon(self, ctx, id);

@@ -81,8 +81,6 @@ pub struct Txn {
 impl Txn {
     /// A decided one, after a restart.
     pub(crate) fn recovered(decided: Decided) -> Self {
-        let next_step =
-            decided.steps.iter().map(|(step, ..)| step + 1).max().unwrap_or(0).max(1 << 12);
         Self {
             kind: None,
             request: None,
@@ -93,7 +91,7 @@ impl Txn {
             sent_at: 0,
             finishing: decided.steps,
             then: decided.then,
-            next_step,
+            next_step: decided.next_step,
         }
     }
 
