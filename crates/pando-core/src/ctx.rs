@@ -175,6 +175,14 @@ impl<'a> Ctx<'a> {
         self.dropped.push((dir, start));
     }
 
+    /// Where this input has put an open inode, if it did.
+    pub fn open_place(&self, ino: Ino) -> Option<OpenAt> {
+        self.opens.iter().rev().find_map(|change| match change {
+            OpenChange::Set(of, _, _, at) if *of == ino => Some(*at),
+            _ => None,
+        })
+    }
+
     pub fn change_open(&mut self, change: OpenChange) {
         self.opens.push(change);
     }

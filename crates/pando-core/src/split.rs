@@ -131,7 +131,9 @@ impl Split {
         ctx.stat.1 -= bytes;
         shard.clear_range(ctx, self.dir.id, &orders);
         for (ino, ..) in shard.opens.in_range(self.dir.id, &orders) {
-            shard.clear_opens(ctx, ino);
+            if let Some(at) = shard.opens.place(ino) {
+                shard.clear_opens(ctx, ino, at);
+            }
         }
         shard.counters.splits_moved += 1;
         shard.counters.entries_moved += self.header.entries;

@@ -116,7 +116,8 @@ impl Shard {
     ) -> Result<(), Halt> {
         if let EntryValue::File(inode) = &found.value {
             inode::drop_rows(ctx, &Loc::of_entry(dir.id, found, name), inode, destroy)?;
-            self.clear_opens(ctx, inode.attr.ino);
+            let at = OpenAt::Name(dir.id, found.order.0);
+            self.clear_opens(ctx, inode.attr.ino, at);
         }
         let subdirs = i64::from(matches!(found.value, EntryValue::Dir(_)));
         names::remove(ctx, dir.id, found)?;
@@ -140,7 +141,7 @@ impl Shard {
             {
                 // The inode moves to its link shard; the name stays, and the directory is not changed.
                 inode::drop_rows(ctx, &Loc::of_entry(dir.id, &found, name), inode, false)?;
-                self.clear_opens(ctx, *ino);
+                self.clear_opens(ctx, *ino, OpenAt::Name(dir.id, found.order.0));
                 names::update(ctx, dir.id, &found, name, entry.value.clone());
                 return Ok(());
             }
