@@ -160,7 +160,7 @@ fn on_file((ino, kind): (Ino, FileKind), random: &mut Random) -> Op {
         }
         2 => Op::Read(ino, random.below(6), 8),
         3 | 4 => Op::Write(ino, random.below(6), vec![random.below(256) as u8; 3]),
-        5 => Op::SetAttr(ino, file_change(random)),
+        5 if kind == FileKind::Regular => Op::SetAttr(ino, file_change(random)),
         6 => Op::Readlink(ino),
         _ => Op::GetAttr(ino),
     }

@@ -222,11 +222,11 @@ impl Shard {
                 self.advance(ctx, number)
             }
             Vote::No(errno) => {
-                let errno = plan.meaning(&at.prepare, errno);
+                let refusal = plan.refusal(&at.prepare, errno);
                 at.state = StepState::Refused(errno);
                 let again = plan.begins_again(&at.prepare, errno);
                 let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
-                self.undo(ctx, number, txn, (!again).then_some(Refusal::Errno(errno)))
+                self.undo(ctx, number, txn, (!again).then_some(refusal))
             }
             Vote::Busy => {
                 at.state = StepState::Refused(Errno::EBUSY);

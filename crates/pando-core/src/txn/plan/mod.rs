@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Change, EntryRows, Inherit, Prepare, Say, Seen};
-use pando_types::reply::Body;
+use pando_types::reply::{Body, Refusal};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, ShardIndex,
     TxnId,
@@ -142,12 +142,15 @@ impl Plan {
         }
     }
 
-    /// What a refusal means to the plan: who makes a name asks for one that is absent, so the sticky bit, which protects one
-    /// that is there, means that it exists.
-    pub fn meaning(&self, prepare: &Prepare, errno: Errno) -> Errno {
+    /// What a refused step means to who asked. Who makes a name asks for one that is absent, so the sticky bit, which protects
+    /// one that is there, means that it exists.
+    pub fn refusal(&self, prepare: &Prepare, errno: Errno) -> Refusal {
         match (self, prepare, errno) {
-            (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => Errno::EEXIST,
-            _ => errno,
+            (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => {
+                Refusal::Errno(Errno::EEXIST)
+            }
+            (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE) => Refusal::NotUnderName,
+            _ => Refusal::Errno(errno),
         }
     }
 
