@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pando_client::{Client, Options, Transport, Volume};
-use pando_model::{Call, Op, Outcome, Who};
+use pando_model::{Call, Op, Outcome, Value, Who};
 use pando_types::{Credentials, Errno};
 
 use crate::check::History;
@@ -12,7 +12,7 @@ use crate::config::MILLISECOND;
 use crate::execute::execute;
 use crate::mail::Mail;
 use crate::random::Random;
-use crate::workload::Known;
+use crate::workload::{Known, empty, fill};
 
 /// What all clients share.
 #[derive(Clone)]
@@ -97,6 +97,9 @@ impl ClientRun {
             if random.chance(2, 3) {
                 self.shared.mail.sleep(random.below(3 * MILLISECOND)).await;
             }
+            if random.chance(1, 60) {
+                self.churn(&client, &mut lanes, &mut random).await;
+            }
             let (credentials, op) = lock(&self.known).choose(&mut random);
             let follow = match &op {
                 Op::Mkdir(dir, name, _) => Some(Op::Lookup(*dir, name.clone())),
@@ -109,6 +112,32 @@ impl ClientRun {
         }
         if self.lanes_left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.finish(&client, &mut lanes, &mut random).await;
+        }
+    }
+
+    /// A directory grows, is emptied, removed, and at once made and filled again under the same name.
+    async fn churn(&self, client: &Client, lanes: &mut (usize, usize), random: &mut Random) {
+        let (parent, name) = lock(&self.known).place(random);
+        let root = Credentials::ROOT;
+        for round in 0..3 {
+            let make = Op::Mkdir(parent, name.clone(), 0o777);
+            let made = self.perform(client, lanes, random, root.clone(), make).await;
+            let Ok(Value::Stat(stat)) = made else { return };
+            let look = Op::Lookup(parent, name.clone());
+            self.perform(client, lanes, random, root.clone(), look).await.ok();
+            for op in fill(stat.ino, random) {
+                self.perform(client, lanes, random, root.clone(), op).await.ok();
+            }
+            if round == 2 {
+                return;
+            }
+            for op in empty(stat.ino) {
+                self.perform(client, lanes, random, root.clone(), op).await.ok();
+            }
+            let remove = Op::Rmdir(parent, name.clone());
+            if self.perform(client, lanes, random, root.clone(), remove).await.is_err() {
+                return;
+            }
         }
     }
 
@@ -131,7 +160,15 @@ impl ClientRun {
         let call = Call { who: self.who, credentials, op };
         let event = lock(&self.shared.history).invoke(lanes.0, call.clone(), false);
         let outcome = execute(client, &call, random.between(1, 9) as u32).await;
-        if let Err(errno @ (Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR)) = outcome {
+        lock(&self.known).ended(&call.op);
+        // The answer to a change of a directory is completed by a look at it; meanwhile it may have gone.
+        let halfway = |errno| match &call.op {
+            Op::SetAttr(ino, _) => errno == Errno::ESTALE && lock(&self.known).is_dir(*ino),
+            _ => false,
+        };
+        if let Err(errno) = outcome
+            && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR) || halfway(errno))
+        {
             // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
             lock(&self.shared.history).lose(event, errno);
             *lanes = self.new_lanes();

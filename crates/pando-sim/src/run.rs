@@ -13,7 +13,7 @@ use pando_client::{Transport, Volume};
 use pando_model::{Call, Op};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op as Wire, Request};
-use pando_types::{Credentials, SessionId, ShardIndex};
+use pando_types::{Credentials, Errno, SessionId, ShardIndex};
 
 use crate::check::{History, linearize};
 use crate::client_run::{ClientRun, Shared, lock};
@@ -194,6 +194,9 @@ impl Run {
 }
 
 fn judge(world: &World, history: &History) -> Result<(), String> {
+    if let Some(event) = history.events().iter().find(|event| event.lost == Some(Errno::EIO)) {
+        return Err(format!("a client gave up: {event:?}"));
+    }
     if let Some(ino) = history.ino_made_twice() {
         return Err(format!("{ino:?} was given twice"));
     }

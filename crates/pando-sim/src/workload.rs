@@ -16,12 +16,17 @@ const FILES_MAX: usize = 12;
 /// Whether `RENAME_EXCHANGE` is tried: shards refuse it with `EINVAL` so far.
 const EXCHANGE: bool = false;
 
+/// Names of files, mostly.
+const LETTERS: &[u8] = b"abcdefghijklmnopqrst";
+
 /// What a client has come across.
 #[derive(Clone, Default, Debug)]
 pub struct Known {
     dirs: BTreeSet<Ino>,
     files: BTreeMap<Ino, FileKind>,
     opens: Vec<Ino>,
+    /// Names that this client is making.
+    making: Vec<(Ino, Name)>,
 }
 
 impl Known {
@@ -88,7 +93,36 @@ impl Known {
             2 => Credentials { uid: 1001, gid: 100, groups: Vec::new() },
             _ => Credentials::ROOT,
         };
-        (by, self.operation(random))
+        let op = match self.operation(random) {
+            // The kernel looks a name up before it renames it, and waits for a create of it.
+            Op::Rename { from, name, .. } if self.making.contains(&(from, name.clone())) => {
+                Op::Lookup(from, name)
+            }
+            op => op,
+        };
+        if let Op::Create { dir, name, .. } = &op {
+            self.making.push((*dir, name.clone()));
+        }
+        (by, op)
+    }
+
+    /// Where a directory may be made.
+    pub fn place(&self, random: &mut Random) -> (Ino, Name) {
+        (self.dir(random), dir_name(random))
+    }
+
+    /// Whether it is one of the directories come across.
+    #[must_use]
+    pub fn is_dir(&self, ino: Ino) -> bool {
+        ino == Ino::ROOT || self.dirs.contains(&ino)
+    }
+
+    /// An operation has ended, however.
+    pub fn ended(&mut self, op: &Op) {
+        if let Op::Create { dir, name, .. } = op {
+            let at = self.making.iter().position(|made| (made.0, &made.1) == (*dir, name));
+            at.map(|at| self.making.swap_remove(at));
+        }
     }
 
     fn operation(&mut self, random: &mut Random) -> Op {
@@ -202,6 +236,26 @@ fn file_change(random: &mut Random) -> SetAttr {
     }
 }
 
+/// Creates that make a directory split, perhaps twice.
+pub fn fill(dir: Ino, random: &mut Random) -> Vec<Op> {
+    let count = random.between(4, LETTERS.len() as u64) as usize;
+    let create = |letter: &u8| Op::Create {
+        dir,
+        name: name_of(*letter),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        symlink: Vec::new(),
+        exclusive: true,
+        open: false,
+    };
+    LETTERS[..count].iter().map(create).collect()
+}
+
+/// Removals of all that may be in it.
+pub fn empty(dir: Ino) -> Vec<Op> {
+    LETTERS.iter().map(|letter| Op::Unlink(dir, name_of(*letter))).collect()
+}
+
 /// All inos an operation names.
 fn inos(op: &Op) -> Vec<Ino> {
     match op {
@@ -227,9 +281,13 @@ fn dir_name(random: &mut Random) -> Name {
 }
 
 fn file_name(random: &mut Random) -> Name {
-    one_of(b"abcdefghijklmnopqrst", random)
+    one_of(LETTERS, random)
 }
 
 fn one_of(letters: &[u8], random: &mut Random) -> Name {
-    Name::new(&[*random.pick(letters)]).expect("a letter is a name")
+    name_of(*random.pick(letters))
+}
+
+fn name_of(letter: u8) -> Name {
+    Name::new(&[letter]).expect("a letter is a name")
 }

@@ -236,12 +236,14 @@ impl Shard {
             Vote::Redirect(history) => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
                 self.dirs.learn(dir.id, &history);
-                self.ask_again(ctx, number, from)
+                self.ask_again(ctx, number, from, None)
             }
             Vote::AskHome => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
                 self.dirs.unlearn(dir.id);
-                self.ask_again(ctx, number, from)
+                // Not by this shard's own partitions: they may be of another life of the directory.
+                let home = self.config.map.home(dir.id);
+                self.ask_again(ctx, number, from, Some(home))
             }
         }
     }
@@ -252,10 +254,14 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         number: u64,
         refused_by: ShardIndex,
+        home: Option<ShardIndex>,
     ) -> Result<(), Halt> {
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
         if let Some(last) = txn.steps.last_mut() {
-            let to = self.shard_of(ctx, &last.place)?;
+            let to = match home {
+                Some(home) => home,
+                None => self.shard_of(ctx, &last.place)?,
+            };
             last.to = to;
             let step = (txn.steps.len() - 1) as u16;
             let (place, prepare) = (last_place(&txn), last_prepare(&txn));
