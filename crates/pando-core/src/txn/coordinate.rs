@@ -394,6 +394,8 @@ impl Shard {
         mut txn: Txn,
         refusal: Option<Refusal>,
     ) -> Result<(), Halt> {
+        // A refusal is recorded as well: only where the name still is.
+        let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);
