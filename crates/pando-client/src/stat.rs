@@ -68,6 +68,8 @@ impl Client {
                     return Err(Errno::EIO);
                 }
                 backoff.pause(self).await;
+                // Removed meanwhile? Its home knows.
+                self.run_plain(SYSTEM, Op::DirGetAttr(dir)).await.map_err(stale)?;
             }
         }
     }

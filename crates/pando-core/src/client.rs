@@ -13,6 +13,7 @@ use pando_types::{DirId, Errno, Lsn};
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
+use crate::locks::LockKey;
 use crate::record::{Outcome, Record};
 use crate::shard::Shard;
 
@@ -47,6 +48,11 @@ impl Shard {
                 return Ok(());
             }
             Repeated::UnderWay => return Ok(()),
+            Repeated::Wait(key) => {
+                self.counters.waited += 1;
+                self.locks.wait(key, Input::Client(tag, request));
+                return Ok(());
+            }
         }
         match self.run(ctx, tag, &request) {
             Ok(Ran::Answer(body, need)) => self.answer(ctx, tag, &request, Ok(body), need),
@@ -72,24 +78,28 @@ impl Shard {
         request: &Request,
     ) -> Result<Repeated, Halt> {
         let id = request.head.id;
-        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
-            && *sequence == id.sequence
-            && id.sequence > 0
-        {
-            match txn.and_then(|number| self.txns.get_mut(&number)) {
-                Some(txn) => {
-                    txn.repeat(tag);
-                    return Ok(Repeated::UnderWay);
-                }
-                // It waits to begin again: this repetition may as well.
-                None => return Ok(Repeated::No),
-            }
-        }
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
         if !self.sessions.contains(&id.session) {
-            return Ok(Repeated::Answer(Err(Refusal::NoSession)));
+            let key = LockKey::Session(id.session);
+            return Ok(match self.locks.free(key) {
+                Ok(()) => Repeated::Answer(Err(Refusal::NoSession)),
+                // It has begun, and the word is on its way here.
+                Err(_) => Repeated::Wait(key),
+            });
+        }
+        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && *sequence == id.sequence
+        {
+            return Ok(match txn.and_then(|number| self.txns.get_mut(&number)) {
+                Some(txn) => {
+                    txn.repeat(tag);
+                    Repeated::UnderWay
+                }
+                // It waits to begin again: this repetition may as well.
+                None => Repeated::No,
+            });
         }
         match self.slots.get(&(id.session, id.slot)) {
             Some(&newest) if newest == id.sequence => {
@@ -126,11 +136,11 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
+        self.running.remove(&(id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
             self.counters.redirected += 1;
             return;
         }
-        self.running.remove(&(id.session, id.slot));
         if !self.sessions.contains(&id.session) {
             return;
         }
@@ -145,7 +155,7 @@ impl Shard {
     }
 
     /// The name an operation's outcome belongs to.
-    fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
             Op::Create { dir, name, .. }
@@ -166,6 +176,11 @@ impl Shard {
             _ => return None,
         };
         Some((dir.id, self.order(name).0))
+    }
+
+    /// Names that outcomes of undecided transactions will belong to: they stay here until then, locked or not yet.
+    pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
+        self.txns.values().filter_map(|txn| self.name_of(&txn.undecided()?.op))
     }
 
     pub(crate) fn reply(
@@ -217,7 +232,7 @@ impl Shard {
                 self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
-            Op::ListXattr(target) => self.list_xattr(ctx, target).map(Ran::from),
+            Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
             Op::SetXattr { target, name, value, mode } => {
                 self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
             }
@@ -269,6 +284,7 @@ enum Repeated {
     No,
     Answer(Result<Body, Refusal>),
     UnderWay,
+    Wait(LockKey),
 }
 
 /// An operation that must come to the coordinator shard came here.

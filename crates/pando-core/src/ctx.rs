@@ -175,6 +175,14 @@ impl<'a> Ctx<'a> {
         self.dropped.push((dir, start));
     }
 
+    /// Where this input has put an open inode.
+    pub fn open_place(&self, ino: Ino) -> Option<OpenAt> {
+        self.opens.iter().rev().find_map(|change| match change {
+            OpenChange::Set(i, _, _, at) if *i == ino => Some(*at),
+            _ => None,
+        })
+    }
+
     pub fn change_open(&mut self, change: OpenChange) {
         self.opens.push(change);
     }

@@ -196,7 +196,8 @@ impl Shard {
                 self.locks.free(LockKey::Link(file.ino))?;
                 match self.link_inode(ctx, file.ino)? {
                     Some(inode) => Ok((Loc::Link(file.ino), inode)),
-                    None => Err(Errno::ESTALE.into()),
+                    // Gone, or its client has moved it elsewhere and asks before it knows.
+                    None => Err(Refusal::NotUnderName.into()),
                 }
             }
         }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Say;
-use pando_types::{DirId, Ino, PartitionIndex, TxnId};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, TxnId};
 
 use crate::contract::Input;
 use crate::ctx::Stop;
@@ -25,6 +25,8 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
+    /// A session that begins or ends.
+    Session(SessionId),
 }
 
 /// How a partition is held.
@@ -140,6 +142,15 @@ impl Locks {
     pub fn any_name(&self, dir: DirId, orders: &Range<u64>) -> bool {
         let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
         self.held.range(from..to).next().is_some()
+    }
+
+    /// The first name in this range of orders that is locked.
+    pub fn first_name(&self, dir: DirId, orders: &Range<u64>) -> Option<u64> {
+        let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
+        match self.held.range(from..to).next() {
+            Some((LockKey::Name(_, order), _)) => Some(*order),
+            _ => None,
+        }
     }
 
     /// Partitions of a directory on their way here.

@@ -8,6 +8,7 @@ use pando_types::{DirId, Ino, SessionId};
 
 use crate::ctx::{Ctx, OpenChange};
 use crate::keys;
+use crate::locks::LockKey;
 use crate::record::{Holders, Open, OpenAt, Record};
 use crate::shard::Shard;
 
@@ -79,6 +80,11 @@ impl Opens {
             .collect()
     }
 
+    /// Where an open inode is.
+    pub fn place(&self, ino: Ino) -> Option<OpenAt> {
+        self.by_ino.get(&ino).map(|(at, _)| *at)
+    }
+
     /// How many inodes are open.
     pub fn count(&self) -> usize {
         self.by_ino.len()
@@ -127,16 +133,25 @@ impl Shard {
     /// All opens of the inode are there now.
     pub(crate) fn place_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, holders: &Holders, at: OpenAt) {
         for (session, count) in holders {
-            if self.sessions.contains(session) {
+            if self.session_lives(*session) {
                 self.set_open(ctx, ino, *session, *count, at);
             }
         }
     }
 
-    /// The inode is not here any more.
-    pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino) {
+    /// Whether the session's opens count: it is known here, or the word of its beginning is on its way.
+    pub(crate) fn session_lives(&self, session: SessionId) -> bool {
+        self.sessions.contains(&session) || self.locks.free(LockKey::Session(session)).is_err()
+    }
+
+    /// The inode has left this place. Its opens go, unless they are recorded at another one by now: where it was put may
+    /// have heard before where it was.
+    pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, from: OpenAt) {
+        if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(from) {
+            return;
+        }
         for (session, _) in self.opens.holders(ino) {
-            self.set_open(ctx, ino, session, 0, OpenAt::Link);
+            self.set_open(ctx, ino, session, 0, from);
         }
     }
 }

@@ -6,6 +6,7 @@ mod remote;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pando_types::Errno;
 use pando_types::op::ObjectId;
@@ -59,6 +60,16 @@ impl StoreError {
             Self::Missing | Self::Short | Self::Io(_) => Errno::EIO,
         }
     }
+}
+
+/// What a server calls before it syncs a log, so that no durable record names an object that is not. From any thread.
+pub type SyncHook = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// The hook for a store.
+#[must_use]
+pub fn sync_hook(store: &Arc<dyn ObjectStore>) -> SyncHook {
+    let store = Arc::clone(store);
+    Arc::new(move || store.sync())
 }
 
 /// Room in a store, bytes.

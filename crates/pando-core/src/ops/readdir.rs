@@ -6,6 +6,7 @@ use pando_types::{DirRef, Order};
 
 use crate::ctx::{Ctx, Stop};
 use crate::keys::{self, Kind};
+use crate::locks::LockKey;
 use crate::ops::lookup::found;
 use crate::record::{Entry, Record};
 use crate::shard::Shard;
@@ -21,7 +22,15 @@ impl Shard {
         from: Order,
         limit: u32,
     ) -> Result<Body, Stop> {
-        let end = self.own(ctx, dir, from)?.range().end;
+        let owned = self.own(ctx, dir, from)?.range().end;
+        // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
+        let locked = self.locks.first_name(dir.id, &(from.base().0..owned));
+        if let Some(order) = locked
+            && order <= from.0
+        {
+            return Err(Stop::Wait(LockKey::Name(dir.id, order)));
+        }
+        let end = locked.unwrap_or(owned);
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         let mut page = Vec::with_capacity(limit.min(64));
         let mut bad = None;

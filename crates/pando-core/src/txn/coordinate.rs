@@ -112,11 +112,22 @@ impl Shard {
                 self.say(ctx, number, txn, to, 0, say);
                 Ok(())
             }
+            // Its name was split away before it was locked: the outcome must be recorded where the name is now.
+            Ok(Next::Decide(_)) if self.has_strayed(ctx, &txn)? => {
+                self.undo(ctx, number, txn, None)
+            }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
             Err(Stop::Halt(halt)) => Err(halt),
         }
+    }
+
+    /// Whether the name that a transaction's outcome belongs to is no longer here.
+    fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
+        let at = txn.request.as_ref().and_then(|request| self.name_of(&request.op));
+        let Some((dir, order)) = at else { return Ok(false) };
+        Ok(!self.headers(ctx, dir)?.iter().any(|header| header.range().contains(&order)))
     }
 
     fn say(
@@ -131,7 +142,10 @@ impl Shard {
         txn.sent = Some((to, step, say.clone()));
         txn.sent_at = ctx.now.nanos;
         self.txns.insert(number, txn);
-        self.tell(ctx, Need::Committed, to, (self.id(number), step), say);
+        // The rows of a split name objects, and are all there when its first page leaves: one sync is for all pages.
+        let first_page = matches!(say, Say::Page { number: 0, .. });
+        let need = if first_page { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, to, (self.id(number), step), say);
     }
 
     /// Who owns a place, as far as is known here.
@@ -158,12 +172,21 @@ impl Shard {
                 Ok(())
             }
             Say::PageDone(pages) => {
-                let Some(Txn { plan: Some(Plan::Split(split)), .. }) = self.txns.get_mut(&number)
-                else {
+                let Some(txn) = self.txns.get_mut(&number) else {
                     self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
                     return Ok(());
                 };
-                if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
+                // Without a plan it is decided, and this a repetition.
+                let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
+                match pages {
+                    // The target lost a page: the next create begins the split again.
+                    0 => match self.txns.remove(&number) {
+                        Some(txn) => self.undo(ctx, number, txn, None),
+                        None => Ok(()),
+                    },
+                    pages if split.page_done(pages) => self.advance(ctx, number),
+                    _ => Ok(()),
+                }
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
         }
@@ -199,10 +222,11 @@ impl Shard {
                 self.advance(ctx, number)
             }
             Vote::No(errno) => {
+                let refusal = plan.refusal(&at.prepare, errno);
                 at.state = StepState::Refused(errno);
                 let again = plan.begins_again(&at.prepare, errno);
                 let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
-                self.undo(ctx, number, txn, (!again).then_some(Refusal::Errno(errno)))
+                self.undo(ctx, number, txn, (!again).then_some(refusal))
             }
             Vote::Busy => {
                 at.state = StepState::Refused(Errno::EBUSY);
@@ -212,12 +236,14 @@ impl Shard {
             Vote::Redirect(history) => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
                 self.dirs.learn(dir.id, &history);
-                self.ask_again(ctx, number, from)
+                self.ask_again(ctx, number, from, None)
             }
             Vote::AskHome => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
                 self.dirs.unlearn(dir.id);
-                self.ask_again(ctx, number, from)
+                // Not by this shard's own partitions: they may be of another life of the directory.
+                let home = self.config.map.home(dir.id);
+                self.ask_again(ctx, number, from, Some(home))
             }
         }
     }
@@ -228,10 +254,14 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         number: u64,
         refused_by: ShardIndex,
+        home: Option<ShardIndex>,
     ) -> Result<(), Halt> {
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
         if let Some(last) = txn.steps.last_mut() {
-            let to = self.shard_of(ctx, &last.place)?;
+            let to = match home {
+                Some(home) => home,
+                None => self.shard_of(ctx, &last.place)?,
+            };
             last.to = to;
             let step = (txn.steps.len() - 1) as u16;
             let (place, prepare) = (last_place(&txn), last_prepare(&txn));
@@ -274,9 +304,9 @@ impl Shard {
             self.counters.txns_committed[kind as usize] += 1;
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
-        let need = if remote { Need::Synced } else { Need::Committed };
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            self.answer(ctx, tag, &request, Ok(decision.body), need);
+            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
+            self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
         (txn.plan, txn.sent, txn.then) = (None, None, decision.then);
@@ -307,6 +337,7 @@ impl Shard {
             request: txn.request.as_ref().map(|r| r.head.id).unwrap_or_default(),
             steps: txn.finishing.clone(),
             then: txn.then.clone(),
+            next_step: txn.next_step,
         };
         ctx.put(keys::txn(number), decided.encode());
         txn.sent_at = ctx.now.nanos;
@@ -365,10 +396,8 @@ impl Shard {
     ) -> Result<(), Halt> {
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
-            if matches!(step.state, StepState::Yes | StepState::Asked) {
-                let say = Say::Finish(None);
-                self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
-            }
+            let say = Say::Finish(None);
+            self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
         }
         if let Some(plan) = txn.plan.take() {
             plan.abandon(self, ctx, id);

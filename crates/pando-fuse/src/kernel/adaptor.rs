@@ -1,4 +1,5 @@
-//! [`Vfs`] as the FUSE library wants it: each request is one call, answered by the thread that read it.
+//! [`Vfs`] as the FUSE library wants it: each request is one call, answered by the thread that read it; or, if it has
+//! contents to store or to copy, by one of a few threads beside, so that names need not wait for contents.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,6 +18,7 @@ use fuser::{
 };
 use pando_types::{Attr, Credentials, Errno, Ino, Name, SetAttr};
 
+use super::aside::Aside;
 use super::convert::{bare_attr, errno, file_attr, file_type, node_kind, permissions, time_set};
 use super::credentials::credentials_of;
 use super::session::{Options, negotiate};
@@ -37,6 +39,7 @@ pub(crate) struct Adaptor {
     options: Options,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     next_directory: AtomicU64,
+    aside: Aside,
 }
 
 impl Adaptor {
@@ -46,6 +49,7 @@ impl Adaptor {
             options: options.clone(),
             directories: Mutex::default(),
             next_directory: AtomicU64::new(1),
+            aside: Aside::default(),
         }
     }
 
@@ -55,6 +59,16 @@ impl Adaptor {
 
     fn directory(&self, handle: FileHandle) -> Result<Arc<DirHandle>, Errno> {
         self.directories().get(&handle.0).cloned().ok_or(Errno::EBADF)
+    }
+
+    /// Answers here, or aside if it `waits`.
+    fn perhaps_aside(&self, waits: bool, answer: impl FnOnce(&Vfs) + Send + 'static) {
+        if waits {
+            let fs = Arc::clone(&self.fs);
+            self.aside.run(move || answer(&fs));
+        } else {
+            answer(&self.fs);
+        }
     }
 
     fn entry(&self, reply: ReplyEntry, result: Result<Attr, Errno>) {
@@ -117,6 +131,7 @@ impl Filesystem for Adaptor {
     }
 
     fn destroy(&mut self) {
+        self.aside.finish();
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.fs.shut_down();
     }
@@ -308,9 +323,17 @@ impl Filesystem for Adaptor {
         let from_mapping = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let append = !from_mapping && OpenFlags(flags.0.cast_unsigned()).is_append();
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.fs.write(ino(node), offset, data, append, kills) {
+        let node = ino(node);
+        let answer = move |fs: &Vfs, data: &[u8]| match fs.write(node, offset, data, append, kills)
+        {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(error)),
+        };
+        if self.fs.data().write_waits(node, data.len() as u64) {
+            let (fs, data) = (Arc::clone(&self.fs), data.to_vec());
+            self.aside.run(move || answer(&fs, &data));
+        } else {
+            answer(&self.fs, data);
         }
     }
 
@@ -322,7 +345,10 @@ impl Filesystem for Adaptor {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.fs.flush(ino(node)));
+        let node = ino(node);
+        self.perhaps_aside(self.fs.data().flush_waits(node), move |fs| {
+            empty(reply, fs.flush(node));
+        });
     }
 
     fn release(
@@ -335,8 +361,11 @@ impl Filesystem for Adaptor {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.fs.release(ino(node));
-        reply.ok();
+        let node = ino(node);
+        self.perhaps_aside(self.fs.data().flush_waits(node), move |fs| {
+            fs.release(node);
+            reply.ok();
+        });
     }
 
     fn fsync(
@@ -347,7 +376,7 @@ impl Filesystem for Adaptor {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.fs.fsync(ino(node)));
+        self.perhaps_aside(true, move |fs| empty(reply, fs.fsync(ino(node))));
     }
 
     fn opendir(&self, req: &Request, node: INodeNo, _flags: fuser::OpenFlags, reply: ReplyOpen) {
@@ -430,7 +459,7 @@ impl Filesystem for Adaptor {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.fs.fsync(ino(node)));
+        self.perhaps_aside(true, move |fs| empty(reply, fs.fsync(ino(node))));
     }
 
     fn statfs(&self, _req: &Request, _node: INodeNo, reply: ReplyStatfs) {
@@ -493,7 +522,10 @@ impl Filesystem for Adaptor {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.fs.fallocate(ino(node), offset, length, mode.cast_unsigned()));
+        let mode = mode.cast_unsigned();
+        self.perhaps_aside(true, move |fs| {
+            empty(reply, fs.fallocate(ino(node), offset, length, mode));
+        });
     }
 
     fn lseek(
@@ -505,13 +537,15 @@ impl Filesystem for Adaptor {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let result = u64::try_from(offset)
-            .map_err(|_| Errno::ENXIO)
-            .and_then(|offset| self.fs.seek(ino(node), offset, whence.cast_unsigned()));
-        match result {
-            Ok(offset) => reply.offset(offset.cast_signed()),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.perhaps_aside(true, move |fs| {
+            let result = u64::try_from(offset)
+                .map_err(|_| Errno::ENXIO)
+                .and_then(|offset| fs.seek(ino(node), offset, whence.cast_unsigned()));
+            match result {
+                Ok(offset) => reply.offset(offset.cast_signed()),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
     }
 
     fn copy_file_range(
@@ -529,9 +563,10 @@ impl Filesystem for Adaptor {
     ) {
         // So that a request does not last; the caller comes again for the rest.
         let len = len.min(COPY_MAX);
-        match self.fs.copy_range((ino(ino_in), offset_in), (ino(ino_out), offset_out), len) {
+        let (from, to) = ((ino(ino_in), offset_in), (ino(ino_out), offset_out));
+        self.perhaps_aside(true, move |fs| match fs.copy_range(from, to, len) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(error)),
-        }
+        });
     }
 }

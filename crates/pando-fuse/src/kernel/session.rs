@@ -32,7 +32,8 @@ pub struct Options {
     pub entry_timeout: Duration,
     /// How long the kernel may take attributes for granted. Zero: it asks each time.
     pub attr_timeout: Duration,
-    /// Threads that answer requests; above 0.
+    /// Threads that answer requests; above 0. One is fastest for one program at a time (a wake-up finds it on the same
+    /// CPU more often); with more, requests that wait for something do not hold up others.
     pub threads: usize,
     /// Gives each thread its own descriptor of `/dev/fuse`, with a queue of its own for what it works on.
     pub clone_fd: bool,
@@ -49,7 +50,7 @@ impl Default for Options {
         Self {
             entry_timeout: Duration::ZERO,
             attr_timeout: Duration::ZERO,
-            threads: 4,
+            threads: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
             clone_fd: false,
             allow_other: true,
             read_only: false,

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Change, EntryRows, Inherit, Prepare, Say, Seen};
-use pando_types::reply::Body;
+use pando_types::reply::{Body, Refusal};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, ShardIndex,
     TxnId,
@@ -142,6 +142,18 @@ impl Plan {
         }
     }
 
+    /// What a refused step means to who asked. Who makes a name asks for one that is absent, so the sticky bit, which protects
+    /// one that is there, means that it exists.
+    pub fn refusal(&self, prepare: &Prepare, errno: Errno) -> Refusal {
+        match (self, prepare, errno) {
+            (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => {
+                Refusal::Errno(Errno::EEXIST)
+            }
+            (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE) => Refusal::NotUnderName,
+            _ => Refusal::Errno(errno),
+        }
+    }
+
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         if let Self::Split(split) = self {
@@ -164,7 +176,15 @@ impl View<'_, '_> {
     pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
         let order = self.shard.order(name);
         let by = checked.then(|| self.by.clone());
-        Next::Ask(Place::Order(dir, order), Prepare::Name { dir, name: name.clone(), by })
+        let prepare = Prepare::Name { dir, name: name.clone(), by, redo: false };
+        Next::Ask(Place::Order(dir, order), prepare)
+    }
+
+    /// Locks the entry of a directory whose access metadata change.
+    pub fn ask_entry(&self, dir: DirRef, name: &Name) -> Next {
+        let order = self.shard.order(name);
+        let prepare = Prepare::Name { dir, name: name.clone(), by: None, redo: true };
+        Next::Ask(Place::Order(dir, order), prepare)
     }
 
     /// Locks a directory's content.

@@ -1,0 +1,71 @@
+//! Who may do what, as `generic_permission`, `may_delete` and `setattr_prepare` of Linux decide it.
+
+use pando_types::op::AccessMask;
+use pando_types::{Credentials, Errno};
+
+use crate::Node;
+
+/// To read, or list.
+pub const READ: AccessMask = 4;
+/// To write, or change entries.
+pub const WRITE: AccessMask = 2;
+/// To execute, or search.
+pub const SEARCH: AccessMask = 1;
+
+/// Set group id.
+pub const SETGID: u16 = 0o2000;
+/// Set user id.
+pub const SETUID: u16 = 0o4000;
+/// Restricted deletion.
+pub const STICKY: u16 = 0o1000;
+/// Execute for the group.
+pub const GROUP_EXECUTE: u16 = 0o0010;
+
+/// `EACCES` unless `by` may access `node` in all ways of `mask`.
+pub fn check(node: &Node, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    if by.uid == 0 {
+        let executable = node.is_dir() || node.mode & 0o111 != 0;
+        return if mask & SEARCH == 0 || executable { Ok(()) } else { Err(Errno::EACCES) };
+    }
+    let class = if by.uid == node.uid {
+        6
+    } else if by.in_group(node.gid) {
+        3
+    } else {
+        0
+    };
+    let granted = (node.mode >> class) as AccessMask & 7;
+    if granted & mask == mask { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// `may_delete` without the kinds: may `by` remove the entry of `victim` from `dir`?
+pub fn check_delete(dir: &Node, victim: &Node, by: &Credentials) -> Result<(), Errno> {
+    check(dir, by, WRITE | SEARCH)?;
+    let restricted = dir.mode & STICKY != 0 && !is_owner(dir, by) && !is_owner(victim, by);
+    if restricted { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// Whether `by` owns the node or may act as if.
+pub fn is_owner(node: &Node, by: &Credentials) -> bool {
+    by.uid == 0 || by.uid == node.uid
+}
+
+/// Whether `by` belongs to the group or may act as if.
+pub fn is_member(gid: u32, by: &Credentials) -> bool {
+    by.uid == 0 || by.in_group(gid)
+}
+
+/// Mode and group of what `by` makes in `dir` (`inode_init_owner`, `mode_strip_sgid`).
+pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u32) {
+    if dir.mode & SETGID == 0 {
+        return (mode, by.gid);
+    }
+    let strip = SETGID | GROUP_EXECUTE;
+    if is_dir {
+        (mode | SETGID, dir.gid)
+    } else if mode & strip == strip && !is_member(dir.gid, by) {
+        (mode & !SETGID, dir.gid)
+    } else {
+        (mode, dir.gid)
+    }
+}

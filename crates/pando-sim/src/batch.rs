@@ -1,0 +1,71 @@
+//! Many seeds, on all cores, and what to say when one fails.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::config::SimConfig;
+use crate::run::{Verdict, run};
+use crate::stats::Stats;
+
+/// Lines of the trace that a failing seed shows.
+const TAIL: usize = 120;
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// Which.
+    pub seed: u64,
+    /// What was wrong.
+    pub fault: String,
+}
+
+/// Runs seeds `from .. from + count`, each as `config` says; stops after `failures` of them have failed.
+#[must_use]
+pub fn batch(
+    from: u64,
+    count: u64,
+    failures: usize,
+    config: impl Fn(u64) -> SimConfig + Sync,
+) -> (Stats, Vec<Failed>) {
+    let next = AtomicU64::new(from);
+    let results = Mutex::new((Stats::default(), Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count {
+                        return;
+                    }
+                    let verdict = run(config(seed));
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results.0 += &verdict.stats;
+                    if let Some(fault) = verdict.fault {
+                        results.1.push(Failed { seed, fault });
+                    }
+                    if results.1.len() >= failures {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let (stats, mut failed) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.sort_by_key(|failed| failed.seed);
+    (stats, failed)
+}
+
+/// Runs one seed again, with its trace: what to read first, and how to run it once more.
+#[must_use]
+pub fn explain(config: SimConfig) -> String {
+    let seed = config.seed;
+    let verdict = run(SimConfig { verbose: true, ..config });
+    let Verdict { fault, tail, .. } = verdict;
+    let tail = &tail[tail.len().saturating_sub(TAIL)..];
+    format!(
+        "seed {seed}: {}\nthe last events:\n{}\nonce more: PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
+        fault.as_deref().unwrap_or("nothing wrong this time"),
+        tail.join("\n")
+    )
+}

@@ -1,0 +1,98 @@
+//! Does the system's answer agree with the model's?
+
+use pando_model::{Op, Outcome, Stat, Tree, Value};
+use pando_types::{Errno, FileKind, Ino};
+
+use super::Event;
+
+/// How an answer compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The same.
+    Same,
+    /// Not the same, but the system may say so, and then nothing changes.
+    Excused,
+    /// Wrong.
+    Different,
+}
+
+/// Compares what was `observed` with what the model says, whose tree was `before`.
+pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outcome) -> Verdict {
+    match (expected, observed) {
+        (Ok(expected), Ok(observed)) if same_value(event, expected, observed) => Verdict::Same,
+        (Err(expected), Err(observed)) if expected == observed => Verdict::Same,
+        (Err(_), Err(observed)) if before.objections(&event.call).contains(observed) => {
+            Verdict::Excused
+        }
+        (Ok(_), Err(Errno::EACCES | Errno::EPERM)) if is_same_file(event, before) => {
+            Verdict::Excused
+        }
+        (_, Err(Errno::ESTALE)) if may_dangle(event, before) => Verdict::Excused,
+        _ => Verdict::Different,
+    }
+}
+
+fn same_value(event: &Event, expected: &Value, observed: &Value) -> bool {
+    match (expected, observed) {
+        (Value::Stat(a), Value::Stat(b)) if matches!(event.call.op, Op::Lookup(..)) => {
+            same_node(a, b)
+        }
+        (Value::Stat(a), Value::Stat(b))
+            if matches!(event.call.op, Op::SetAttr(..)) && a.kind == FileKind::Directory =>
+        {
+            a.ino == b.ino
+        }
+        (Value::Created(a, false), Value::Created(b, false)) => same_node(a, b),
+        (Value::Stat(a), Value::Stat(b)) => same_stat(event, a, b),
+        (Value::Created(a, true), Value::Created(b, true)) => same_stat(event, a, b),
+        (Value::Entries(a), Value::Entries(b)) => !event.exact || a == b,
+        _ => expected == observed,
+    }
+}
+
+/// Which inode, no more.
+fn same_node(a: &Stat, b: &Stat) -> bool {
+    (a.ino, a.kind) == (b.ino, b.kind)
+}
+
+fn same_stat(event: &Event, a: &Stat, b: &Stat) -> bool {
+    if a.kind == FileKind::Directory && !event.exact {
+        return Stat { nlink: 0, size: 0, ..*a } == Stat { nlink: 0, size: 0, ..*b };
+    }
+    a == b
+}
+
+/// A client finds a file by the name it once had. After a rename that handle dangles, unless the client holds the file open.
+fn may_dangle(event: &Event, before: &Tree) -> bool {
+    file_of(&event.call.op).is_some_and(|ino| {
+        before.node(ino).is_ok_and(|node| !node.is_dir() && node.is_moved)
+            && !before.is_open(event.call.who, ino)
+    })
+}
+
+/// A rename between two names of one file does nothing. The kernel sees that itself, before permissions; shards check those
+/// first.
+fn is_same_file(event: &Event, before: &Tree) -> bool {
+    let Op::Rename { from, name, to, new_name, .. } = &event.call.op else { return false };
+    let ino = |dir: Ino, name| Some(before.node(dir).ok()?.entries.get(name)?.0);
+    ino(*from, name) == ino(*to, new_name)
+}
+
+/// The inode that an operation names by its number, rather than by a name.
+pub fn file_of(op: &Op) -> Option<Ino> {
+    match op {
+        Op::GetAttr(ino)
+        | Op::SetAttr(ino, _)
+        | Op::Access(ino, _)
+        | Op::Readlink(ino)
+        | Op::Open { ino, .. }
+        | Op::Read(ino, ..)
+        | Op::Write(ino, ..)
+        | Op::GetXattr(ino, _)
+        | Op::ListXattr(ino)
+        | Op::SetXattr(ino, ..)
+        | Op::RemoveXattr(ino, _)
+        | Op::Link(ino, ..) => Some(*ino),
+        _ => None,
+    }
+}

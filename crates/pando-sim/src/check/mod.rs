@@ -1,0 +1,23 @@
+//! Was the system one tree, whatever happened to it? Judges the history of a run.
+//!
+//! ```text
+//!   History ──► with what listings saw of each name ──► search: some order of all of it, true to real time, that the
+//!                                                       model answers alike
+//! ```
+//!
+//! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a directory, which several
+//! partitions answer for. A lookup is two reads: where the name leads, and what the inode looks like; a change of a
+//! directory's attributes is a change and a read.
+
+mod agree;
+mod history;
+mod report;
+mod search;
+
+#[cfg(test)]
+mod tests;
+
+pub use agree::file_of;
+pub use history::{Event, EventIndex, History, Sight};
+pub use report::Failure;
+pub use search::{Order, linearize};

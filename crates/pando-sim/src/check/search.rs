@@ -1,0 +1,250 @@
+//! The search for an order (Wing & Gong, with Lowe's memory of states already seen).
+//!
+//! 1. An operation may come next if no other that is still to come returned before it began.
+//! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the model: if any order exists,
+//!    one with it here does.
+//! 3. One whose end nobody saw may come at any time after its beginning, or never.
+
+use std::collections::HashSet;
+
+use pando_model::{Op, Tree};
+use pando_types::Ino;
+
+use super::agree::{Verdict, compare};
+use super::history::created;
+use super::{Event, EventIndex, Failure, History};
+
+/// Steps after which the search gives up: far more than an honest history needs.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// Events in the order found, and the tree they lead to.
+pub struct Order {
+    /// Events that took place, each with the number it gave to what it made.
+    pub events: Vec<(EventIndex, Ino)>,
+    /// The model at the end.
+    pub tree: Tree,
+}
+
+/// Finds an order of `history`, listings included.
+pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
+    let history = history.with_sights();
+    let mut search = Search::new(&history);
+    let mut frames = vec![search.advance(Tree::new())];
+    loop {
+        let Some(frame) = frames.last_mut() else { return Err(search.failure(false)) };
+        if search.is_done() {
+            let tree = frame.tree.clone();
+            return Ok(Order { events: search.order, tree });
+        }
+        search.steps += 1;
+        if search.steps > STEPS_MAX {
+            return Err(search.failure(true));
+        }
+        search.unwind(frame.taken);
+        let Some((lane, ino)) = frame.choices.pop() else {
+            frames.pop();
+            continue;
+        };
+        let Some(tree) = search.attempt(&frame.tree, lane, ino) else { continue };
+        search.take(lane, ino);
+        let next = search.advance(tree);
+        if search.seen.insert((search.places(), next.tree.fingerprint())) {
+            frames.push(next);
+        }
+    }
+}
+
+fn returned(event: &Event) -> u64 {
+    event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at)
+}
+
+/// Whether an operation changes nothing wherever it comes: it only reads, or it failed.
+fn only_tells(event: &Event) -> bool {
+    match &event.returned {
+        Some((_, Err(_))) => true,
+        Some((_, Ok(_))) => matches!(
+            event.call.op,
+            Op::Lookup(..)
+                | Op::GetAttr(_)
+                | Op::Access(..)
+                | Op::Readlink(_)
+                | Op::Read(..)
+                | Op::GetXattr(..)
+                | Op::ListXattr(_)
+                | Op::ReadDir(_)
+                | Op::Parent(_)
+        ),
+        None => false,
+    }
+}
+
+/// A state on the way, with what may be tried from it, best last.
+struct Frame {
+    tree: Tree,
+    taken: usize,
+    choices: Vec<(usize, Ino)>,
+}
+
+struct Search<'a> {
+    history: &'a History,
+    lanes: Vec<Vec<EventIndex>>,
+    next: Vec<usize>,
+    known_left: usize,
+    order: Vec<(EventIndex, Ino)>,
+    orphans: Vec<Ino>,
+    seen: HashSet<(u64, u64)>,
+    steps: u64,
+    best: Option<(Vec<EventIndex>, Vec<usize>, Tree)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(history: &'a History) -> Self {
+        let mut lanes = vec![Vec::new(); history.lanes()];
+        for (index, event) in history.events().iter().enumerate() {
+            lanes[event.lane].push(index);
+        }
+        Self {
+            history,
+            next: vec![0; lanes.len()],
+            lanes,
+            known_left: history.events().iter().filter(|e| e.returned.is_some()).count(),
+            order: Vec::new(),
+            orphans: history.orphans(),
+            seen: HashSet::new(),
+            steps: 0,
+            best: None,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.known_left == 0
+    }
+
+    fn event(&self, lane: usize) -> Option<(EventIndex, &'a Event)> {
+        let index = *self.lanes[lane].get(self.next[lane])?;
+        Some((index, &self.history.events()[index]))
+    }
+
+    /// The moment before which an operation must have begun to come next.
+    fn bound(&self) -> u64 {
+        let next = (0..self.lanes.len()).filter_map(|lane| self.event(lane));
+        next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Lanes whose next operation may come next, earliest answer first, unanswered last.
+    fn candidates(&self) -> Vec<usize> {
+        let bound = self.bound();
+        let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())
+            .filter_map(|lane| Some((self.event(lane)?.1, lane)))
+            .filter(|(event, _)| event.invoked < bound)
+            .map(|(event, lane)| (returned(event), lane))
+            .collect();
+        lanes.sort_unstable();
+        lanes.into_iter().map(|(_, lane)| lane).collect()
+    }
+
+    /// Takes everything that agrees and only tells; what is left to choose from makes a frame.
+    fn advance(&mut self, tree: Tree) -> Frame {
+        while self.take_tellers(&tree) {}
+        if self.best.as_ref().is_none_or(|best| best.0.len() < self.order.len()) {
+            let order = self.order.iter().map(|(index, _)| *index).collect();
+            self.best = Some((order, self.next.clone(), tree.clone()));
+        }
+        let changing = |lane: &usize| self.event(*lane).is_some_and(|(_, e)| !only_tells(e));
+        let lanes: Vec<usize> = self.candidates().into_iter().filter(changing).collect();
+        let mut choices: Vec<_> =
+            lanes.iter().flat_map(|&lane| self.inos(lane).map(move |ino| (lane, ino))).collect();
+        choices.reverse();
+        Frame { tree, taken: self.order.len(), choices }
+    }
+
+    /// One pass over all lanes. True: something was taken.
+    fn take_tellers(&mut self, tree: &Tree) -> bool {
+        let bound = self.bound();
+        let before = self.order.len();
+        for lane in 0..self.lanes.len() {
+            while let Some((_, event)) = self.event(lane)
+                && event.invoked < bound
+                && only_tells(event)
+                && self.attempt(tree, lane, Ino(0)).is_some()
+            {
+                self.take(lane, Ino(0));
+            }
+        }
+        self.order.len() > before
+    }
+
+    /// The numbers that the lane's next operation might have given to what it made.
+    fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
+        let (index, unknown) = self.event(lane).map_or((0, false), |(index, event)| {
+            let makes = matches!(event.call.op, Op::Create { .. } | Op::Mkdir(..));
+            (index, makes && event.returned.is_none())
+        });
+        let orphans = if unknown { &self.orphans[..] } else { &[] };
+        let nobody_saw = Ino(u64::MAX - index as u64);
+        orphans.iter().copied().chain([nobody_saw])
+    }
+
+    /// The tree after the lane's next operation, if the model agrees with its answer.
+    fn attempt(&self, tree: &Tree, lane: usize, ino: Ino) -> Option<Tree> {
+        let (_, event) = self.event(lane)?;
+        if let Some(sight) = &event.sight {
+            let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
+            return (to == sight.to.as_ref()).then(|| tree.clone());
+        }
+        let mut after = tree.clone();
+        let Some((_, observed)) = &event.returned else {
+            if tree.node(ino).is_ok() {
+                return None;
+            }
+            // One that fails, or that nobody would notice, is the same as one that never ran.
+            let ran = after.apply(&event.call, ino).is_ok();
+            return (ran && after.fingerprint() != tree.fingerprint()).then_some(after);
+        };
+        let new = observed.as_ref().ok().and_then(|value| created(&event.call.op, value));
+        let expected = after.apply(&event.call, new.unwrap_or(ino));
+        match compare(event, tree, &expected, observed) {
+            Verdict::Same => Some(after),
+            Verdict::Excused => Some(tree.clone()),
+            Verdict::Different => None,
+        }
+    }
+
+    fn take(&mut self, lane: usize, ino: Ino) {
+        if let Some((index, event)) = self.event(lane) {
+            self.known_left -= usize::from(event.returned.is_some());
+            self.order.push((index, ino));
+            self.next[lane] += 1;
+        }
+    }
+
+    fn unwind(&mut self, taken: usize) {
+        for (index, _) in self.order.split_off(taken) {
+            let event = &self.history.events()[index];
+            self.known_left += usize::from(event.returned.is_some());
+            self.next[event.lane] -= 1;
+        }
+    }
+
+    /// A hash of how far each lane is.
+    fn places(&self) -> u64 {
+        self.next.iter().fold(0x9E37_79B9_7F4A_7C15, |hash: u64, next| {
+            (hash.rotate_left(19) ^ *next as u64).wrapping_mul(0xFF51_AFD7_ED55_8CCD)
+        })
+    }
+
+    fn failure(&mut self, gave_up: bool) -> Box<Failure> {
+        let (taken, next, tree) =
+            self.best.take().unwrap_or((Vec::new(), self.next.clone(), Tree::new()));
+        self.next = next;
+        let stuck = self.candidates().into_iter().filter_map(|lane| {
+            let (index, event) = self.event(lane)?;
+            let new = match &event.returned {
+                Some((_, Ok(value))) => created(&event.call.op, value),
+                _ => None,
+            };
+            Some((index, tree.clone().apply(&event.call, new.unwrap_or(Ino(u64::MAX)))))
+        });
+        Box::new(Failure::new(self.history, &taken, stuck.collect(), tree.clone(), gave_up))
+    }
+}

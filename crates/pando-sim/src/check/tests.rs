@@ -1,0 +1,149 @@
+//! Histories of a true tree have an order; false ones have none.
+
+use pando_model::{Call, Op, Outcome, Tree, Value};
+use pando_types::op::RenameFlags;
+use pando_types::{Credentials, Errno, FileKind, Ino, Name};
+
+use super::{History, linearize};
+use crate::random::Random;
+
+const LANES: usize = 4;
+
+fn name(random: &mut Random) -> Name {
+    let names: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    Name::new(names[random.below(4) as usize]).unwrap()
+}
+
+fn any_op(random: &mut Random, tree: &Tree) -> Op {
+    let inos: Vec<Ino> = tree.nodes().map(|(ino, _)| ino).collect();
+    let dirs: Vec<Ino> = tree.nodes().filter(|(_, n)| n.is_dir()).map(|(ino, _)| ino).collect();
+    let dir = dirs[random.below(dirs.len() as u64) as usize];
+    let to = dirs[random.below(dirs.len() as u64) as usize];
+    let ino = inos[random.below(inos.len() as u64) as usize];
+    match random.below(10) {
+        0 | 1 => Op::Create {
+            dir,
+            name: name(random),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            symlink: Vec::new(),
+            exclusive: random.chance(2, 3),
+            open: random.chance(1, 3),
+        },
+        2 => Op::Mkdir(dir, name(random), 0o755),
+        3 => Op::Unlink(dir, name(random)),
+        4 => Op::Rmdir(dir, name(random)),
+        5 => Op::Link(ino, dir, name(random)),
+        6 => Op::Rename {
+            from: dir,
+            name: name(random),
+            to,
+            new_name: name(random),
+            flags: RenameFlags::default(),
+        },
+        7 => Op::Lookup(dir, name(random)),
+        8 => Op::ReadDir(dir),
+        _ => Op::GetAttr(ino),
+    }
+}
+
+/// Lanes that invoke, take effect and return at random moments, on one tree. One may stop before its answer.
+fn honest(seed: u64, operations: usize) -> History {
+    let mut random = Random::new(seed);
+    let mut history = History::default();
+    let lanes: Vec<_> = (0..LANES).map(|_| (history.lane(), history.lane())).collect();
+    let mut tree = Tree::new();
+    let mut pending: Vec<Option<(usize, Call, Option<Outcome>)>> = vec![None; LANES];
+    let mut new = 100;
+    let mut begun = 0;
+    while begun < operations || pending.iter().skip(1).any(Option::is_some) {
+        let lane = random.below(LANES as u64) as usize;
+        match &mut pending[lane] {
+            None if begun < operations => {
+                let op = any_op(&mut random, &tree);
+                let call = Call { who: lane as u32, credentials: Credentials::ROOT, op };
+                let event = history.invoke(lanes[lane].0, call.clone(), false);
+                pending[lane] = Some((event, call, None));
+                begun += 1;
+            }
+            Some((_, call, outcome @ None)) => {
+                new += 1;
+                *outcome = Some(tree.apply(call, Ino(new)));
+            }
+            Some((event, _, Some(outcome))) if lane > 0 || begun < operations => {
+                history.respond(*event, outcome.clone(), lanes[lane].1);
+                pending[lane] = None;
+            }
+            _ => {}
+        }
+    }
+    history
+}
+
+#[test]
+fn a_true_history_has_an_order() {
+    for seed in 0..40 {
+        let history = honest(seed, 300);
+        linearize(&history).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+#[test]
+fn a_long_history_is_judged_quickly() {
+    assert!(linearize(&honest(7, 6000)).is_ok());
+}
+
+#[test]
+fn one_wrong_answer_is_found() {
+    let mut found = 0;
+    for seed in 0..30 {
+        let history = honest(seed, 120);
+        let mut random = Random::new(seed);
+        let lies = history.events().iter().enumerate().filter_map(|(index, event)| {
+            let lie = match (&event.call.op, &event.returned.as_ref()?.1) {
+                (Op::Create { .. }, Err(Errno::EEXIST)) => Err(Errno::ENOENT),
+                (Op::Unlink(..), Ok(Value::Done)) => Err(Errno::ENOENT),
+                (Op::Lookup(..), Ok(_)) => Err(Errno::ENOENT),
+                (Op::ReadDir(_), Ok(Value::Entries(listed))) if listed.len() > 1 => Ok(
+                    Value::Entries(listed.iter().skip(1).map(|(n, e)| (n.clone(), *e)).collect()),
+                ),
+                (Op::Rename { .. }, Ok(_)) => Err(Errno::EEXIST),
+                _ => return None,
+            };
+            Some((index, lie))
+        });
+        let lies: Vec<_> = lies.collect();
+        let (index, lie) = lies[random.below(lies.len() as u64) as usize].clone();
+        let mut told = History::default();
+        (0..history.lanes()).for_each(|_| {
+            told.lane();
+        });
+        told.replay(&history, index, lie);
+        found += usize::from(linearize(&told).is_err());
+    }
+    assert!(found >= 20, "{found} of 30: the rest may be true by another order");
+}
+
+#[test]
+fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
+    for seen in [true, false] {
+        let mut history = History::default();
+        let (a, b, aside) = (history.lane(), history.lane(), history.lane());
+        let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
+        let at = Name::new(b"x").unwrap();
+        history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+        let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
+        let stat = pando_model::Stat {
+            ino: Ino(9),
+            kind: FileKind::Directory,
+            mode: 0o755,
+            nlink: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+        };
+        let outcome = if seen { Ok(Value::Stat(stat)) } else { Err(Errno::ENOENT) };
+        history.respond(event, outcome, aside);
+        assert!(linearize(&history).is_ok());
+    }
+}

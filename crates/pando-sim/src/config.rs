@@ -1,0 +1,96 @@
+//! What a run is like: all of it follows from the seed.
+
+use crate::random::Random;
+
+/// One millisecond.
+pub const MILLISECOND: u64 = 1_000_000;
+/// One second.
+pub const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// When changes are acknowledged (DESIGN §10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// With the kernel. Only processes die.
+    Os,
+    /// Fsynced. Power is lost, too.
+    Disk,
+}
+
+/// Faults of the shell that tests plant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlantedInShell {
+    /// Replies leave before the log is written.
+    ReplyBeforeLogWrite,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Everything by chance follows from it.
+    pub seed: u64,
+    /// Shards.
+    pub shards: u16,
+    /// Clients.
+    pub clients: usize,
+    /// Operations that one client has under way at once.
+    pub lanes: usize,
+    /// Operations of a lane.
+    pub operations: u64,
+    /// When changes are acknowledged.
+    pub durability: Durability,
+    /// Entries beyond which a partition splits.
+    pub split_threshold: u64,
+    /// Partitions a shard at which a directory stops splitting.
+    pub partitions_per_shard: u16,
+    /// Messages of a thousand that get lost, as many that come twice.
+    pub loss_per_mille: u64,
+    /// Mean time between two deaths of one shard, nanoseconds; 0: none.
+    pub crash_interval: u64,
+    /// Mean time between two checkpoints of one shard, nanoseconds.
+    pub checkpoint_interval: u64,
+    /// Time between two background syncs, nanoseconds.
+    pub sync_interval: u64,
+    /// Clients that die.
+    pub client_deaths: u64,
+    /// Mean time between two cuts between two shards, nanoseconds; 0: none.
+    pub cut_interval: u64,
+    /// Inputs of a hundred in which one read finds its block not in memory.
+    pub missing_percent: u64,
+    /// A planted fault of the shell.
+    pub planted_in_shell: Option<PlantedInShell>,
+    /// A planted fault of the shards.
+    #[cfg(feature = "planted")]
+    pub planted: Option<pando_core::Planted>,
+    /// Keep the trace's lines.
+    pub verbose: bool,
+}
+
+impl SimConfig {
+    /// The run of `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_1EED_0001);
+        let crashes = random.chance(3, 4);
+        Self {
+            seed,
+            shards: 4,
+            clients: 4,
+            lanes: random.between(1, 3) as usize,
+            operations: random.between(40, 120),
+            durability: if random.chance(1, 2) { Durability::Os } else { Durability::Disk },
+            split_threshold: random.between(3, 8),
+            partitions_per_shard: random.between(1, 5) as u16,
+            loss_per_mille: *random.pick(&[0, 5, 20, 60]),
+            crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
+            checkpoint_interval: random.between(30, 300) * MILLISECOND,
+            sync_interval: random.between(5, 60) * MILLISECOND,
+            client_deaths: random.below(3),
+            cut_interval: *random.pick(&[0, 0, 300 * MILLISECOND]),
+            missing_percent: 0,
+            planted_in_shell: None,
+            #[cfg(feature = "planted")]
+            planted: None,
+            verbose: false,
+        }
+    }
+}

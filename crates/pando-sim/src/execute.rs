@@ -1,0 +1,107 @@
+//! One operation of the model, as a call of the real client.
+
+use std::collections::BTreeMap;
+
+use pando_client::{Client, WriteError};
+use pando_model::{Call, Op, Outcome, Stat, Value};
+use pando_types::op::{NewNode, Payload, Piece};
+use pando_types::{Attr, Errno, FileKind, Ino, Name};
+
+/// Runs `call` and tells what came of it. A page of a listing holds `page` entries.
+pub async fn execute(client: &Client, call: &Call, page: u32) -> Outcome {
+    let by = &call.credentials;
+    match &call.op {
+        Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
+        Op::Create { dir, name, kind, mode, symlink, exclusive, open } => {
+            let node = NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
+            let (attr, new) = client.create(by, *dir, name, node, *exclusive, *open).await?;
+            Ok(Value::Created(to_stat(&attr), new))
+        }
+        Op::Mkdir(dir, name, mode) => stat(client.mkdir(by, *dir, name, *mode).await?),
+        Op::Unlink(dir, name) => done(client.unlink(by, *dir, name).await?),
+        Op::Rmdir(dir, name) => done(client.rmdir(by, *dir, name).await?),
+        Op::Link(ino, dir, name) => stat(client.link(by, *ino, *dir, name).await?),
+        Op::Rename { from, name, to, new_name, flags } => {
+            done(client.rename(by, *from, name, *to, new_name, *flags).await?)
+        }
+        Op::GetAttr(ino) => stat(client.getattr(*ino).await?),
+        Op::SetAttr(ino, set) => stat(client.setattr(by, *ino, set.clone()).await?),
+        Op::Access(ino, mask) => done(client.access(by, *ino, *mask).await?),
+        Op::Readlink(ino) => Ok(Value::Bytes(client.readlink(by, *ino).await?)),
+        Op::Open { ino, access, truncate } => {
+            stat(client.open(by, *ino, *access, *truncate).await?)
+        }
+        Op::Release(ino) => done(client.release(*ino).await?),
+        Op::Read(ino, offset, len) => read(client, *ino, *offset, *len).await,
+        Op::Write(ino, offset, bytes) => write(client, *ino, *offset, bytes).await,
+        Op::GetXattr(ino, name) => Ok(Value::Bytes(client.getxattr(by, *ino, name).await?)),
+        Op::ListXattr(ino) => {
+            Ok(Value::Names(client.listxattr(by, *ino).await?.into_iter().collect()))
+        }
+        Op::SetXattr(ino, name, value, mode) => {
+            done(client.setxattr(by, *ino, name, value, *mode).await?)
+        }
+        Op::RemoveXattr(ino, name) => done(client.removexattr(by, *ino, name).await?),
+        Op::ReadDir(dir) => list(client, call, *dir, page).await,
+        Op::Parent(dir) => Ok(Value::Ino(client.parent(*dir).await?)),
+        Op::EndSession => done(client.close().await?),
+    }
+}
+
+fn stat(attr: Attr) -> Outcome {
+    Ok(Value::Stat(to_stat(&attr)))
+}
+
+const fn done((): ()) -> Outcome {
+    Ok(Value::Done)
+}
+
+fn to_stat(attr: &Attr) -> Stat {
+    Stat {
+        ino: attr.ino,
+        kind: attr.kind,
+        mode: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        size: attr.size,
+    }
+}
+
+async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
+    let layout = client.read_data(ino, offset, len).await?;
+    if layout.attr.kind != FileKind::Regular {
+        return Err(Errno::EINVAL);
+    }
+    assert!(layout.is_inline && layout.slices.is_empty(), "these files are small");
+    let mut bytes = layout.inline;
+    bytes.resize(layout.attr.size as usize, 0);
+    let from = bytes.len().min(offset as usize);
+    let to = bytes.len().min((offset + len) as usize);
+    Ok(Value::Bytes(bytes[from..to].to_vec()))
+}
+
+async fn write(client: &Client, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome {
+    let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
+    match client.write_data(ino, None, vec![piece], None).await {
+        Ok(attr) => stat(attr),
+        Err(WriteError::Errno(errno)) => Err(errno),
+        Err(WriteError::DataChanged) => panic!("nothing was asked of the data version"),
+    }
+}
+
+async fn list(client: &Client, call: &Call, dir: Ino, page: u32) -> Outcome {
+    let mut entries: BTreeMap<Name, (Ino, FileKind)> = BTreeMap::new();
+    let mut position = 0;
+    client.opendir(&call.credentials, dir).await?;
+    loop {
+        let found = client.readdir(&call.credentials, dir, position, page, false).await?;
+        let Some(last) = found.last() else { return Ok(Value::Entries(entries)) };
+        assert!(last.position > position, "positions go up");
+        position = last.position;
+        for entry in found {
+            let twice = entries.insert(entry.name.clone(), (entry.ino, entry.kind));
+            assert!(twice.is_none(), "{} of {dir:?} is listed twice", entry.name);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs the clients' futures, in the order they were woken.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use pando_client::BoxFuture;
+
+/// Which task.
+pub type TaskIndex = usize;
+
+type Queue = Arc<Mutex<VecDeque<TaskIndex>>>;
+
+/// All tasks of a run.
+#[derive(Default)]
+pub struct Executor {
+    tasks: Vec<Option<BoxFuture<'static, ()>>>,
+    ready: Queue,
+}
+
+struct Woken {
+    task: TaskIndex,
+    ready: Queue,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(self.task);
+    }
+}
+
+impl Executor {
+    /// A task, to be run with the next [`Executor::run`].
+    pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) -> TaskIndex {
+        let task = self.tasks.len();
+        self.tasks.push(Some(Box::pin(future)));
+        self.lock().push_back(task);
+        task
+    }
+
+    /// Polls until all tasks wait for something.
+    pub fn run(&mut self) {
+        loop {
+            let Some(task) = self.lock().pop_front() else { return };
+            let Some(future) = &mut self.tasks[task] else { continue };
+            let waker = Waker::from(Arc::new(Woken { task, ready: Arc::clone(&self.ready) }));
+            if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.tasks[task] = None;
+            }
+        }
+    }
+
+    /// Drops a task wherever it is: its client died.
+    pub fn kill(&mut self, task: TaskIndex) {
+        self.tasks[task] = None;
+    }
+
+    /// Whether the task has come to its end, or was killed.
+    #[must_use]
+    pub fn is_over(&self, task: TaskIndex) -> bool {
+        self.tasks[task].is_none()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<TaskIndex>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,234 @@
+//! A run from its first to its last moment, and the verdict.
+//!
+//! ```text
+//!   format, start ─► clients work while things break ─► heal ─► clients end ─► drain ─► walk ─► drain
+//!                                            ─► is there an order? are the listings right? is the structure whole?
+//! ```
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use pando_client::{Transport, Volume};
+use pando_model::{Call, Op};
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::{Head, Op as Wire, Request};
+use pando_types::{Credentials, Errno, SessionId, ShardIndex};
+
+use crate::check::{History, linearize};
+use crate::client_run::{ClientRun, Shared, lock};
+use crate::config::{MILLISECOND, SECOND, SimConfig};
+use crate::executor::TaskIndex;
+use crate::fsck::fsck;
+use crate::mail::Mail;
+use crate::random::Random;
+use crate::stats::Stats;
+use crate::walk::walk;
+use crate::world::World;
+
+/// How long things break at most.
+const FAULTY_MAX: u64 = 3 * SECOND;
+/// In this time after healing everything must come to its end.
+const PATIENCE: u64 = 600 * SECOND;
+/// After the last client has gone, the shards may take this long to come to rest.
+const DRAIN: u64 = 5 * SECOND;
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Verdict {
+    /// What is wrong, if anything.
+    pub fault: Option<String>,
+    /// How often what happened.
+    pub stats: Stats,
+    /// Hash of all that happened.
+    pub hash: u64,
+    /// What happened last, if that was wanted.
+    pub tail: Vec<String>,
+}
+
+struct Running {
+    run: Arc<ClientRun>,
+    tasks: Vec<TaskIndex>,
+}
+
+struct Run {
+    world: World,
+    shared: Shared,
+    clients: Vec<Running>,
+    others: Vec<TaskIndex>,
+    random: Random,
+    who: u32,
+}
+
+/// Runs `config` and judges it.
+#[must_use]
+pub fn run(config: SimConfig) -> Verdict {
+    let mut run = Run::new(config);
+    // A panic anywhere is a verdict, too; the trace tells how it came to it.
+    let fault = match catch_unwind(AssertUnwindSafe(|| run.work())) {
+        Ok(worked) => worked.err(),
+        Err(panic) => Some(format!("panic: {}", said(&*panic))),
+    };
+    run.verdict(fault)
+}
+
+impl Run {
+    fn new(config: SimConfig) -> Self {
+        let mut random = Random::new(config.seed ^ 0xC11E_4175);
+        let map = map(config.shards);
+        let secrets = secrets(&mut random);
+        let world = World::new(config, &map, &secrets);
+        let volume = Volume { id: [7; 16], secrets, map };
+        let shared = Shared { mail: world.mail.clone(), volume, history: Arc::default() };
+        Self { world, shared, clients: Vec::new(), others: Vec::new(), random, who: 0 }
+    }
+
+    fn work(&mut self) -> Result<(), String> {
+        for _ in 0..self.world.config.clients {
+            self.begin_client();
+        }
+        while !self.is_idle() && self.world.time < FAULTY_MAX {
+            self.step();
+        }
+        self.world.heal();
+        self.until_idle("the clients")?;
+        self.drain();
+        self.who += 1;
+        let walker = ClientRun::new(self.who, self.shared.clone(), 1, 0);
+        self.others.push(self.world.executor.spawn(walk(walker)));
+        self.until_idle("the last look")?;
+        self.drain();
+        Ok(())
+    }
+
+    fn begin_client(&mut self) {
+        self.who += 1;
+        let (lanes, operations) = (self.world.config.lanes, self.world.config.operations);
+        let run = ClientRun::new(self.who, self.shared.clone(), lanes, operations);
+        let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
+        for _ in 0..lanes {
+            let lane = Arc::clone(&run).lane(self.random.fork());
+            tasks.push(self.world.executor.spawn(lane));
+        }
+        self.clients.push(Running { run, tasks });
+    }
+
+    fn step(&mut self) {
+        if self.world.step() {
+            self.client_dies();
+        }
+    }
+
+    /// A client that works dies; its session is ended by somebody else, and another client takes its place.
+    fn client_dies(&mut self) {
+        let nth = self.random.below(self.clients.len() as u64) as usize;
+        let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
+        let Some(client) = self.clients[nth].run.client() else { return };
+        if self.clients[nth].tasks.iter().all(is_over) {
+            return;
+        }
+        let dead = self.clients.swap_remove(nth);
+        for task in dead.tasks {
+            self.world.executor.kill(task);
+        }
+        self.world.stats.client_deaths += 1;
+        let session = client.session();
+        let line = format_args!("client {} dies, session {session}", dead.run.who);
+        self.world.trace.note(self.world.time, &[], line);
+        let call = Call { who: dead.run.who, credentials: Credentials::ROOT, op: Op::EndSession };
+        let mut history = lock(&self.shared.history);
+        let lane = history.lane();
+        history.invoke(lane, call, false);
+        drop(history);
+        let delay = self.random.below(300 * MILLISECOND);
+        let reaper = bury(self.shared.mail.clone(), session, delay);
+        self.others.push(self.world.executor.spawn(reaper));
+        self.begin_client();
+    }
+
+    fn is_idle(&self) -> bool {
+        let clients = self.clients.iter().flat_map(|client| &client.tasks);
+        clients.chain(&self.others).all(|task| self.world.executor.is_over(*task))
+    }
+
+    fn until_idle(&mut self, who: &str) -> Result<(), String> {
+        let deadline = self.world.time + PATIENCE;
+        while !self.is_idle() {
+            if self.world.time > deadline {
+                return Err(format!("{who} did not come to an end:\n{}", self.stuck()));
+            }
+            self.step();
+        }
+        Ok(())
+    }
+
+    fn stuck(&self) -> String {
+        let history = lock(&self.shared.history);
+        let open = history.events().iter().filter(|event| event.returned.is_none());
+        open.map(|event| format!("  client {}: {:?}\n", event.call.who, event.call.op)).collect()
+    }
+
+    fn drain(&mut self) {
+        let deadline = self.world.time + DRAIN;
+        while self.world.time < deadline {
+            self.step();
+        }
+    }
+
+    fn verdict(mut self, fault: Option<String>) -> Verdict {
+        for host in &self.world.hosts {
+            if let Some(process) = &host.process {
+                self.world.stats.absorb(process.shard.counters());
+            }
+        }
+        let history = lock(&self.shared.history).clone();
+        self.world.stats.count(&history);
+        let fault = fault.or_else(|| judge(&self.world, &history).err());
+        Verdict {
+            fault,
+            hash: self.world.trace.hash(),
+            tail: self.world.trace.tail(usize::MAX).to_vec(),
+            stats: self.world.stats,
+        }
+    }
+}
+
+fn judge(world: &World, history: &History) -> Result<(), String> {
+    if let Some(event) = history.events().iter().find(|event| event.lost == Some(Errno::EIO)) {
+        return Err(format!("a client gave up: {event:?}"));
+    }
+    if let Some(ino) = history.ino_made_twice() {
+        return Err(format!("{ino:?} was given twice"));
+    }
+    linearize(history).map_err(|failure| failure.to_string())?;
+    let faults = fsck(&world.hosts);
+    if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// Ends a session on behalf of a client that cannot.
+async fn bury(mail: Mail, session: SessionId, delay: u64) {
+    mail.sleep(delay).await;
+    let op = Wire::EndSession(session);
+    let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+    while mail.call(ShardIndex(0), request.clone()).await.is_err() {
+        mail.sleep(20 * MILLISECOND).await;
+    }
+}
+
+fn map(shards: u16) -> ClusterMap {
+    static MAPS: OnceLock<Mutex<std::collections::BTreeMap<u16, ClusterMap>>> = OnceLock::new();
+    let mut maps = lock(MAPS.get_or_init(Mutex::default));
+    maps.entry(shards).or_insert_with(|| ClusterMap::new(shards)).clone()
+}
+
+fn secrets(random: &mut Random) -> Secrets {
+    let mut secrets = Secrets { dir: [0; 32], name: [0; 16] };
+    secrets.dir.fill_with(|| random.draw() as u8);
+    secrets.name.fill_with(|| random.draw() as u8);
+    secrets
+}

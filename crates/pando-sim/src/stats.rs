@@ -1,0 +1,191 @@
+//! How often what happened: a run that hits nothing proves nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::AddAssign;
+
+use pando_core::keys::{self, Table};
+use pando_core::record::{Decided, Prepared, Record};
+use pando_core::{Counters, TxnKind};
+use pando_model::Op;
+use pando_types::peer::Prepare;
+
+use crate::check::History;
+use crate::host::Host;
+
+/// Counts of one run, or of many.
+#[derive(Clone, Default, Debug)]
+pub struct Stats {
+    /// Runs.
+    pub runs: u64,
+    /// Requests that reached each shard.
+    pub requests: Vec<u64>,
+    /// Messages between shards.
+    pub peers: u64,
+    /// Syncs of logs.
+    pub syncs: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Processes that died between the steps of a checkpoint, or of its disk in one.
+    pub checkpoint_crashes: u64,
+    /// Processes that died.
+    pub crashes: u64,
+    /// Of those, with the machine's power.
+    pub power_losses: u64,
+    /// Clients that died.
+    pub client_deaths: u64,
+    /// Operations answered.
+    pub operations: u64,
+    /// Answers that the model could only excuse.
+    pub excused: u64,
+    /// What a shard was in the middle of when it died.
+    pub crashed_in: BTreeMap<String, u64>,
+    /// Transactions committed that had a participant on another shard, by kind.
+    pub remote: BTreeMap<&'static str, u64>,
+    /// Splits within a shard, and to another.
+    pub splits: (u64, u64),
+    /// Requests answered from a recorded outcome.
+    pub repeated: u64,
+    /// Requests sent elsewhere.
+    pub redirected: u64,
+    /// Inputs that waited for a lock.
+    pub waited: u64,
+    /// Transactions undone and begun again.
+    pub restarts: u64,
+    /// Outcomes of operations, by kind and errno.
+    pub outcomes: BTreeMap<String, u64>,
+}
+
+impl Stats {
+    /// Of one run with so many shards.
+    #[must_use]
+    pub fn new(shards: u16) -> Self {
+        Self { runs: 1, requests: vec![0; shards.into()], ..Self::default() }
+    }
+
+    /// A process dies: notes what it was in the middle of.
+    pub fn crash(&mut self, host: &Host, power: bool) {
+        self.crashes += 1;
+        self.power_losses += u64::from(power);
+        let Some(process) = &host.process else {
+            self.note("starting");
+            return;
+        };
+        if host.is_checkpointing() {
+            self.checkpoint_crashes += 1;
+        }
+        let counters = *process.shard.counters();
+        self.absorb(&counters);
+        for table in [Table::Txn, Table::Prepared, Table::Arrival] {
+            let prefix = keys::table(table);
+            for row in process.db.prefix(&prefix).flatten() {
+                self.note(&what(table, &row.1));
+            }
+        }
+    }
+
+    /// Adds what clients did.
+    pub fn count(&mut self, history: &History) {
+        for event in history.events() {
+            let Some((_, outcome)) = &event.returned else {
+                let why = event.lost.map_or("?", |errno| errno.symbol());
+                *self.outcomes.entry(format!("{} {why}", kind(&event.call.op))).or_default() += 1;
+                continue;
+            };
+            self.operations += 1;
+            let how = outcome.as_ref().err().map_or("ok", |errno| errno.symbol());
+            *self.outcomes.entry(format!("{} {how}", kind(&event.call.op))).or_default() += 1;
+        }
+    }
+
+    /// Adds what a process that is about to end has counted.
+    pub fn absorb(&mut self, counters: &Counters) {
+        for (kind, count) in TxnKind::ALL.iter().zip(counters.txns_remote) {
+            *self.remote.entry(kind.name()).or_default() += count;
+        }
+        self.splits.0 += counters.splits_local;
+        self.splits.1 += counters.splits_moved;
+        self.repeated += counters.repeated;
+        self.redirected += counters.redirected;
+        self.waited += counters.waited;
+        self.restarts += counters.restarts;
+    }
+
+    fn note(&mut self, what: &str) {
+        *self.crashed_in.entry(what.to_owned()).or_default() += 1;
+    }
+}
+
+fn what(table: Table, value: &[u8]) -> String {
+    match table {
+        Table::Txn => {
+            Decided::decode(value).map_or_else(|_| "?".into(), |d| format!("decided {}", d.what))
+        }
+        Table::Prepared => Prepared::decode(value).map_or_else(
+            |_| "?".into(),
+            |prepared| {
+                let step = match prepared.prepare {
+                    Prepare::Graph { .. } => "graph",
+                    Prepare::Name { .. } => "name",
+                    Prepare::Home(_) => "home",
+                    Prepare::Look(_) => "look",
+                    Prepare::NewHome(_) => "new home",
+                    Prepare::Partition { seal: true, .. } => "seal",
+                    Prepare::Partition { seal: false, .. } => "partition",
+                    Prepare::Link { new: true, .. } => "new link",
+                    Prepare::Link { new: false, .. } => "link",
+                    Prepare::Arrive(_) => "arrive",
+                    Prepare::Session(_) => "session",
+                };
+                format!("prepared {step}")
+            },
+        ),
+        _ => "arriving".into(),
+    }
+}
+
+impl AddAssign<&Self> for Stats {
+    fn add_assign(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.requests.resize(self.requests.len().max(other.requests.len()), 0);
+        for (mine, theirs) in self.requests.iter_mut().zip(&other.requests) {
+            *mine += theirs;
+        }
+        self.peers += other.peers;
+        self.syncs += other.syncs;
+        self.checkpoints += other.checkpoints;
+        self.checkpoint_crashes += other.checkpoint_crashes;
+        self.crashes += other.crashes;
+        self.power_losses += other.power_losses;
+        self.client_deaths += other.client_deaths;
+        self.operations += other.operations;
+        self.excused += other.excused;
+        self.splits.0 += other.splits.0;
+        self.splits.1 += other.splits.1;
+        self.repeated += other.repeated;
+        self.redirected += other.redirected;
+        self.waited += other.waited;
+        self.restarts += other.restarts;
+        add(&mut self.crashed_in, &other.crashed_in);
+        add(&mut self.remote, &other.remote);
+        add(&mut self.outcomes, &other.outcomes);
+    }
+}
+
+/// The operation's name.
+fn kind(op: &Op) -> String {
+    let shown = format!("{op:?}");
+    shown.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase()
+}
+
+fn add<K: Ord + Clone>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *to.entry(key.clone()).or_default() += count;
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#?}")
+    }
+}

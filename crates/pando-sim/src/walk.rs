@@ -1,0 +1,48 @@
+//! A fresh client looks at everything, when nothing else is under way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pando_model::{Call, Op, Outcome, Value};
+use pando_types::{Credentials, FileKind, Ino};
+
+use crate::client_run::{ClientRun, lock};
+use crate::execute::execute;
+
+/// Walks the tree from the root and notes all there is as part of the history.
+pub async fn walk(run: Arc<ClientRun>) {
+    Arc::clone(&run).connect().await;
+    let Some(client) = run.client() else { return };
+    let (lane, aside) = {
+        let mut history = lock(&run.shared.history);
+        (history.lane(), history.lane())
+    };
+    let perform = async |op: Op| -> Outcome {
+        let call = Call { who: run.who, credentials: Credentials::ROOT, op };
+        let event = lock(&run.shared.history).invoke(lane, call.clone(), true);
+        let outcome = execute(&client, &call, 5).await;
+        lock(&run.shared.history).respond(event, outcome.clone(), aside);
+        outcome
+    };
+    let mut dirs = VecDeque::from([Ino::ROOT]);
+    while let Some(dir) = dirs.pop_front() {
+        perform(Op::GetAttr(dir)).await.ok();
+        perform(Op::Parent(dir)).await.ok();
+        perform(Op::ListXattr(dir)).await.ok();
+        let Ok(Value::Entries(entries)) = perform(Op::ReadDir(dir)).await else { continue };
+        for (name, (ino, kind)) in entries {
+            perform(Op::Lookup(dir, name)).await.ok();
+            match kind {
+                FileKind::Directory => dirs.push_back(ino),
+                FileKind::Symlink => {
+                    perform(Op::Readlink(ino)).await.ok();
+                }
+                _ => {
+                    perform(Op::Read(ino, 0, 100)).await.ok();
+                    perform(Op::ListXattr(ino)).await.ok();
+                }
+            }
+        }
+    }
+    client.close().await.ok();
+}

@@ -1,0 +1,293 @@
+//! What clients do: anything, on a few names in a few directories, so that they meet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pando_model::{Op, Outcome, Value};
+use pando_types::op::{RenameFlags, XattrMode};
+use pando_types::{Credentials, Errno, FileKind, Ino, Name, SetAttr, TimeSet};
+
+use crate::random::Random;
+
+/// Directories that a client keeps in mind.
+const DIRS_MAX: usize = 8;
+/// Files that a client keeps in mind.
+const FILES_MAX: usize = 12;
+
+/// Whether `RENAME_EXCHANGE` is tried: shards refuse it with `EINVAL` so far.
+const EXCHANGE: bool = false;
+
+/// Names of files, mostly.
+const LETTERS: &[u8] = b"abcdefghijklmnopqrst";
+
+/// What a client has come across.
+#[derive(Clone, Default, Debug)]
+pub struct Known {
+    dirs: BTreeSet<Ino>,
+    files: BTreeMap<Ino, FileKind>,
+    opens: Vec<Ino>,
+    /// Names that this client is making.
+    making: Vec<(Ino, Name)>,
+}
+
+impl Known {
+    /// Remembers what an operation told.
+    pub fn learn(&mut self, random: &mut Random, op: &Op, outcome: &Outcome) {
+        let named = matches!(op, Op::Lookup(..) | Op::Create { .. } | Op::Mkdir(..) | Op::Link(..));
+        match (op, outcome) {
+            (_, Ok(Value::Stat(stat) | Value::Created(stat, _))) if named => {
+                if stat.kind == FileKind::Directory {
+                    if self.dirs.len() >= DIRS_MAX {
+                        let old = *nth(random, self.dirs.iter());
+                        self.dirs.remove(&old);
+                    }
+                    self.dirs.insert(stat.ino);
+                } else {
+                    if self.files.len() >= FILES_MAX {
+                        let old = *nth(random, self.files.keys());
+                        self.files.remove(&old);
+                    }
+                    self.files.insert(stat.ino, stat.kind);
+                }
+                if matches!(op, Op::Create { open: true, .. }) {
+                    self.opens.push(stat.ino);
+                }
+            }
+            (Op::Open { ino, .. }, Ok(_)) => self.opens.push(*ino),
+            (_, Err(Errno::ESTALE)) => {
+                for ino in inos(op) {
+                    self.dirs.remove(&ino);
+                    self.files.remove(&ino);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes one of the open files, to close it.
+    pub fn take_open(&mut self) -> Option<Ino> {
+        self.opens.pop()
+    }
+
+    fn dir(&self, random: &mut Random) -> Ino {
+        let root = random.below(self.dirs.len() as u64 + 2) < 2;
+        if root { Ino::ROOT } else { *nth(random, self.dirs.iter()) }
+    }
+
+    fn file(&self, random: &mut Random) -> Option<(Ino, FileKind)> {
+        if !self.opens.is_empty() && random.chance(1, 3) {
+            return Some((*random.pick(&self.opens), FileKind::Regular));
+        }
+        let is_any = !self.files.is_empty();
+        is_any.then(|| nth(random, self.files.iter())).map(|(ino, kind)| (*ino, *kind))
+    }
+
+    fn any(&self, random: &mut Random) -> Ino {
+        let dir = self.dir(random);
+        if random.chance(1, 3) { dir } else { self.file(random).map_or(dir, |(ino, _)| ino) }
+    }
+
+    /// The next operation, and who asks for it.
+    pub fn choose(&mut self, random: &mut Random) -> (Credentials, Op) {
+        let by = match random.below(10) {
+            0 | 1 => Credentials { uid: 1000, gid: 100, groups: vec![1000] },
+            2 => Credentials { uid: 1001, gid: 100, groups: Vec::new() },
+            _ => Credentials::ROOT,
+        };
+        let op = match self.operation(random) {
+            // The kernel looks a name up before it renames it, and waits for a create of it.
+            Op::Rename { from, name, .. } if self.making.contains(&(from, name.clone())) => {
+                Op::Lookup(from, name)
+            }
+            op => op,
+        };
+        if let Op::Create { dir, name, .. } = &op {
+            self.making.push((*dir, name.clone()));
+        }
+        (by, op)
+    }
+
+    /// Where a directory may be made.
+    pub fn place(&self, random: &mut Random) -> (Ino, Name) {
+        (self.dir(random), dir_name(random))
+    }
+
+    /// Whether it is one of the directories come across.
+    #[must_use]
+    pub fn is_dir(&self, ino: Ino) -> bool {
+        ino == Ino::ROOT || self.dirs.contains(&ino)
+    }
+
+    /// An operation has ended, however.
+    pub fn ended(&mut self, op: &Op) {
+        if let Op::Create { dir, name, .. } = op {
+            let at = self.making.iter().position(|made| (made.0, &made.1) == (*dir, name));
+            at.map(|at| self.making.swap_remove(at));
+        }
+    }
+
+    fn operation(&mut self, random: &mut Random) -> Op {
+        let dir = self.dir(random);
+        match random.below(100) {
+            0..22 => create(dir, random),
+            22..29 => Op::Mkdir(dir, dir_name(random), *random.pick(&[0o755, 0o777, 0o700])),
+            29..38 => Op::Unlink(dir, file_name(random)),
+            38..43 => Op::Rmdir(dir, dir_name(random)),
+            43..49 => match self.file(random) {
+                Some((ino, _)) => Op::Link(ino, dir, file_name(random)),
+                None => create(dir, random),
+            },
+            49..57 => self.rename(dir, random, file_name),
+            57..64 => self.rename(dir, random, dir_name),
+            64..74 => Op::Lookup(dir, any_name(random)),
+            74..80 => Op::GetAttr(self.any(random)),
+            80..83 => Op::SetAttr(dir, dir_change(random)),
+            83..90 => self.file(random).map_or(Op::ReadDir(dir), |file| on_file(file, random)),
+            90..92 => match self.opens.is_empty() {
+                true => Op::Parent(dir),
+                false => {
+                    let nth = random.below(self.opens.len() as u64) as usize;
+                    Op::Release(self.opens.swap_remove(nth))
+                }
+            },
+            92..94 => on_xattr(self.any(random), random),
+            _ => Op::ReadDir(dir),
+        }
+    }
+
+    fn rename(&self, from: Ino, random: &mut Random, name: fn(&mut Random) -> Name) -> Op {
+        let exchange = EXCHANGE && random.chance(1, 10);
+        Op::Rename {
+            from,
+            name: name(random),
+            to: if random.chance(1, 3) { from } else { self.dir(random) },
+            new_name: if random.chance(1, 12) { any_name(random) } else { name(random) },
+            flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
+        }
+    }
+}
+
+/// One of them; there is at least one.
+fn nth<T>(random: &mut Random, of: impl ExactSizeIterator<Item = T> + Clone) -> T {
+    let nth = random.below(of.len() as u64) as usize;
+    of.clone().nth(nth).unwrap_or_else(|| panic!("{nth} of {}", of.len()))
+}
+
+fn create(dir: Ino, random: &mut Random) -> Op {
+    let symlink = random.chance(1, 12);
+    let exclusive = random.chance(2, 3);
+    Op::Create {
+        dir,
+        name: if random.chance(1, 15) { dir_name(random) } else { file_name(random) },
+        kind: if symlink { FileKind::Symlink } else { FileKind::Regular },
+        mode: *random.pick(&[0o644, 0o600, 0o666]),
+        symlink: if symlink { b"target".to_vec() } else { Vec::new() },
+        exclusive,
+        open: exclusive && !symlink && random.chance(1, 4),
+    }
+}
+
+fn on_file((ino, kind): (Ino, FileKind), random: &mut Random) -> Op {
+    match random.below(8) {
+        // The kernel never opens a symlink.
+        0 | 1 if kind == FileKind::Regular => {
+            Op::Open { ino, access: *random.pick(&[4, 6]), truncate: random.chance(1, 6) }
+        }
+        2 => Op::Read(ino, random.below(6), 8),
+        3 | 4 => Op::Write(ino, random.below(6), vec![random.below(256) as u8; 3]),
+        5 if kind == FileKind::Regular => Op::SetAttr(ino, file_change(random)),
+        6 => Op::Readlink(ino),
+        _ => Op::GetAttr(ino),
+    }
+}
+
+fn on_xattr(ino: Ino, random: &mut Random) -> Op {
+    let name = random.pick(&["user.a", "user.b"]).as_bytes().to_vec();
+    match random.below(5) {
+        0 => Op::GetXattr(ino, name),
+        1 => Op::ListXattr(ino),
+        2 => Op::RemoveXattr(ino, name),
+        3 => Op::SetXattr(ino, name, vec![random.below(256) as u8], XattrMode::Any),
+        _ => Op::SetXattr(
+            ino,
+            name,
+            vec![random.below(256) as u8],
+            *random.pick(&[XattrMode::Create, XattrMode::Replace]),
+        ),
+    }
+}
+
+fn dir_change(random: &mut Random) -> SetAttr {
+    match random.below(5) {
+        0 => SetAttr { gid: Some(*random.pick(&[0, 100, 1000])), ..SetAttr::default() },
+        1 => SetAttr { uid: Some(*random.pick(&[0, 1000])), ..SetAttr::default() },
+        2 => SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() },
+        _ => {
+            let modes = [0o777, 0o777, 0o777, 0o755, 0o1777, 0o2777, 0o700];
+            SetAttr { mode: Some(*random.pick(&modes)), ..SetAttr::default() }
+        }
+    }
+}
+
+fn file_change(random: &mut Random) -> SetAttr {
+    match random.below(3) {
+        0 => SetAttr { size: Some(random.below(10)), ..SetAttr::default() },
+        1 => SetAttr { uid: Some(*random.pick(&[0, 1000])), ..SetAttr::default() },
+        _ => SetAttr { mode: Some(*random.pick(&[0o644, 0o600, 0o666])), ..SetAttr::default() },
+    }
+}
+
+/// Creates that make a directory split, perhaps twice.
+pub fn fill(dir: Ino, random: &mut Random) -> Vec<Op> {
+    let count = random.between(4, LETTERS.len() as u64) as usize;
+    let create = |letter: &u8| Op::Create {
+        dir,
+        name: name_of(*letter),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        symlink: Vec::new(),
+        exclusive: true,
+        open: false,
+    };
+    LETTERS[..count].iter().map(create).collect()
+}
+
+/// Removals of all that may be in it.
+pub fn empty(dir: Ino) -> Vec<Op> {
+    LETTERS.iter().map(|letter| Op::Unlink(dir, name_of(*letter))).collect()
+}
+
+/// All inos an operation names.
+fn inos(op: &Op) -> Vec<Ino> {
+    match op {
+        Op::Lookup(dir, _)
+        | Op::Create { dir, .. }
+        | Op::Mkdir(dir, ..)
+        | Op::Unlink(dir, _)
+        | Op::Rmdir(dir, _)
+        | Op::ReadDir(dir)
+        | Op::Parent(dir) => vec![*dir],
+        Op::Link(ino, dir, _) => vec![*ino, *dir],
+        Op::Rename { from, to, .. } => vec![*from, *to],
+        op => crate::check::file_of(op).into_iter().collect(),
+    }
+}
+
+fn any_name(random: &mut Random) -> Name {
+    if random.chance(1, 3) { dir_name(random) } else { file_name(random) }
+}
+
+fn dir_name(random: &mut Random) -> Name {
+    one_of(b"ABCDE", random)
+}
+
+fn file_name(random: &mut Random) -> Name {
+    one_of(LETTERS, random)
+}
+
+fn one_of(letters: &[u8], random: &mut Random) -> Name {
+    name_of(*random.pick(letters))
+}
+
+fn name_of(letter: u8) -> Name {
+    Name::new(&[letter]).expect("a letter is a name")
+}

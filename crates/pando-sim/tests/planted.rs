@@ -1,0 +1,44 @@
+//! Faults that are planted are found, within the seeds that `tests/seeds.rs` runs.
+
+use pando_core::Planted;
+use pando_sim::batch::batch;
+use pando_sim::config::{PlantedInShell, SimConfig};
+
+const SEEDS: u64 = 300;
+
+fn is_found(what: &str, plant: impl Fn(&mut SimConfig) + Sync) {
+    let planted = |seed| {
+        let mut config = SimConfig::new(seed);
+        plant(&mut config);
+        config
+    };
+    let (_, failed) = batch(1, SEEDS, 1, planted);
+    let first = failed.first().unwrap_or_else(|| panic!("{what} was not found in {SEEDS} seeds"));
+    println!("{what}: seed {}: {}", first.seed, first.fault.lines().next().unwrap_or_default());
+}
+
+#[test]
+fn an_outcome_that_is_not_recorded_is_found() {
+    is_found("OutcomeNotRecorded", |c| c.planted = Some(Planted::OutcomeNotRecorded));
+}
+
+#[test]
+fn an_intent_forgotten_early_is_found() {
+    is_found("IntentForgottenEarly", |c| c.planted = Some(Planted::IntentForgottenEarly));
+}
+
+#[test]
+fn a_split_whose_tail_is_open_is_found() {
+    is_found("SplitTailUnlocked", |c| c.planted = Some(Planted::SplitTailUnlocked));
+}
+
+#[test]
+fn a_lost_tombstone_is_found() {
+    is_found("TombstoneLost", |c| c.planted = Some(Planted::TombstoneLost));
+}
+
+#[test]
+fn a_reply_before_the_log_is_written_is_found() {
+    let fault = PlantedInShell::ReplyBeforeLogWrite;
+    is_found("ReplyBeforeLogWrite", |c| c.planted_in_shell = Some(fault));
+}

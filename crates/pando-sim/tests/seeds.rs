@@ -1,0 +1,93 @@
+//! The system is one tree, whatever happens to it.
+//!
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long soaks; `PANDO_SIM_FAILURES` how many may fail before it
+//! stops.
+
+use pando_sim::batch::{batch, explain};
+use pando_sim::config::SimConfig;
+use pando_sim::run::run;
+use pando_sim::stats::Stats;
+
+/// Enough to hit everything that must be hit; about a minute on two cores.
+const SEEDS: u64 = 300;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn every_seed_holds() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::new);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::new(first.seed)));
+    }
+    if count >= SEEDS {
+        enough_was_hit(&stats);
+    }
+}
+
+fn enough_was_hit(stats: &Stats) {
+    let requests: u64 = stats.requests.iter().sum();
+    for (shard, served) in stats.requests.iter().enumerate() {
+        assert!(served * 100 >= requests * 15, "shard {shard} served {served} of {requests}");
+    }
+    assert!(stats.splits.0 > 100 && stats.splits.1 > 100, "splits: {:?}", stats.splits);
+    for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "dir_setattr", "split"]
+    {
+        let count = stats.remote.get(kind).copied().unwrap_or(0);
+        assert!(count > 50, "{kind} over several shards: {count}");
+    }
+    for phase in [
+        "prepared name",
+        "prepared home",
+        "prepared new home",
+        "prepared seal",
+        "prepared partition",
+        "prepared link",
+        "prepared new link",
+        "prepared graph",
+        "prepared arrive",
+        "arriving",
+    ] {
+        let count = stats.crashed_in.get(phase).copied().unwrap_or(0);
+        assert!(count > 0, "no shard died while {phase}: {:?}", stats.crashed_in);
+    }
+    let decided = stats.crashed_in.keys().filter(|what| what.starts_with("decided ")).count();
+    assert!(decided >= 5, "shards died with few kinds decided: {:?}", stats.crashed_in);
+    assert!(stats.checkpoint_crashes > 20, "{} checkpoints crashed", stats.checkpoint_crashes);
+    assert!(stats.power_losses > 50, "{} power losses", stats.power_losses);
+    assert!(stats.client_deaths > 50, "{} clients died", stats.client_deaths);
+    assert!(stats.repeated > 100, "{} requests were answered again", stats.repeated);
+    assert!(stats.redirected > 100, "{} requests were sent elsewhere", stats.redirected);
+    assert!(stats.waited > 100, "{} inputs waited", stats.waited);
+}
+
+#[test]
+fn one_seed() {
+    let Some(seed) = number("PANDO_SIM_SEED") else { return };
+    let verdict = run(SimConfig { verbose: true, ..SimConfig::new(seed) });
+    for line in &verdict.tail {
+        println!("{line}");
+    }
+    println!("{:?}", SimConfig::new(seed));
+    println!("{}", verdict.stats);
+    if let Some(fault) = verdict.fault {
+        panic!("{fault}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_again() {
+    for seed in [3, 5, 8] {
+        let [first, second] = [(); 2].map(|()| run(SimConfig::new(seed)));
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+        assert_ne!(first.hash, run(SimConfig::new(seed + 1000)).hash, "seed {seed}");
+    }
+}
