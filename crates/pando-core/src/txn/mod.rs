@@ -100,6 +100,11 @@ impl Txn {
         self.plan.as_ref().and(self.request.as_ref())
     }
 
+    /// What it does; `None` if it was recovered.
+    pub(crate) const fn kind(&self) -> Option<TxnKind> {
+        self.kind
+    }
+
     /// The client asked again: the answer goes there.
     pub(crate) fn repeat(&mut self, tag: ClientTag) {
         self.tag = Some(tag);
