@@ -12,9 +12,10 @@
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
@@ -23,6 +24,10 @@ use crate::superblock::{SUPERBLOCK_FILE, Superblock, SuperblockError};
 const FORMATTING_FILE: &str = "formatting";
 const OBJECTS: &str = "objects";
 const RUN: &str = "run";
+/// How long the lock of a killed process is waited for.
+const DYING_FOR: Duration = Duration::from_secs(10);
+/// The same of any process: it may just be ending.
+const ENDING_FOR: Duration = Duration::from_millis(200);
 
 /// Where a volume is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -218,13 +223,17 @@ impl Folder {
             .mode(0o600)
             .open(&path)
             .map_err(io_error("open", &path))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let pid = read_pid(&mut file);
+        let begun = Instant::now();
+        while let Err(errno) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if errno != rustix::io::Errno::WOULDBLOCK {
+                return Err(io_error("lock", &path)(errno.into()));
+            }
+            let pid = read_pid(&mut file);
+            let patience = if is_dying(&pid) { DYING_FOR } else { ENDING_FOR };
+            if begun.elapsed() >= patience {
                 return Err(FolderError::Locked { path: self.path.clone(), pid });
             }
-            Err(errno) => return Err(io_error("lock", &path)(errno.into())),
+            std::thread::sleep(Duration::from_millis(10));
         }
         // The pid is a courtesy: a full disk is no reason to refuse.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
@@ -253,9 +262,17 @@ impl Drop for FolderLock {
     }
 }
 
+/// Whether a process was killed and is not quite gone: some thread of it still waits for the disk.
+fn is_dying(pid: &str) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Err(_) => true,
+    }
+}
+
 fn read_pid(file: &mut File) -> String {
     let mut text = String::new();
-    let _ = file.read_to_string(&mut text);
+    let _ = file.rewind().and_then(|()| file.read_to_string(&mut text));
     let text = text.trim();
     if text.is_empty() { "unknown".to_owned() } else { text.to_owned() }
 }

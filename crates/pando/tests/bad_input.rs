@@ -160,7 +160,7 @@ fn a_flipped_byte_in_an_index_is_found_and_never_passed_on() {
     for n in 0..3_000 {
         fs::write(volume.mount.join(n.to_string()), n.to_string()).unwrap();
     }
-    wait_for("an index file", || files(&volume.folder, "idx-").len() == 4);
+    wait_for("an index file", || !files(&volume.folder, "idx-").is_empty());
     volume.stop();
     for index in files(&volume.folder, "idx-") {
         flip(&index, used_bytes(&index) / 3);

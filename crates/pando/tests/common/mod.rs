@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -116,9 +117,10 @@ impl Volume {
     pub fn kill(&mut self) {
         let Some(pid) = self.pid.take() else { return };
         let _ = kill_process(pid, Signal::KILL);
+        // It is nobody's child here: it was left to the system. Its lock goes with its last thread.
+        let Ok(lock) = fs::File::open(self.folder.join("run/lock")) else { return };
         let begun = Instant::now();
-        // It is nobody's child here: it was left to the system. Its lock goes with it.
-        while is_alive(pid) {
+        while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(30), "the process does not die");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -159,12 +161,6 @@ impl Drop for Volume {
         self.kill();
         let _ = unmount(&self.mount, UnmountFlags::DETACH);
     }
-}
-
-fn is_alive(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    // A zombie has let go of everything.
-    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
 }
 
 /// Runs a shell script in `folder`; it must succeed. Returns what it printed.
