@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirId, Errno, Lsn};
+use pando_types::{DirId, DirRef, Errno, Lsn, Order};
 
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
@@ -78,19 +78,6 @@ impl Shard {
         request: &Request,
     ) -> Result<Repeated, Halt> {
         let id = request.head.id;
-        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
-            && *sequence == id.sequence
-            && id.sequence > 0
-        {
-            match txn.and_then(|number| self.txns.get_mut(&number)) {
-                Some(txn) => {
-                    txn.repeat(tag);
-                    return Ok(Repeated::UnderWay);
-                }
-                // It waits to begin again: this repetition may as well.
-                None => return Ok(Repeated::No),
-            }
-        }
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
@@ -102,14 +89,42 @@ impl Shard {
                 Err(_) => Repeated::Wait(key),
             });
         }
+        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+            && *sequence == id.sequence
+        {
+            return Ok(match txn.and_then(|number| self.txns.get_mut(&number)) {
+                Some(txn) => {
+                    txn.repeat(tag);
+                    Repeated::UnderWay
+                }
+                // It waits to begin again: this repetition may as well.
+                None => Repeated::No,
+            });
+        }
         match self.slots.get(&(id.session, id.slot)) {
             Some(&newest) if newest == id.sequence => {
                 let outcome: Option<Outcome> = ctx.load(&keys::slot(id.session, id.slot))?;
-                let result = outcome.and_then(|o| o.result).unwrap_or(Err(Refusal::Answered));
-                Ok(Repeated::Answer(result))
+                match outcome.and_then(|o| o.result) {
+                    Some(result) => Ok(Repeated::Answer(result)),
+                    None => self.ran_elsewhere(ctx, &request.op),
+                }
             }
             Some(&newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
             _ => Ok(Repeated::No),
+        }
+    }
+
+    /// A repetition of which only the floor came here: it ran, and its outcome is with its name, which may itself be on its
+    /// way here, or elsewhere.
+    fn ran_elsewhere(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<Repeated, Halt> {
+        let Some((dir, order)) = self.name_of(op) else {
+            return Ok(Repeated::Answer(Err(Refusal::Answered)));
+        };
+        match self.own(ctx, dir, order) {
+            Ok(_) => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            Err(Stop::Refuse(refusal)) => Ok(Repeated::Answer(Err(refusal))),
+            Err(Stop::Wait(key)) => Ok(Repeated::Wait(key)),
+            Err(Stop::Halt(halt)) => Err(halt),
         }
     }
 
@@ -137,11 +152,11 @@ impl Shard {
         if id.sequence == 0 {
             return;
         }
+        self.running.remove(&(id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
             self.counters.redirected += 1;
             return;
         }
-        self.running.remove(&(id.session, id.slot));
         if !self.sessions.contains(&id.session) {
             return;
         }
@@ -149,14 +164,14 @@ impl Shard {
         if self.is_planted(crate::Planted::OutcomeNotRecorded) {
             return;
         }
-        let at = self.name_of(&request.op);
+        let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
         let outcome = Outcome { sequence: id.sequence, result: Some(result.clone()), at };
         self.slots.insert((id.session, id.slot), id.sequence);
         ctx.put(keys::slot(id.session, id.slot), outcome.encode());
     }
 
     /// The name an operation's outcome belongs to.
-    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
             Op::Create { dir, name, .. }
@@ -176,7 +191,15 @@ impl Shard {
             },
             _ => return None,
         };
-        Some((dir.id, self.order(name).0))
+        Some((*dir, self.order(name)))
+    }
+
+    /// Names that outcomes of undecided transactions will belong to: they stay here until then, locked or not yet.
+    pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
+        self.txns.values().filter_map(|txn| {
+            let (dir, order) = self.name_of(&txn.undecided()?.op)?;
+            Some((dir.id, order.0))
+        })
     }
 
     pub(crate) fn reply(
@@ -228,7 +251,7 @@ impl Shard {
                 self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
-            Op::ListXattr(target) => self.list_xattr(ctx, target).map(Ran::from),
+            Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
             Op::SetXattr { target, name, value, mode } => {
                 self.set_xattr(ctx, target, (name, Some(value)), *mode, by).map(Ran::from)
             }

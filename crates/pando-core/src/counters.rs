@@ -82,4 +82,10 @@ pub struct Counters {
     pub entries_moved: u64,
     /// Messages sent again.
     pub resent: u64,
+    /// Decided transactions found unfinished at the start.
+    pub recovered_decided: u64,
+    /// Prepared steps of transactions found at the start.
+    pub recovered_prepared: u64,
+    /// Partitions found half copied at the start.
+    pub recovered_arrivals: u64,
 }

@@ -175,10 +175,10 @@ impl<'a> Ctx<'a> {
         self.dropped.push((dir, start));
     }
 
-    /// Where this input has put an open inode, if it did.
+    /// Where this input has put an open inode.
     pub fn open_place(&self, ino: Ino) -> Option<OpenAt> {
         self.opens.iter().rev().find_map(|change| match change {
-            OpenChange::Set(of, _, _, at) if *of == ino => Some(*at),
+            OpenChange::Set(i, _, _, at) if *i == ino => Some(*at),
             _ => None,
         })
     }

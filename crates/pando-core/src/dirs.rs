@@ -115,7 +115,14 @@ impl Shard {
 
     /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home" from others.
     pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
-        if self.is_home(dir.id) { Errno::ESTALE.into() } else { Refusal::AskHome.into() }
+        if !self.is_home(dir.id) {
+            return Refusal::AskHome.into();
+        }
+        // Its mkdir may have been answered while the word of it is still on its way here.
+        match self.locks.free(LockKey::Home(dir.id)) {
+            Ok(()) => Errno::ESTALE.into(),
+            Err(stop) => stop,
+        }
     }
 
     /// Whether this shard is the home of `dir`.
@@ -187,7 +194,7 @@ impl Shard {
         }
         match ctx.load::<Content>(&keys::dir(dir.id, Kind::Content, 0))? {
             Some(content) if content.base.ino == dir.ino && !content.tombstone => Ok(content),
-            _ => Err(Errno::ESTALE.into()),
+            _ => Err(self.elsewhere(dir)),
         }
     }
 

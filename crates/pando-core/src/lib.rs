@@ -16,7 +16,8 @@
 //! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect together or not at all.
 //! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who holds a lock that is
 //!    never waited for (a partition) answers `Busy` instead.
-//! 4. A vote, and a decision, leave the shard only after they are fsynced.
+//! 4. A vote leaves the shard only after it is fsynced, unless the decision alone can do without it; a decision leaves
+//!    for other shards only after it is fsynced.
 //! 5. A changing request leaves its outcome in the same insert group as its changes.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -144,14 +144,14 @@ impl Shard {
         self.sessions.contains(&session) || self.locks.free(LockKey::Session(session)).is_err()
     }
 
-    /// The inode is not `at` this place any more. If it has arrived at another one of this shard before it left, its opens have
-    /// moved along.
-    pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, at: OpenAt) {
-        if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(at) {
+    /// The inode has left this place. Its opens go, unless they are recorded at another one by now: where it was put may
+    /// have heard before where it was.
+    pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, from: OpenAt) {
+        if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(from) {
             return;
         }
         for (session, _) in self.opens.holders(ino) {
-            self.set_open(ctx, ino, session, 0, at);
+            self.set_open(ctx, ino, session, 0, from);
         }
     }
 }

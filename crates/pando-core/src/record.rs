@@ -192,6 +192,8 @@ pub struct Decided {
     pub steps: Vec<(u16, ShardIndex, Vec<Change>)>,
     /// What follows when those have finished: shard, change.
     pub then: Vec<(ShardIndex, Change)>,
+    /// The first step number not used yet.
+    pub next_step: u16,
 }
 
 /// A step that this shard has voted yes to.

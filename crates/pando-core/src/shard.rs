@@ -139,6 +139,9 @@ impl Shard {
             }
             self.prepared.insert(step, (record, 0));
         }
+        self.counters.recovered_decided = self.txns.len() as u64;
+        self.counters.recovered_prepared = self.prepared.len() as u64;
+        self.counters.recovered_arrivals = self.arriving.len() as u64;
         Ok(())
     }
 
@@ -179,6 +182,16 @@ impl Shard {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Transactions begun here since the start and not over, by [`TxnKind`].
+    #[must_use]
+    pub fn txns_alive(&self) -> [u64; 9] {
+        let mut alive = [0; 9];
+        for kind in self.txns.values().filter_map(Txn::kind) {
+            alive[kind as usize] += 1;
+        }
+        alive
     }
 
     /// What it counts for statfs.

@@ -205,7 +205,11 @@ impl Shard {
         let new = child(index, radix);
         let orders = range(new, Radix(radix.0 + 1));
         // Transactions that hold a name in the moving half finish first; the next create looks again.
-        if self.locks.hold(key).is_some() || self.locks.any_name(dir.id, &orders) {
+        let awaited = |at: (DirId, u64)| at.0 == dir.id && orders.contains(&at.1);
+        if self.locks.hold(key).is_some()
+            || self.locks.any_name(dir.id, &orders)
+            || self.undecided_names().any(awaited)
+        {
             return Ok(());
         }
         let moving = Header {
@@ -307,7 +311,10 @@ impl Shard {
         if self.prepared.contains_key(&(peer.txn, peer.step)) {
             return Ok(());
         }
-        let owned = self.headers(ctx, dir.id)?.iter().any(|h| h.partition == partition);
+        self.drop_arrivals_of_other_lives(ctx, dir);
+        let overlaps = |range: Range<u64>| range.start < orders.end && orders.start < range.end;
+        let headers = self.headers(ctx, dir.id)?;
+        let owned = headers.iter().any(|h| h.ino != dir.ino || overlaps(h.range()));
         let known = self.arriving.get(&at).map(|(record, _)| record.clone());
         let held = self.locks.hold(LockKey::Partition(dir.id, partition)).is_some();
         if owned || held || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
@@ -329,7 +336,9 @@ impl Shard {
             record.next_page += 1;
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {
-            return Ok(()); // an earlier one was lost, or this shard lost it
+            // This shard lost an earlier one in a crash, and says so.
+            self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
+            return Ok(());
         }
         let done = number + 1;
         self.arriving.insert(at, (record, ctx.now.nanos));
@@ -365,9 +374,7 @@ impl Shard {
             return Ok(false);
         }
         if self.headers(ctx, arrival.dir.id)?.iter().any(|h| h.ino != arrival.dir.ino) {
-            return Err(
-                broken("a partition arrives beside one of another life of its directory").into()
-            );
+            return Ok(false);
         }
         self.arriving.remove(&at);
         Ok(true)
@@ -434,12 +441,27 @@ impl Shard {
         Ok(found)
     }
 
+    /// Whether anything of this directory id is on its way here.
+    pub(crate) fn arrives(&self, dir: DirId) -> bool {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
+    }
+
     /// Rows of an arrival that was given up go.
     pub(crate) fn drop_arrival(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) {
+        self.drop_arrivals(ctx, |_, record| record.txn == txn);
+    }
+
+    /// What was on its way when the directory was removed, and would lie beneath what arrives in its next life.
+    fn drop_arrivals_of_other_lives(&mut self, ctx: &mut Ctx<'_>, dir: DirRef) {
+        self.drop_arrivals(ctx, |id, record| id == dir.id && record.dir.ino != dir.ino);
+    }
+
+    fn drop_arrivals(&mut self, ctx: &mut Ctx<'_>, goes: impl Fn(DirId, &Arriving) -> bool) {
         let gone: Vec<_> = self
             .arriving
             .iter()
-            .filter(|(_, (record, _))| record.txn == txn)
+            .filter(|((dir, _), (record, _))| goes(*dir, record))
             .map(|(at, (record, _))| (*at, record.radix))
             .collect();
         for ((dir, partition), radix) in gone {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{FILE, Folder, Shards, Store};
 use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, RemoteStore, StoreError};
-use pando_types::op::{INLINE_MAX, ObjectId};
+use pando_types::op::{INLINE_MAX, ObjectId, SLICE_MAX};
 use pando_types::{Credentials, Errno, Ino, SetAttr, TimeSet, Timestamp};
 
 struct Setup {
@@ -56,6 +56,17 @@ fn scattered_small_writes_share_an_object() {
     assert_eq!(shards.object_count(FILE), 1);
     assert_eq!(fs.read(FILE, 990_000, 100).unwrap(), [99; 100]);
     assert_eq!(fs.read(FILE, 980_100, 100).unwrap(), [0; 100]);
+}
+
+#[test]
+fn writes_far_apart_do_not_share_an_object() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    for far in 0..10 {
+        fs.write(FILE, far * SLICE_MAX / 2, b"a").unwrap();
+    }
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.object_count(FILE), 5, "the model of the shards checks how far");
+    assert_eq!(store.puts.load(Ordering::Relaxed), 5);
 }
 
 #[test]

@@ -38,14 +38,19 @@ impl Machine for pando_core::Shard {
             ("splits_moved", counters.splits_moved),
             ("entries_moved", counters.entries_moved),
             ("resent", counters.resent),
+            ("recovered_decided", counters.recovered_decided),
+            ("recovered_prepared", counters.recovered_prepared),
+            ("recovered_arrivals", counters.recovered_arrivals),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into();
+        let alive = self.txns_alive();
         for kind in pando_core::TxnKind::ALL {
             for (what, counts) in [
                 ("begun", &counters.txns_begun),
                 ("committed", &counters.txns_committed),
                 ("remote", &counters.txns_remote),
+                ("alive", &alive),
             ] {
                 list.push((format!("{}_{what}", kind.name()), counts[kind as usize]));
             }

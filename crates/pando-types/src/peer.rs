@@ -92,6 +92,8 @@ pub enum Prepare {
         /// Who must have write and search permission (and, over an existing entry, must pass the sticky bit); `None`:
         /// the system itself.
         by: Option<Credentials>,
+        /// What will be decided can be done from the decision alone, even if the lock is lost: the vote need not be synced.
+        redo: bool,
     },
     /// Tell a directory's content record, once nobody holds it; lock nothing.
     Look(DirRef),

@@ -16,7 +16,8 @@ const TREE: &str = r#"
     printf '\377\376 odd name\n' > $'deep/er/\xff\xfe odd\nname'
     mkfifo deep/pipe
     chmod 4750 f3.txt; chmod 1777 deep/er; truncate -s 100000 deep/sparse
-    touch -d '2001-02-03 04:05:06.123456789' f4.txt deep
+    # rsync sets times of links and pipes only if the second differs.
+    touch -h -d '2001-02-03 04:05:06.123456789' f4.txt deep/symlink deep/pipe deep
 "#;
 
 #[test]
@@ -105,8 +106,8 @@ fn tar_goes_there_and_back_and_a_restart_changes_nothing() {
     shell(volume.scratch(), TREE);
     shell(
         volume.scratch(),
-        "tar cf one.tar src && mkdir mnt/t && tar xpf one.tar -C mnt/t
-         tar cf two.tar -C mnt/t src && mkdir back && tar xpf two.tar -C back",
+        "tar --format=posix -cf one.tar src && mkdir mnt/t && tar xpf one.tar -C mnt/t
+         tar --format=posix -cf two.tar -C mnt/t src && mkdir back && tar xpf two.tar -C back",
     );
     let src = volume.scratch().join("src");
     assert_eq!(differences(&src, &volume.mount.join("t/src")), [""; 0]);

@@ -53,7 +53,8 @@ impl Shard {
     /// Whether anything of a directory id is here.
     pub(crate) fn id_taken(&mut self, ctx: &Ctx<'_>, id: pando_types::DirId) -> Result<bool, Stop> {
         Ok(ctx.get(&keys::dir(id, Kind::Content, 0))?.is_some()
-            || !self.headers(ctx, id)?.is_empty())
+            || !self.headers(ctx, id)?.is_empty()
+            || self.arrives(id))
     }
 
     /// A directory begins at its home.

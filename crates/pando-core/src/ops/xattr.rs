@@ -44,9 +44,17 @@ impl Shard {
         }
     }
 
-    pub(crate) fn list_xattr(&mut self, ctx: &Ctx<'_>, target: &Target) -> Result<Body, Stop> {
+    /// All names; those of `trusted.` only to the superuser.
+    pub(crate) fn list_xattr(
+        &mut self,
+        ctx: &Ctx<'_>,
+        target: &Target,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
         let (_, xattrs) = self.xattrs(ctx, target)?;
-        Ok(Body::Names(xattrs.0.into_iter().map(|(name, _)| name).collect()))
+        let names = xattrs.0.into_iter().map(|(name, _)| name);
+        let seen = names.filter(|name| by.uid == 0 || !name.starts_with(b"trusted."));
+        Ok(Body::Names(seen.collect()))
     }
 
     /// Sets one, or, without a value, removes it.

@@ -39,12 +39,18 @@ impl Shard {
             }
             Change::SetAccess { dir, name, access } => {
                 let (_, found) = self.locked_entry(ctx, *dir, name)?;
-                let found = found.ok_or_else(|| broken("a locked entry vanished"))?;
-                names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
-                Ok(())
+                match found {
+                    Some(found) if is_dir(&found.value, access.dir) => {
+                        names::update(ctx, dir.id, &found, name, EntryValue::Dir(*access));
+                        Ok(())
+                    }
+                    _ => Err(broken("a locked entry vanished")),
+                }
             }
             Change::NewHome { dir, base, parent, name } => {
-                self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                if self.content(ctx, *dir).is_err() {
+                    self.put_new_home(ctx, *dir, base.clone(), *parent, name);
+                }
                 Ok(())
             }
             Change::SetParent { dir, parent, name, at } => {
@@ -115,9 +121,9 @@ impl Shard {
         destroy: bool,
     ) -> Result<(), Halt> {
         if let EntryValue::File(inode) = &found.value {
-            inode::drop_rows(ctx, &Loc::of_entry(dir.id, found, name), inode, destroy)?;
-            let at = OpenAt::Name(dir.id, found.order.0);
-            self.clear_opens(ctx, inode.attr.ino, at);
+            let loc = Loc::of_entry(dir.id, found, name);
+            inode::drop_rows(ctx, &loc, inode, destroy)?;
+            self.clear_opens(ctx, inode.attr.ino, loc.open_at());
         }
         let subdirs = i64::from(matches!(found.value, EntryValue::Dir(_)));
         names::remove(ctx, dir.id, found)?;
@@ -140,8 +146,9 @@ impl Shard {
                 && inode.attr.ino == *ino
             {
                 // The inode moves to its link shard; the name stays, and the directory is not changed.
-                inode::drop_rows(ctx, &Loc::of_entry(dir.id, &found, name), inode, false)?;
-                self.clear_opens(ctx, *ino, OpenAt::Name(dir.id, found.order.0));
+                let loc = Loc::of_entry(dir.id, &found, name);
+                inode::drop_rows(ctx, &loc, inode, false)?;
+                self.clear_opens(ctx, *ino, loc.open_at());
                 names::update(ctx, dir.id, &found, name, entry.value.clone());
                 return Ok(());
             }
@@ -266,10 +273,15 @@ impl Shard {
             self.slots.remove(&at);
             ctx.delete(keys::slot(at.0, at.1));
         }
+        self.running.retain(|(owner, _), _| *owner != session);
         self.sessions.remove(&session);
         ctx.delete(keys::session(session));
         Ok(())
     }
+}
+
+fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
+    matches!(value, EntryValue::Dir(access) if access.dir == dir)
 }
 
 fn put_name(ctx: &mut Ctx<'_>, ino: Ino, dir: DirRef, name: &Name) {

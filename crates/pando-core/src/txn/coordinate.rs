@@ -127,7 +127,7 @@ impl Shard {
     fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
         let at = txn.request.as_ref().and_then(|request| self.name_of(&request.op));
         let Some((dir, order)) = at else { return Ok(false) };
-        Ok(!self.headers(ctx, dir)?.iter().any(|header| header.range().contains(&order)))
+        Ok(!self.headers(ctx, dir.id)?.iter().any(|header| header.range().contains(&order.0)))
     }
 
     fn say(
@@ -142,7 +142,10 @@ impl Shard {
         txn.sent = Some((to, step, say.clone()));
         txn.sent_at = ctx.now.nanos;
         self.txns.insert(number, txn);
-        self.tell(ctx, Need::Committed, to, (self.id(number), step), say);
+        // The rows of a split name objects, and are all there when its first page leaves: one sync is for all pages.
+        let first_page = matches!(say, Say::Page { number: 0, .. });
+        let need = if first_page { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, to, (self.id(number), step), say);
     }
 
     /// Who owns a place, as far as is known here.
@@ -175,7 +178,15 @@ impl Shard {
                 };
                 // Without a plan it is decided, and this a repetition.
                 let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
-                if split.page_done(pages) { self.advance(ctx, number) } else { Ok(()) }
+                match pages {
+                    // The target lost a page: the next create begins the split again.
+                    0 => match self.txns.remove(&number) {
+                        Some(txn) => self.undo(ctx, number, txn, None),
+                        None => Ok(()),
+                    },
+                    pages if split.page_done(pages) => self.advance(ctx, number),
+                    _ => Ok(()),
+                }
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
         }
@@ -293,9 +304,9 @@ impl Shard {
             self.counters.txns_committed[kind as usize] += 1;
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
-        let need = if remote { Need::Synced } else { Need::Committed };
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            self.answer(ctx, tag, &request, Ok(decision.body), need);
+            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
+            self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
         (txn.plan, txn.sent, txn.then) = (None, None, decision.then);
@@ -326,6 +337,7 @@ impl Shard {
             request: txn.request.as_ref().map(|r| r.head.id).unwrap_or_default(),
             steps: txn.finishing.clone(),
             then: txn.then.clone(),
+            next_step: txn.next_step,
         };
         ctx.put(keys::txn(number), decided.encode());
         txn.sent_at = ctx.now.nanos;
@@ -386,10 +398,8 @@ impl Shard {
         let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
-            if matches!(step.state, StepState::Yes | StepState::Asked) {
-                let say = Say::Finish(None);
-                self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
-            }
+            let say = Say::Finish(None);
+            self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);
         }
         if let Some(plan) = txn.plan.take() {
             plan.abandon(self, ctx, id);

@@ -6,8 +6,11 @@
 //!
 //! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared record before it votes.
 //!    Nothing is logged at the coordinator: a transaction that its coordinator does not know is undone.
+//!    A participant whose change can be made from the decision alone (a new directory's content, a directory's access
+//!    metadata) votes without syncing: if power loss takes its prepared record, the decision does not need it.
 //! 2. Decision: the coordinator logs the changes of all remote participants together with its own changes and the
-//!    request's outcome, *syncs*, and only then tells anybody.
+//!    request's outcome, *syncs*, and only then tells the participants. The client hears at once: until the participants
+//!    hear, too, whatever changes there is locked, and who asks waits.
 //! 3. Finishing: each participant applies, unlocks, and remembers that it has; when that is durable it says so, and is
 //!    forgotten. What must come after all of them (freeing a directory id) follows then.
 //!
@@ -78,8 +81,6 @@ pub struct Txn {
 impl Txn {
     /// A decided one, after a restart.
     pub(crate) fn recovered(decided: Decided) -> Self {
-        let next_step =
-            decided.steps.iter().map(|(step, ..)| step + 1).max().unwrap_or(0).max(1 << 12);
         Self {
             kind: None,
             request: None,
@@ -90,8 +91,18 @@ impl Txn {
             sent_at: 0,
             finishing: decided.steps,
             then: decided.then,
-            next_step,
+            next_step: decided.next_step,
         }
+    }
+
+    /// The request, while nothing is decided.
+    pub(crate) fn undecided(&self) -> Option<&Request> {
+        self.plan.as_ref().and(self.request.as_ref())
+    }
+
+    /// What it does; `None` if it was recovered.
+    pub(crate) const fn kind(&self) -> Option<TxnKind> {
+        self.kind
     }
 
     /// The client asked again: the answer goes there.

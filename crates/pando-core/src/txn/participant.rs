@@ -17,6 +17,12 @@ use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
 use crate::{names, perm};
 
+/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
+/// not synced, and with it all that came after.
+fn can_redo(change: &Change) -> bool {
+    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
+}
+
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
     Ok(match prepare {
@@ -71,8 +77,7 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                let redo = matches!(changes[..], [Change::Bury(_)]);
-                if !self.prepared.contains_key(&at) && !redo {
+                if !self.prepared.contains_key(&at) && !changes.iter().all(can_redo) {
                     return Err(broken("a decision came for a step that was never prepared"));
                 }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
@@ -126,6 +131,8 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = !matches!(prepare, Prepare::Look(_));
+        let redo =
+            !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
@@ -134,7 +141,8 @@ impl Shard {
             ctx.put(keys::prepared(at.0, at.1), record.encode());
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
-        let need = if matches!(vote, Vote::Yes(_)) { Need::Synced } else { Need::Committed };
+        let need =
+            if matches!(vote, Vote::Yes(_)) && !redo { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, from, at, Say::Voted(vote));
         Ok(())
     }
@@ -145,7 +153,9 @@ impl Shard {
                 self.locks.free_for(LockKey::Graph, txn)?;
                 Seen::Nothing
             }
-            Prepare::Name { dir, name, by } => self.see_name(ctx, txn, *dir, name, by.as_ref())?,
+            Prepare::Name { dir, name, by, .. } => {
+                self.see_name(ctx, txn, *dir, name, by.as_ref())?
+            }
             Prepare::Look(dir) | Prepare::Home(dir) => {
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
@@ -175,7 +185,7 @@ impl Shard {
                 match self.link_inode(ctx, *ino)? {
                     None if *new => Seen::Nothing,
                     Some(inode) if !*new => Seen::Link(inode.attr, self.opens.holders(*ino)),
-                    // A late repetition for a transaction that is over.
+                    // A late repetition: another transaction has brought it meanwhile.
                     Some(_) => return Ok(Vote::Busy),
                     None => return Err(Errno::ESTALE.into()),
                 }

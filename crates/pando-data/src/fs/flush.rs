@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece};
+use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::{Attr, Errno, Ino};
 
 use super::{DataFs, SyncObjects, lock};
@@ -14,6 +14,7 @@ use crate::metadata::WriteError;
 
 /// Largest object, bytes of content.
 pub(super) const OBJECT_MAX: u64 = 4 << 20;
+const _: () = assert!(OBJECT_MAX <= SLICE_MAX);
 /// How often data may change under a flush before it gives up; each time, someone else got on.
 const ATTEMPTS: u32 = 64;
 
@@ -205,6 +206,9 @@ impl DataFs {
 }
 
 /// An object being filled, and those already stored.
+///
+/// All pieces of one object lie within `SLICE_MAX` bytes of the file: where a piece is overwritten, the shards look that
+/// far for others that still use its object, and no farther.
 struct Packer<'a> {
     fs: &'a DataFs,
     open: Option<Open>,
@@ -215,14 +219,18 @@ struct Packer<'a> {
 struct Open {
     id: ObjectId,
     content: Vec<u8>,
+    /// Where in the file its first piece begins.
+    file_offset: u64,
     /// Pieces from here on are in this object, whose length they do not know yet.
     first_piece: usize,
 }
 
 impl Packer<'_> {
     fn add(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let end = offset + bytes.len() as u64;
         if let Some(open) = &self.open
-            && (open.content.len() + bytes.len()) as u64 > OBJECT_MAX
+            && ((open.content.len() + bytes.len()) as u64 > OBJECT_MAX
+                || end - open.file_offset > SLICE_MAX)
         {
             self.close()?;
         }
@@ -230,6 +238,7 @@ impl Packer<'_> {
         let open = self.open.get_or_insert_with(|| Open {
             id: self.fs.metadata.new_object(),
             content: Vec::new(),
+            file_offset: offset,
             first_piece,
         });
         let range = ObjectRange {

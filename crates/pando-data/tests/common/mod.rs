@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pando_data::{LocalStore, Metadata, ObjectStore, Space, StoreError, WriteError};
-use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece};
+use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::reply::{Layout, Slice};
 use pando_types::{
     Attr, Credentials, Errno, FileKind, Ino, SetAttr, ShardIndex, TimeSet, Timestamp,
@@ -250,6 +250,19 @@ impl File {
     }
 }
 
+/// Shards look for other pieces of an object only so far from an overwritten one.
+fn check_nearness(pieces: &[Piece]) {
+    let mut spans: HashMap<ObjectId, (u64, u64)> = HashMap::new();
+    for piece in pieces {
+        if let Payload::Object(range) = piece.payload {
+            let end = piece.offset + range.len;
+            let span = spans.entry(range.object).or_insert((piece.offset, end));
+            *span = (span.0.min(piece.offset), span.1.max(end));
+        }
+    }
+    assert!(spans.values().all(|(from, to)| to - from <= SLICE_MAX), "{spans:?}");
+}
+
 fn errno(error: WriteError) -> Errno {
     match error {
         WriteError::Errno(errno) => errno,
@@ -328,6 +341,7 @@ impl Metadata for Shards {
                     _ => {}
                 }
             }
+            check_nearness(&pieces);
             if pieces.iter().any(|piece| matches!(piece.payload, Payload::Object(_))) {
                 file.is_inline = false;
                 file.inline.clear();

@@ -1,7 +1,9 @@
 //! Which requests are refused on a full disk, and how much log each may need (DESIGN §10).
 
 use pando_core::contract::Input;
+use pando_types::Errno;
 use pando_types::op::{Op, Payload, Request};
+use pando_types::peer::{Peer, Prepare, Say, Vote};
 
 /// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's state.
 const CHANGE_BYTES: u64 = 8 << 10;
@@ -21,8 +23,7 @@ pub(crate) enum Wants {
 pub(crate) fn wants(input: &Input) -> Wants {
     match input {
         Input::Client(_, request) => of_request(request),
-        // Pages of a split carry rows; a peer that is not answered sends again.
-        Input::Peer(peer) => Wants::Reserve(CHANGE_BYTES + peer_bytes(peer)),
+        Input::Peer(peer) => of_peer(peer),
         Input::Tick | Input::Ready => Wants::Reserve(CHANGE_BYTES),
     }
 }
@@ -70,16 +71,24 @@ fn of_request(request: &Request) -> Wants {
     }
 }
 
-fn peer_bytes(peer: &pando_types::peer::Peer) -> u64 {
-    use pando_types::peer::{Prepare, Say};
-    let bytes = |rows: &[(Vec<u8>, Vec<u8>)]| {
-        rows.iter().map(|(key, value)| (key.len() + value.len() + 16) as u64).sum()
-    };
+fn of_peer(peer: &Peer) -> Wants {
+    // What is logged of a message is at most the message, as a record and within an outcome.
+    let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
     match &peer.say {
-        Say::Page { rows, .. } => bytes(rows),
-        Say::Prepare(_, Prepare::Arrive(arrival)) => bytes(&arrival.slots),
-        // Attributes and inline data of moved inodes; generous, since they are rare.
-        Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => 256 << 10,
-        Say::Finished | Say::Ask | Say::PageDone(_) => 0,
+        Say::Page { .. } | Say::Prepare(_, Prepare::NewHome(_) | Prepare::Arrive(_)) => {
+            Wants::Space(bytes)
+        }
+        Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
+        Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+    }
+}
+
+/// What another shard is told when there is no room for what it asks; `None`: nothing, it will send again.
+pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
+    match &peer.say {
+        Say::Prepare(..) => Some(Say::Voted(Vote::No(Errno::ENOSPC))),
+        // The split is given up.
+        Say::Page { .. } => Some(Say::PageDone(0)),
+        Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
     }
 }

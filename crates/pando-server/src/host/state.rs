@@ -15,7 +15,7 @@ use pando_types::{Errno, Lsn, ShardIndex};
 use super::cell::Cell;
 use super::held::Held;
 use super::pending::{Pending, PendingCalls};
-use super::room::{Wants, wants};
+use super::room::{Wants, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::machine::Machine;
@@ -52,6 +52,8 @@ pub(crate) struct State {
     inbox: Vec<Incoming>,
     checkpoint_bytes: usize,
     is_checkpointing: bool,
+    /// The disk is full.
+    wants_checkpoint: bool,
     /// When a checkpoint last failed for want of space.
     last_refusal: Option<Instant>,
     /// Somebody waits for a sync.
@@ -78,6 +80,7 @@ impl State {
             inbox: Vec::new(),
             checkpoint_bytes,
             is_checkpointing: false,
+            wants_checkpoint: false,
             last_refusal: None,
             wants_sync: false,
             wake_at: None,
@@ -201,12 +204,19 @@ impl State {
     /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
     fn no_room(&mut self, input: &Input, cell: &Cell) {
         cell.counters.no_space.increment();
+        // A checkpoint gives the log's space back, most of which no longer counts.
+        self.wants_checkpoint = true;
         match input {
             Input::Client(tag, request) => {
                 let reply = self.refuse(request.head.id, Errno::ENOSPC);
                 self.leave.push(Out::Reply(*tag, reply));
             }
-            Input::Peer(_) => {}
+            Input::Peer(peer) => {
+                if let Some(say) = no_room_for(peer) {
+                    let answer = Peer { from: self.shard, clock: 0, floor: 0, say, ..*peer };
+                    self.leave.push(Out::Peer(peer.from, answer));
+                }
+            }
             Input::Tick | Input::Ready => cell.set_tick_later(),
         }
     }
@@ -278,11 +288,13 @@ impl State {
     }
 
     fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
-        let is_due = self.store.tree_bytes() >= self.checkpoint_bytes && !self.is_checkpointing;
+        let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
+        let is_due = (is_large || self.wants_checkpoint) && !self.is_checkpointing;
         if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
         {
             return;
         }
+        self.wants_checkpoint = false;
         match self.store.begin_checkpoint() {
             Ok(job) => {
                 self.is_checkpointing = job.is_some();

@@ -94,7 +94,7 @@ pub fn serve(args: &UpArgs) -> Result<ExitCode, Failure> {
             output::json(&Word::Failed(failure));
             Ok(ExitCode::from(code))
         }
-        Ok(running) => {
+        Ok((running, stops)) => {
             output::json(&Word::Ready(running.summary()));
             // The pipe's reader is about to leave.
             let _ = rustix::stdio::dup2_stdout(std::io::stderr());
@@ -103,7 +103,7 @@ pub fn serve(args: &UpArgs) -> Result<ExitCode, Failure> {
                 running.folder.path().display(),
                 running.mountpoint().display()
             );
-            stop::serve_until_stopped(running)?;
+            stop::serve_until_stopped(running, &stops)?;
             Ok(ExitCode::SUCCESS)
         }
     }

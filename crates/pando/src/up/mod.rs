@@ -14,6 +14,7 @@ mod stop;
 mod transport;
 
 use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use pando_server::host::HostOptions;
@@ -24,6 +25,7 @@ use crate::cli::{DurabilityArg, SHARDS, UpArgs};
 use crate::failure::Failure;
 use crate::output;
 use running::Running;
+use stop::Stop;
 
 pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
     if args.detach {
@@ -33,14 +35,14 @@ pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
         return daemon::serve(args);
     }
     let began = Instant::now();
-    let running = bring_up(args)?;
+    let (running, stops) = bring_up(args)?;
     announce(args, &running, began);
-    stop::serve_until_stopped(running)?;
+    stop::serve_until_stopped(running, &stops)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything up to a usable mount.
-fn bring_up(args: &UpArgs) -> Result<Running, Failure> {
+/// Everything up to a usable mount and an admin socket that answers.
+fn bring_up(args: &UpArgs) -> Result<(Running, Receiver<Stop>), Failure> {
     let folder = Folder::new(&args.folder)?;
     let mountpoint = mountpoint::prepare(&args.mount, folder.path())?;
     let superblock = open_or_format(&folder, args.shards)?;
@@ -60,7 +62,9 @@ fn bring_up(args: &UpArgs) -> Result<Running, Failure> {
     };
     // In the way of nothing: neither the mountpoint's parent nor anything else stays busy for our sake.
     let _ = std::env::set_current_dir("/");
-    Running::start(folder, superblock, lock, &mountpoint, args, &options)
+    let running = Running::start(folder, superblock, lock, &mountpoint, args, &options)?;
+    let stops = stop::listen(&running)?;
+    Ok((running, stops))
 }
 
 fn open_or_format(folder: &Folder, shards: Option<u16>) -> Result<Superblock, Failure> {

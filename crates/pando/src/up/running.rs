@@ -93,7 +93,12 @@ impl Running {
     /// Ends all in order, after the mount is gone.
     pub fn finish(self) -> Result<(), Failure> {
         let Self { mounted, maintenance, data, client, host, folder, lock, .. } = self;
-        drop(mounted);
+        if mounted.is_over() {
+            drop(mounted);
+        } else {
+            // Its end would be waited for; with this process the kernel ends it.
+            std::mem::forget(mounted);
+        }
         drop(maintenance);
         data.flush_old(Duration::ZERO);
         let lost = data.lost_bytes() + data.dirty_bytes();

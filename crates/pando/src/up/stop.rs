@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A busy mount is tried again for this long before the user is told.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 /// After a detach, programs may go on for this long.
-const LINGER: Duration = Duration::from_secs(10);
+const LINGER: Duration = Duration::from_secs(3);
 
 /// Why to stop.
 pub enum Stop {
@@ -25,13 +25,18 @@ pub enum Stop {
     Down,
 }
 
-/// Serves until told to stop, and stops.
-pub fn serve_until_stopped(running: Running) -> Result<(), Failure> {
+/// Begins to listen: on the admin socket, and for signals.
+pub fn listen(running: &Running) -> Result<Receiver<Stop>, Failure> {
     let (sender, stops) = channel();
-    serve::serve(&running, sender.clone())?;
+    serve::serve(running, sender.clone())?;
     watch_signals(sender)
         .map_err(|error| Failure::plain(format!("cannot watch for signals: {error}")))?;
-    wait(&running, &stops);
+    Ok(stops)
+}
+
+/// Serves until told to stop, and stops.
+pub fn serve_until_stopped(running: Running, stops: &Receiver<Stop>) -> Result<(), Failure> {
+    wait(&running, stops);
     let mountpoint = running.mountpoint().to_owned();
     await_end(&running);
     running.finish()?;

@@ -202,5 +202,5 @@ pub fn differences(one: &Path, other: &Path) -> Vec<String> {
     assert!(one.len() > 1, "nothing to compare");
     let gone = one.iter().filter(|line| !other.contains(line)).map(|line| format!("- {line}"));
     let new = other.iter().filter(|line| !one.contains(line)).map(|line| format!("+ {line}"));
-    gone.chain(new).collect()
+    gone.chain(new).take(20).collect()
 }

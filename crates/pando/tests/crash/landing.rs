@@ -18,8 +18,10 @@ pub struct Landings {
     pub in_checkpoints: u64,
     /// Of those, with an index file on disk that no manifest names yet, or the old one beside the new.
     unfinished_indexes: u64,
-    /// Transactions that the next process finished or undid.
-    recovered: u64,
+    /// Decided transactions and prepared steps that the next process found.
+    pub recovered: u64,
+    /// Partitions it found half copied.
+    recovered_arrivals: u64,
 }
 
 /// What is under way.
@@ -73,7 +75,9 @@ impl Landings {
         let status = volume.status();
         for shard in status["shards"].as_array().unwrap() {
             let counter = |name: &str| shard["counters"][name].as_u64().unwrap_or(0);
-            self.recovered += counter("shard_recovered");
+            self.recovered += counter("shard_recovered_decided");
+            self.recovered += counter("shard_recovered_prepared");
+            self.recovered_arrivals += counter("shard_recovered_arrivals");
         }
     }
 }
@@ -87,11 +91,9 @@ fn look(stream: &UnixStream, reader: &mut impl BufRead) -> Option<Moment> {
     let mut moment = Moment::default();
     for shard in answer["ok"]["status"]["shards"].as_array()? {
         let counter = |name: &str| shard["counters"][name].as_u64().unwrap_or(0);
-        let open = |begun: &str, done: &str| counter(begun) > counter(done);
-        moment.split |= open("shard_split_begun", "shard_split_ended");
-        moment.rename |= open("shard_rename_begun", "shard_rename_ended")
-            || open("shard_rename_dir_begun", "shard_rename_dir_ended");
-        moment.checkpoint |= open("checkpoints_begun", "checkpoints");
+        moment.split |= counter("shard_split_alive") > 0;
+        moment.rename |= counter("shard_rename_alive") + counter("shard_rename_dir_alive") > 0;
+        moment.checkpoint |= counter("checkpoints_begun") > counter("checkpoints");
     }
     Some(moment)
 }

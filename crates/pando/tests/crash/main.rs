@@ -60,6 +60,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
     eprintln!("{rounds} kills, {operations} acknowledged operations, {landings:?}");
     assert!(operations > rounds * 20, "hardly any load: {operations} operations");
     assert!(landings.in_splits > 0 && landings.in_renames > 0 && landings.in_checkpoints > 0);
+    assert!(landings.recovered > 0, "nothing was found unfinished after a kill");
     for worker in &mut workers {
         worker.remove_all();
     }

@@ -30,7 +30,7 @@ impl DirSetAttr {
         let mut at_entry = None;
         if let Some((parent, name)) = &self.entry {
             let Some((at, entry, _)) = view.votes.name(*parent, name) else {
-                return Ok(view.ask_name(*parent, name, false));
+                return Ok(view.ask_entry(*parent, name));
             };
             match entry.map(|e| &e.value) {
                 Some(EntryValue::Dir(access)) if access.dir == self.dir => at_entry = Some(at),

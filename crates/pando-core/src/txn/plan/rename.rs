@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use pando_types::op::Place;
 use pando_types::peer::{Change, EntryRows, EntryValue, Inherit, Inode, InodeRows, Prepare};
+use pando_types::reply::Access;
 use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId, ShardIndex};
 
 use super::{Decision, Next, View};
@@ -110,7 +111,7 @@ impl Rename {
     /// A directory that changes its parent: not into itself or anything beneath (`EINVAL`).
     fn walk_up(&self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
         let Some(moved) = self.moved else { return Ok(None) };
-        if self.from.id == self.to.id {
+        if self.from == self.to {
             return Ok(None);
         }
         if !view.votes.graph() {
@@ -146,13 +147,10 @@ impl Rename {
         source: &EntryRows,
         target: Option<&EntryRows>,
     ) -> Result<Option<Next>, Stop> {
-        if let EntryValue::Dir(access) = &source.value
-            && self.from.id != self.to.id
-        {
-            let (mode, uid, gid) = (access.mode, access.uid, access.gid);
-            perm::check(FileKind::Directory, mode, uid, gid, view.by, perm::W)?;
-        }
-        let Some(target) = target else { return Ok(None) };
+        let Some(target) = target else {
+            self.check_moved(view, source)?;
+            return Ok(None);
+        };
         if self.no_replace {
             return Err(Errno::EEXIST.into());
         }
@@ -166,7 +164,20 @@ impl Rename {
         match (is_dir(source), is_dir(target)) {
             (true, false) => Err(Errno::ENOTDIR.into()),
             (false, true) => Err(Errno::EISDIR.into()),
-            _ => Ok(None),
+            _ => {
+                self.check_moved(view, source)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// A directory that changes its parent has its `..` changed, which needs write permission on it.
+    fn check_moved(&self, view: &View<'_, '_>, source: &EntryRows) -> Result<(), Errno> {
+        match &source.value {
+            EntryValue::Dir(Access { mode, uid, gid, .. }) if self.from != self.to => {
+                perm::check(FileKind::Directory, *mode, *uid, *gid, view.by, perm::W)
+            }
+            _ => Ok(()),
         }
     }
 
