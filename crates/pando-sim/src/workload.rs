@@ -25,7 +25,7 @@ pub struct Known {
     dirs: BTreeSet<Ino>,
     files: BTreeMap<Ino, FileKind>,
     opens: Vec<Ino>,
-    /// Names that this client is making.
+    /// Names that this client is making or moving.
     making: Vec<(Ino, Name)>,
 }
 
@@ -93,17 +93,15 @@ impl Known {
             2 => Credentials { uid: 1001, gid: 100, groups: Vec::new() },
             _ => Credentials::ROOT,
         };
-        let op = match self.operation(random) {
-            // The kernel looks a name up before it renames it, and waits for a create of it.
-            Op::Rename { from, name, .. } if self.making.contains(&(from, name.clone())) => {
-                Op::Lookup(from, name)
+        let op = self.operation(random);
+        // The kernel waits for a create or a rename of a name before it lets another begin.
+        match given(&op) {
+            Some(at) if self.making.contains(&at) => (by, Op::Lookup(at.0, at.1)),
+            at => {
+                self.making.extend(at);
+                (by, op)
             }
-            op => op,
-        };
-        if let Op::Create { dir, name, .. } = &op {
-            self.making.push((*dir, name.clone()));
         }
-        (by, op)
     }
 
     /// Where a directory may be made.
@@ -119,9 +117,9 @@ impl Known {
 
     /// An operation has ended, however.
     pub fn ended(&mut self, op: &Op) {
-        if let Op::Create { dir, name, .. } = op {
-            let at = self.making.iter().position(|made| (made.0, &made.1) == (*dir, name));
-            at.map(|at| self.making.swap_remove(at));
+        if let Some(at) = given(op) {
+            let nth = self.making.iter().position(|made| *made == at);
+            nth.map(|nth| self.making.swap_remove(nth));
         }
     }
 
@@ -163,6 +161,15 @@ impl Known {
             new_name: if random.chance(1, 12) { any_name(random) } else { name(random) },
             flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
         }
+    }
+}
+
+/// The name that an operation makes, or moves away.
+fn given(op: &Op) -> Option<(Ino, Name)> {
+    match op {
+        Op::Create { dir, name, .. } => Some((*dir, name.clone())),
+        Op::Rename { from, name, .. } => Some((*from, name.clone())),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that must be hit; about a minute on two cores.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -23,6 +23,8 @@ pub struct Event {
     pub lost: Option<Errno>,
     /// What a listing tells of one name: a read of its own. Then `call` is the listing.
     pub sight: Option<Sight>,
+    /// Permissions changed while it was under way: they are checked when its names are locked, and it takes place later.
+    pub checked_before: bool,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
 }
@@ -69,7 +71,9 @@ impl History {
     pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
         self.clock += 1;
         let (invoked, returned, lost) = (self.clock, None, None);
-        self.events.push(Event { lane, call, invoked, returned, lost, sight: None, exact });
+        let (sight, checked_before) = (None, false);
+        let event = Event { lane, call, invoked, returned, lost, sight, checked_before, exact };
+        self.events.push(event);
         self.events.len() - 1
     }
 
@@ -108,6 +112,9 @@ impl History {
     pub fn with_sights(&self) -> Self {
         let names = self.names();
         let mut all = self.clone();
+        for event in &mut all.events {
+            event.checked_before = self.checked_before(event);
+        }
         let mut lanes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for event in self.events.iter().filter(|event| !event.exact) {
             let (Op::ReadDir(dir), Some((_, Ok(Value::Entries(entries))))) =
@@ -125,6 +132,23 @@ impl History {
             }
         }
         all
+    }
+
+    fn checked_before(&self, event: &Event) -> bool {
+        let names = matches!(
+            event.call.op,
+            Op::Rmdir(..) | Op::Unlink(..) | Op::Link(..) | Op::Rename { .. }
+        );
+        let end = |event: &Event| event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        let changes = |other: &Event| match &other.call.op {
+            Op::SetAttr(_, set) => set.mode.is_some() || set.uid.is_some() || set.gid.is_some(),
+            _ => false,
+        };
+        names
+            && event.call.credentials.uid != 0
+            && self.events.iter().any(|other| {
+                changes(other) && other.invoked < end(event) && end(other) > event.invoked
+            })
     }
 
     /// Names that were ever given in each directory.

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use pando_model::{Op, Tree};
-use pando_types::Ino;
+use pando_types::{Credentials, Ino};
 
 use super::agree::{Verdict, compare};
 use super::history::created;
@@ -206,6 +206,13 @@ impl<'a> Search<'a> {
         match compare(event, tree, &expected, observed) {
             Verdict::Same => Some(after),
             Verdict::Excused => Some(tree.clone()),
+            Verdict::Different if event.checked_before => {
+                let mut call = event.call.clone();
+                call.credentials = Credentials::ROOT;
+                after.clone_from(tree);
+                let expected = after.apply(&call, ino);
+                (compare(event, tree, &expected, observed) == Verdict::Same).then_some(after)
+            }
             Verdict::Different => None,
         }
     }
