@@ -166,12 +166,15 @@ impl Client {
         }
         let mut backoff = Backoff::lost();
         let mut waited = 0;
+        // Who may have run it is asked again, whatever others have learned meanwhile: the answer is recorded there, even if the
+        // directory is gone.
+        let shard = self.routes.shard(route);
         loop {
             head.clock = self.clock.load(Ordering::Relaxed);
             head.version = self.version.load(Ordering::Relaxed);
             let request = Request { head, credentials: by.clone(), op: op.clone() };
             self.counters.sent(op);
-            match self.transport.call(self.routes.shard(route), request).await {
+            match self.transport.call(shard, request).await {
                 Ok(reply) => {
                     raise(&self.clock, reply.clock);
                     raise(&self.version, reply.version);

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirId, Errno, Lsn};
+use pando_types::{DirId, DirRef, Errno, Lsn, Order};
 
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
@@ -104,11 +104,27 @@ impl Shard {
         match self.slots.get(&(id.session, id.slot)) {
             Some(&newest) if newest == id.sequence => {
                 let outcome: Option<Outcome> = ctx.load(&keys::slot(id.session, id.slot))?;
-                let result = outcome.and_then(|o| o.result).unwrap_or(Err(Refusal::Answered));
-                Ok(Repeated::Answer(result))
+                match outcome.and_then(|o| o.result) {
+                    Some(result) => Ok(Repeated::Answer(result)),
+                    None => self.ran_elsewhere(ctx, &request.op),
+                }
             }
             Some(&newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
             _ => Ok(Repeated::No),
+        }
+    }
+
+    /// A repetition of which only the floor came here: it ran, and its outcome is with its name, which may itself be on its
+    /// way here, or elsewhere.
+    fn ran_elsewhere(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<Repeated, Halt> {
+        let Some((dir, order)) = self.name_of(op) else {
+            return Ok(Repeated::Answer(Err(Refusal::Answered)));
+        };
+        match self.own(ctx, dir, order) {
+            Ok(_) => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            Err(Stop::Refuse(refusal)) => Ok(Repeated::Answer(Err(refusal))),
+            Err(Stop::Wait(key)) => Ok(Repeated::Wait(key)),
+            Err(Stop::Halt(halt)) => Err(halt),
         }
     }
 
@@ -148,14 +164,14 @@ impl Shard {
         if self.is_planted(crate::Planted::OutcomeNotRecorded) {
             return;
         }
-        let at = self.name_of(&request.op);
+        let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
         let outcome = Outcome { sequence: id.sequence, result: Some(result.clone()), at };
         self.slots.insert((id.session, id.slot), id.sequence);
         ctx.put(keys::slot(id.session, id.slot), outcome.encode());
     }
 
     /// The name an operation's outcome belongs to.
-    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirId, u64)> {
+    pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
             Op::Create { dir, name, .. }
@@ -175,12 +191,15 @@ impl Shard {
             },
             _ => return None,
         };
-        Some((dir.id, self.order(name).0))
+        Some((*dir, self.order(name)))
     }
 
     /// Names that outcomes of undecided transactions will belong to: they stay here until then, locked or not yet.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
-        self.txns.values().filter_map(|txn| self.name_of(&txn.undecided()?.op))
+        self.txns.values().filter_map(|txn| {
+            let (dir, order) = self.name_of(&txn.undecided()?.op)?;
+            Some((dir.id, order.0))
+        })
     }
 
     pub(crate) fn reply(

@@ -409,9 +409,9 @@ impl Shard {
             let Some((session, slot)) = keys::slot_of(&key) else { continue };
             let theirs = Outcome::decode(&value)?;
             let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
-            let newer =
-                theirs.sequence > ours || (theirs.sequence == ours && theirs.result.is_some());
-            if self.session_lives(session) && newer {
+            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
+            let is_answer = theirs.sequence == ours && theirs.result.is_some();
+            if self.session_lives(session) && (theirs.sequence > ours || is_answer) {
                 self.slots.insert((session, slot), theirs.sequence);
                 ctx.put(key, value);
             }

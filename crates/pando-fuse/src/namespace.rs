@@ -10,6 +10,9 @@ use pando_types::{Attr, Credentials, Errno, Ino, Name};
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
 pub trait Namespace: Metadata {
     fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno>;
+    fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+        self.lookup(by, parent, name)
+    }
     fn forget(&self, ino: Ino, count: u64);
     fn access(&self, by: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno>;
     fn create(
@@ -68,6 +71,10 @@ pub trait Namespace: Metadata {
 impl Namespace for Client {
     fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         block_on(self.lookup(by, parent, name))
+    }
+
+    fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+        block_on(self.lookup_brief(by, parent, name))
     }
 
     fn forget(&self, ino: Ino, count: u64) {

@@ -92,9 +92,9 @@ pub struct UpArgs {
     /// When a change is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
-    /// Threads that answer the kernel
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub threads: u16,
+    /// Threads that answer the kernel [default: one a CPU, from 2 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
     /// Print one JSON object when the mount is usable
     #[arg(long)]
     pub json: bool,

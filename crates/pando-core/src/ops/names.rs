@@ -184,7 +184,7 @@ impl Shard {
         let Some(source) = names::find(ctx, from.id, order, name)? else {
             return Err(Errno::ENOENT.into());
         };
-        if (from.id, name) == (to.id, new_name) {
+        if (from, name) == (to, new_name) {
             let errno = flags.no_replace.then_some(Errno::EEXIST);
             return errno.map_or_else(|| Ok(moved(&source.value, false).into()), |e| Err(e.into()));
         }

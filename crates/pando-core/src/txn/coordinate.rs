@@ -127,7 +127,7 @@ impl Shard {
     fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
         let at = txn.request.as_ref().and_then(|request| self.name_of(&request.op));
         let Some((dir, order)) = at else { return Ok(false) };
-        Ok(!self.headers(ctx, dir)?.iter().any(|header| header.range().contains(&order)))
+        Ok(!self.headers(ctx, dir.id)?.iter().any(|header| header.range().contains(&order.0)))
     }
 
     fn say(
@@ -394,6 +394,8 @@ impl Shard {
         mut txn: Txn,
         refusal: Option<Refusal>,
     ) -> Result<(), Halt> {
+        // A refusal is recorded as well: only where the name still is.
+        let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);

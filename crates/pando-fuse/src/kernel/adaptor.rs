@@ -137,7 +137,13 @@ impl Filesystem for Adaptor {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, self.fs.lookup(&by(req), ino(parent), name.as_bytes()));
+        let (by, parent, name) = (by(req), ino(parent), name.as_bytes());
+        let found = if self.options.attr_timeout.is_zero() {
+            self.fs.lookup_brief(&by, parent, name)
+        } else {
+            self.fs.lookup(&by, parent, name)
+        };
+        self.entry(reply, found);
     }
 
     fn forget(&self, _req: &Request, node: INodeNo, nlookup: u64) {

@@ -14,6 +14,12 @@ impl Vfs {
         self.show(self.namespace.lookup(by, parent, &Name::new(name)?)?)
     }
 
+    /// The same for who will not take a directory's attributes from it: a kernel that may not keep any asks for them
+    /// when it needs them.
+    pub fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &[u8]) -> Result<Attr, Errno> {
+        self.show(self.namespace.lookup_brief(by, parent, &Name::new(name)?)?)
+    }
+
     /// Makes a file, pipe, socket or device.
     pub fn mknod(
         &self,

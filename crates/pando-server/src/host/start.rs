@@ -121,6 +121,11 @@ impl Host {
                 State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
             let cell = Cell::new(shard, state);
             cell.state.lock().absorb_recovery(effects, &cell);
+            make_durable(&cell).map_err(|why| {
+                RecoveryError(format!(
+                    "shard {shard} cannot write what its recovery decided: {why}"
+                ))
+            })?;
             cells.push(cell);
             starts.push(ShardStart { shard, opened });
         }
@@ -160,4 +165,10 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.
+fn make_durable(cell: &Cell) -> Result<(), String> {
+    cell.state.lock().store.write().map_err(|error| error.0)?;
+    cell.syncer.sync().map(drop).map_err(|error| error.to_string())
 }

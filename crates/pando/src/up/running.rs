@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pando_client::{Client, Transport, Volume};
-use pando_data::{DataFs, Limits, LocalStore, Maintenance};
+use pando_data::{DataFs, Limits, LocalStore, Maintenance, SyncObjects};
 use pando_fuse::{Mounted, Vfs};
 use pando_server::folder::FolderLock;
-use pando_server::host::HostOptions;
+use pando_server::host::{Durability, HostOptions};
 use pando_server::sessions::Sessions;
 use pando_server::wait::block_on;
 use pando_server::{Folder, Host, Superblock};
@@ -56,7 +56,7 @@ impl Running {
         let sessions = load_sessions(&folder)?;
         end_old_sessions(&host, &sessions);
         let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
-        let (client, data) = connect(&folder, &superblock, &host, transport)?;
+        let (client, data) = connect(&folder, &superblock, &host, transport, options)?;
         let maintenance = data
             .maintain(GARBAGE_INTERVAL)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
@@ -148,6 +148,7 @@ fn connect(
     superblock: &Superblock,
     host: &Arc<Host>,
     transport: Arc<dyn Transport>,
+    options: &HostOptions,
 ) -> Result<(Arc<Client>, Arc<DataFs>), Failure> {
     let objects = folder.objects();
     let store = LocalStore::open(&objects).map_err(|error| {
@@ -161,7 +162,12 @@ fn connect(
     let client = pando_client::block_on(Client::connect(transport, volume))
         .map_err(|errno| Failure::plain(format!("the shards refuse a session: {errno}")))?;
     let client = Arc::new(client);
-    let data = DataFs::new(client.clone(), store, Limits::default());
+    // Where an acknowledgement means that the log is durable, the objects that it names must be so before.
+    let sync_objects = match options.durability {
+        Durability::Os => SyncObjects::ByServer,
+        Durability::Disk => SyncObjects::BeforeCommit,
+    };
+    let data = DataFs::new(client.clone(), store, Limits { sync_objects, ..Limits::default() });
     Ok((client, data))
 }
 
@@ -172,12 +178,13 @@ fn mount(
     mountpoint: &Path,
     args: &UpArgs,
 ) -> Result<Mounted, Failure> {
+    let defaults = pando_fuse::Options::default();
     let options = pando_fuse::Options {
-        threads: args.threads.into(),
+        threads: args.threads.map_or(defaults.threads, usize::from),
         // Others may only be let in by root, or where /etc/fuse.conf says so.
         allow_other: rustix::process::geteuid().is_root(),
         source: mounts::source(folder.path()),
-        ..pando_fuse::Options::default()
+        ..defaults
     };
     let vfs = Vfs::new(client.clone(), data.clone());
     pando_fuse::mount(vfs, mountpoint, &options).map_err(|error| {

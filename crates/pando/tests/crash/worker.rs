@@ -288,9 +288,8 @@ impl Worker {
             |mount| fs::set_permissions(mount.join(at), fs::Permissions::from_mode(new)),
             |tree| {
                 for name in names.iter().chain([&path]) {
-                    match tree.get_mut(name) {
-                        Some(Node::Dir { mode } | Node::File { mode, .. }) => *mode = new,
-                        _ => {}
+                    if let Some(Node::Dir { mode } | Node::File { mode, .. }) = tree.get_mut(name) {
+                        *mode = new;
                     }
                 }
             },

@@ -111,7 +111,7 @@ impl Rename {
     /// A directory that changes its parent: not into itself or anything beneath (`EINVAL`).
     fn walk_up(&self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
         let Some(moved) = self.moved else { return Ok(None) };
-        if self.from.id == self.to.id {
+        if self.from == self.to {
             return Ok(None);
         }
         if !view.votes.graph() {
@@ -174,7 +174,7 @@ impl Rename {
     /// A directory that changes its parent has its `..` changed, which needs write permission on it.
     fn check_moved(&self, view: &View<'_, '_>, source: &EntryRows) -> Result<(), Errno> {
         match &source.value {
-            EntryValue::Dir(Access { mode, uid, gid, .. }) if self.from.id != self.to.id => {
+            EntryValue::Dir(Access { mode, uid, gid, .. }) if self.from != self.to => {
                 perm::check(FileKind::Directory, *mode, *uid, *gid, view.by, perm::W)
             }
             _ => Ok(()),
