@@ -46,6 +46,8 @@ counters! {
     no_space,
     /// Messages that waited for an fsync.
     held,
+    /// Inputs that waited until a sync under way was over, since they name objects.
+    waited_for_sync,
     /// Checkpoints begun.
     checkpoints_begun,
     /// Checkpoints finished.

@@ -18,6 +18,8 @@ pub(crate) struct Cell {
     /// Something is to be done; whoever lets the state go looks again (see `run`).
     pub(crate) attention: AtomicBool,
     tick: AtomicBool,
+    /// Between the sync of objects and that of the log: see `objects`.
+    pub(crate) is_syncing: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
     pub(crate) wake_at: AtomicU64,
@@ -37,6 +39,7 @@ impl Cell {
             inbox: Mutex::default(),
             attention: AtomicBool::new(false),
             tick: AtomicBool::new(false),
+            is_syncing: AtomicBool::new(false),
             wake_at: AtomicU64::new(u64::MAX),
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),

@@ -19,6 +19,7 @@
 
 pub(crate) mod cell;
 mod held;
+mod objects;
 mod pending;
 mod room;
 mod slot;

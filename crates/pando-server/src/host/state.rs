@@ -3,8 +3,11 @@
 //! One call of [`State::run`] is one batch: every input at hand is handled, then the log is written once, then what
 //! may leave leaves.
 
+mod checkpoint;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out};
 use pando_types::op::{Request, RequestId};
@@ -14,6 +17,7 @@ use pando_types::{Errno, Lsn, ShardIndex};
 
 use super::cell::Cell;
 use super::held::Held;
+use super::objects::names_objects;
 use super::pending::{Pending, PendingCalls};
 use super::room::{Wants, no_room_for, wants};
 use super::slot::Slot;
@@ -23,8 +27,6 @@ use crate::store::{Room, Store};
 
 /// After this long a shard that found no room for its own work tries again, nanoseconds.
 const RETRY_FULL_NANOS: u64 = 200_000_000;
-/// After a checkpoint that failed, the next is tried not sooner than this.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
@@ -50,6 +52,8 @@ pub(crate) struct State {
     pub(crate) held: Held,
     leave: Vec<Out>,
     inbox: Vec<Incoming>,
+    /// What must wait until the sync under way is over.
+    after_sync: Vec<Incoming>,
     checkpoint_bytes: usize,
     is_checkpointing: bool,
     /// The disk is full.
@@ -78,6 +82,7 @@ impl State {
             held: Held::default(),
             leave: Vec::new(),
             inbox: Vec::new(),
+            after_sync: Vec::new(),
             checkpoint_bytes,
             is_checkpointing: false,
             wants_checkpoint: false,
@@ -97,8 +102,20 @@ impl State {
         }
         std::mem::swap(&mut self.inbox, &mut *cell.inbox.lock());
         let mut inbox = std::mem::take(&mut self.inbox);
+        let is_syncing = || cell.is_syncing.load(Ordering::SeqCst);
+        if !is_syncing() {
+            for incoming in std::mem::take(&mut self.after_sync) {
+                self.accept(incoming, cell, shared);
+            }
+        }
         for incoming in inbox.drain(..) {
-            self.accept(incoming, cell, shared);
+            if names_objects(&incoming) && is_syncing() {
+                // The syncer runs the shard when it is done.
+                cell.counters.waited_for_sync.increment();
+                self.after_sync.push(incoming);
+            } else {
+                self.accept(incoming, cell, shared);
+            }
         }
         self.inbox = inbox;
         self.write(cell, outbox);
@@ -285,45 +302,9 @@ impl State {
     /// The host stops: nobody will be answered any more.
     pub(crate) fn abandon(&mut self) {
         self.pending.drain().into_iter().for_each(|pending| pending.slot.fill(None));
-    }
-
-    fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
-        let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
-        let is_due = (is_large || self.wants_checkpoint) && !self.is_checkpointing;
-        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
-        {
-            return;
-        }
-        self.wants_checkpoint = false;
-        match self.store.begin_checkpoint() {
-            Ok(job) => {
-                self.is_checkpointing = job.is_some();
-                cell.counters.checkpoints_begun.add(job.is_some().into());
-                outbox.job = job;
-            }
-            // No room for a new log file: the old one goes on for as long as there is room in it.
-            Err(Room::Full) => {
-                self.last_refusal = Some(Instant::now());
-                cell.counters.checkpoint_failures.increment();
-            }
-            Err(Room::Failed(reason)) => cell.fail(&reason),
-            Err(Room::Enough) => {}
-        }
-    }
-
-    fn finish_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
-        let Some(result) = cell.checkpoint_done.lock().take() else { return };
-        self.is_checkpointing = false;
-        match result {
-            Ok(done) => {
-                outbox.retired = Some(self.store.install(done));
-                cell.counters.checkpoints.increment();
-            }
-            Err(babu::CheckpointError::Fatal(fatal)) => cell.fail(&fatal.to_string()),
-            Err(babu::CheckpointError::Read(error)) => {
-                self.last_refusal = Some(Instant::now());
-                cell.counters.checkpoint_failures.increment();
-                cell.complain(&format!("a checkpoint failed, the log grows on: {error}"));
+        for incoming in self.after_sync.drain(..) {
+            if let Incoming::Call { slot, .. } = incoming {
+                slot.fill(None);
             }
         }
     }

@@ -28,7 +28,9 @@ impl Shared {
         if cell.has_failed() || cell.written() <= cell.durable() {
             return;
         }
-        // Objects first: a log record that survives must find its object.
+        // Objects first: a log record that survives must find its object. Whoever saw the flag down had stored its object
+        // before.
+        cell.is_syncing.store(true, Ordering::SeqCst);
         if let Some(Err(error)) = self.before_sync.get().map(|hook| hook()) {
             cell.fail(&format!("file data cannot be made durable: {error}"));
         } else if let Err(fatal) = cell.syncer.sync() {
@@ -36,6 +38,7 @@ impl Shared {
         } else {
             cell.counters.syncs.increment();
         }
+        cell.is_syncing.store(false, Ordering::SeqCst);
         cell.attention.store(true, Ordering::SeqCst);
         self.run(cell.shard);
     }

@@ -10,10 +10,12 @@ use crate::wait::block_on;
 use pando_core::contract::{
     ClientTag, Effects, GroupMeta, Halt, Input, Need, Now, Out, Rows, Write,
 };
-use pando_types::op::{Head, Op, RequestId};
+use pando_types::op::{
+    FileAt, FileRef, Head, ObjectId, ObjectRange, Op, Payload, Piece, RequestId,
+};
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, DirId, Errno, Lsn, SessionId, TxnId};
+use pando_types::{Credentials, DirId, Errno, Ino, Lsn, SessionId, TxnId};
 
 /// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
 /// first. `EndSession` breaks it.
@@ -53,7 +55,9 @@ impl Machine for Toy {
                 effects.writes.push(record(request.head.id.sequence));
                 let reply = self.reply(request.head.id, now);
                 match request.op {
-                    Op::StatFs(_) => effects.out.push((Need::Committed, Out::Reply(tag, reply))),
+                    Op::StatFs(_) | Op::WriteData { .. } => {
+                        effects.out.push((Need::Committed, Out::Reply(tag, reply)))
+                    }
                     Op::Sync(_) => effects.out.push((Need::Synced, Out::Reply(tag, reply))),
                     Op::Garbage(..) => effects.out.push((Need::Durable, Out::Reply(tag, reply))),
                     Op::InspectDir(other, _) => {
@@ -192,6 +196,49 @@ fn objects_are_synced_before_the_log_and_their_failure_stops_the_shard() {
     let reply = block_on(host.call(ONE, request(1, Op::Sync(ONE)))).unwrap();
     assert_eq!(reply.result, Err(Refusal::Errno(Errno::EIO)));
     assert!(host.status()[1].failed.as_ref().unwrap().contains("object 5"));
+}
+
+#[test]
+fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let (began, begun) = mpsc::channel();
+    let (go_on, wait) = mpsc::channel();
+    let channel = Mutex::new((began, wait));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = is_over.clone();
+    host.set_before_sync(Box::new(move || {
+        if !over.load(Ordering::SeqCst) {
+            let channel = channel.lock().unwrap();
+            channel.0.send(()).unwrap();
+            channel.1.recv().unwrap();
+            over.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }));
+    std::thread::scope(|scope| {
+        scope.spawn(|| block_on(host.call(ONE, request(1, Op::Sync(ONE)))).unwrap());
+        begun.recv().unwrap();
+        // Others are not held up.
+        block_on(host.call(ONE, request(2, Op::StatFs(ONE)))).unwrap();
+        let write = scope.spawn(|| {
+            block_on(host.call(ONE, request(3, write_of_an_object()))).unwrap();
+            assert!(is_over.load(Ordering::SeqCst));
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!write.is_finished());
+        go_on.send(()).unwrap();
+    });
+    assert_eq!(host.status()[1].counters["waited_for_sync"], 1);
+}
+
+fn write_of_an_object() -> Op {
+    let object = ObjectId(1);
+    let range =
+        ObjectRange { object, offset: 0, len: 1, object_len: 1, store: 0, key: 0, codec: 0 };
+    let pieces = vec![Piece { offset: 0, payload: Payload::Object(range) }];
+    let file = FileRef { ino: Ino(5), at: FileAt::Link };
+    Op::WriteData { file, base: None, pieces, mtime: None }
 }
 
 #[test]
