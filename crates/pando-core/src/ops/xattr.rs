@@ -22,6 +22,7 @@ impl Shard {
                 Ok((inode.attr, xattrs))
             }
             Target::Dir(dir) => {
+                self.locks.free(LockKey::Home(dir.id))?;
                 let content = self.content(ctx, *dir)?;
                 let xattrs = ctx.load(&keys::dir(dir.id, Kind::DirXattr, 0))?.unwrap_or_default();
                 Ok((content.base, xattrs))
@@ -66,9 +67,6 @@ impl Shard {
         mode: XattrMode,
         by: &Credentials,
     ) -> Result<Body, Stop> {
-        if let Target::Dir(dir) = target {
-            self.locks.free(LockKey::Home(dir.id))?;
-        }
         let (attr, mut xattrs) = self.xattrs(ctx, target)?;
         check_name(&attr, name, by, perm::W)?;
         change(&mut xattrs.0, name, value, mode)?;

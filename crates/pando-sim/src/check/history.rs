@@ -86,6 +86,10 @@ impl History {
     /// change of a directory of its, becomes a read of its own, on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
+        // All shards hear of it in time: what it held open goes soon after the answer, not before it.
+        if self.events[event].call.op == Op::EndSession {
+            return;
+        }
         if let Some(stat) = separate(&self.events[event].call.op, &outcome) {
             let mut second = self.events[event].clone();
             second.lane = aside;
