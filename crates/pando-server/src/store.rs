@@ -6,7 +6,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use babu::{Batch, CheckpointDone, CheckpointJob, Db, Priority, RealDisk, ReserveError, Syncer};
+use babu::{
+    Batch, CheckpointDone, CheckpointJob, Db, OpenError, Priority, ReadError, RealDisk,
+    ReserveError, Syncer,
+};
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
 
@@ -31,11 +34,16 @@ impl Default for StoreOptions {
 
 /// The store did something it cannot come back from, or could not be opened: which folder, which file, why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoreError(pub String);
+pub struct StoreError {
+    /// In words.
+    pub what: String,
+    /// Whether bytes on disk are not what was written, as opposed to a disk that refuses.
+    pub is_damage: bool,
+}
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.what)
     }
 }
 
@@ -76,8 +84,11 @@ impl Store {
         database_id: u64,
         options: &StoreOptions,
     ) -> Result<(Self, Opened), StoreError> {
-        let say = |error: &dyn fmt::Display| StoreError(format!("{}: {error}", folder.display()));
-        let disk = RealDisk::open(folder).map_err(|error| say(&error))?;
+        let say = |error: &dyn fmt::Display, is_damage| StoreError {
+            what: format!("{}: {error}", folder.display()),
+            is_damage,
+        };
+        let disk = RealDisk::open(folder).map_err(|error| say(&error, false))?;
         let options = babu::Options {
             log_chunk_bytes: options.log_chunk_bytes,
             reserve_bytes: options.reserve_bytes,
@@ -85,7 +96,10 @@ impl Store {
             database_id,
             ..babu::Options::default()
         };
-        let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| say(&error))?;
+        let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| {
+            let OpenError::Read(cause) = &error;
+            say(&error, !matches!(cause, ReadError::Io(_)))
+        })?;
         let opened = Opened {
             groups_replayed: recovered.groups_replayed,
             torn: recovered.torn.as_ref().map(|torn| {
@@ -114,7 +128,10 @@ impl Store {
 
     /// Hands everything applied to the kernel, in one write.
     pub fn write(&mut self) -> Result<(), StoreError> {
-        self.db.write().map(|_| ()).map_err(|fatal| StoreError(fatal.to_string()))
+        self.db
+            .write()
+            .map(|_| ())
+            .map_err(|fatal| StoreError { what: fatal.to_string(), is_damage: false })
     }
 
     /// Sees to it that `bytes` more of log fit.

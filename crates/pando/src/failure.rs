@@ -55,7 +55,12 @@ impl From<FolderError> for Failure {
 
 impl From<RecoveryError> for Failure {
     fn from(error: RecoveryError) -> Self {
-        let advice = "Nothing was changed. Restore the shard's folder from a backup, or keep a copy and ask for help";
-        Self::new(DAMAGED, format!("{error}. {advice}"))
+        if error.is_damage {
+            let advice = "Nothing was changed. Restore the shard's folder from a backup, or keep a copy and ask for help";
+            return Self::new(DAMAGED, format!("{error}. {advice}"));
+        }
+        Self::plain(format!(
+            "{error}. No data is lost: see that the disk has room and can be written, then start again"
+        ))
     }
 }

@@ -16,8 +16,8 @@ const TREE: &str = r#"
     printf '\377\376 odd name\n' > $'deep/er/\xff\xfe odd\nname'
     mkfifo deep/pipe
     chmod 4750 f3.txt; chmod 1777 deep/er; truncate -s 100000 deep/sparse
-    # rsync sets times of links and pipes only if the second differs.
-    touch -h -d '2001-02-03 04:05:06.123456789' f4.txt deep/symlink deep/pipe deep
+    # rsync sets times of all but regular files only if the second differs.
+    touch -h -d '2001-02-03 04:05:06.123456789' f4.txt deep/symlink deep/pipe deep/er deep .
 "#;
 
 #[test]

@@ -21,11 +21,16 @@ use crate::superblock::Superblock;
 
 /// A volume whose shards cannot be started: which shard's folder, which file, why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RecoveryError(pub String);
+pub struct RecoveryError {
+    /// In words.
+    pub what: String,
+    /// Whether bytes on disk are not what was written, as opposed to a disk that refuses.
+    pub is_damage: bool,
+}
 
 impl fmt::Display for RecoveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.what)
     }
 }
 
@@ -97,7 +102,7 @@ impl Host {
             let results = threads.into_iter().map(|thread| thread.join().expect("opening a store"));
             results.collect::<Result<Vec<_>, _>>()
         })
-        .map_err(|error| RecoveryError(error.to_string()))?;
+        .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
         let clock = Clock::default();
         clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
         let (mut cells, mut starts) = (Vec::new(), Vec::new());
@@ -110,21 +115,21 @@ impl Host {
                 durable: store.durable(),
             };
             let (machine, effects) = recover(shard, now, &store).map_err(|halt| {
-                RecoveryError(match halt {
+                let what = match halt {
                     Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
                     Halt::NotResident(_) => {
                         format!("shard {shard} asks for a block during recovery")
                     }
-                })
+                };
+                RecoveryError { what, is_damage: true }
             })?;
             let state =
                 State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
             let cell = Cell::new(shard, state);
             cell.state.lock().absorb_recovery(effects, &cell);
-            make_durable(&cell).map_err(|why| {
-                RecoveryError(format!(
-                    "shard {shard} cannot write what its recovery decided: {why}"
-                ))
+            make_durable(&cell).map_err(|why| RecoveryError {
+                what: format!("shard {shard} cannot write what its recovery decided: {why}"),
+                is_damage: false,
             })?;
             cells.push(cell);
             starts.push(ShardStart { shard, opened });
@@ -139,8 +144,10 @@ impl Host {
             is_stopped: false.into(),
         });
         let host = Self { shared: shared.clone(), threads: Mutex::default() };
-        host.spawn_threads(jobs)
-            .map_err(|error| RecoveryError(format!("cannot start a thread: {error}")))?;
+        host.spawn_threads(jobs).map_err(|error| RecoveryError {
+            what: format!("cannot start a thread: {error}"),
+            is_damage: false,
+        })?;
         for cell in &shared.cells {
             cell.set_tick();
             shared.run(cell.shard);
@@ -169,6 +176,6 @@ impl Host {
 
 /// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.
 fn make_durable(cell: &Cell) -> Result<(), String> {
-    cell.state.lock().store.write().map_err(|error| error.0)?;
+    cell.state.lock().store.write().map_err(|error| error.what)?;
     cell.syncer.sync().map(drop).map_err(|error| error.to_string())
 }

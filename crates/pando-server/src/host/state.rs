@@ -255,7 +255,7 @@ impl State {
         if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),
-                Err(error) => cell.fail(&error.0),
+                Err(error) => cell.fail(&error.what),
             }
         }
         if cell.has_failed() {
