@@ -13,9 +13,6 @@ const DIRS_MAX: usize = 8;
 /// Files that a client keeps in mind.
 const FILES_MAX: usize = 12;
 
-/// Whether `RENAME_EXCHANGE` is tried: shards refuse it with `EINVAL` so far.
-const EXCHANGE: bool = false;
-
 /// Names of files, mostly.
 const LETTERS: &[u8] = b"abcdefghijklmnopqrst";
 
@@ -153,7 +150,7 @@ impl Known {
     }
 
     fn rename(&self, from: Ino, random: &mut Random, name: fn(&mut Random) -> Name) -> Op {
-        let exchange = EXCHANGE && random.chance(1, 10);
+        let exchange = random.chance(1, 10);
         Op::Rename {
             from,
             name: name(random),

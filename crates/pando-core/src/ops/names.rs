@@ -17,7 +17,7 @@ use crate::names::{self, FoundEntry};
 use crate::ops::attr::apply;
 use crate::record::{Content, Header, Record};
 use crate::shard::Shard;
-use crate::txn::plan::{DirSetAttr, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
+use crate::txn::plan::{DirSetAttr, Exchange, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
 use crate::{dirs, perm};
 
 impl Shard {
@@ -173,7 +173,7 @@ impl Shard {
         let Op::Rename { from, name, to, new_name, flags } = &request.op else {
             return Err(not_here());
         };
-        if flags.exchange {
+        if flags.exchange && flags.no_replace {
             return Err(Errno::EINVAL.into());
         }
         let by = &request.credentials;
@@ -189,6 +189,10 @@ impl Shard {
             return errno.map_or_else(|| Ok(moved(&source.value, false).into()), |e| Err(e.into()));
         }
         let session = request.head.id.session;
+        if flags.exchange {
+            let plan = Exchange::new((*from, name.clone()), (*to, new_name.clone()), session);
+            return self.begin(ctx, tag, request, Plan::Exchange(plan));
+        }
         if let Some(ran) = self.rename_here(ctx, request, (&header, &source), session)? {
             return Ok(ran);
         }

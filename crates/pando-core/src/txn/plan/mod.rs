@@ -4,6 +4,7 @@
 //! steps.
 
 mod dir_setattr;
+mod exchange;
 mod link;
 mod mkdir;
 mod rename;
@@ -12,6 +13,7 @@ mod session;
 mod unlink;
 
 pub use dir_setattr::DirSetAttr;
+pub use exchange::Exchange;
 pub use link::Link;
 pub use mkdir::Mkdir;
 pub use rename::Rename;
@@ -77,6 +79,8 @@ pub enum Plan {
     Link(Link),
     /// rename.
     Rename(Rename),
+    /// rename with `RENAME_EXCHANGE`.
+    Exchange(Exchange),
     /// Attributes of a directory.
     DirSetAttr(DirSetAttr),
     /// Sessions.
@@ -94,7 +98,7 @@ impl Plan {
             Self::Unlink(_) => TxnKind::Unlink,
             Self::Link(_) => TxnKind::Link,
             Self::Rename(rename) if rename.moves_dir() => TxnKind::RenameDir,
-            Self::Rename(_) => TxnKind::Rename,
+            Self::Rename(_) | Self::Exchange(_) => TxnKind::Rename,
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
             Self::Split(_) => TxnKind::Split,
@@ -119,6 +123,7 @@ impl Plan {
             Self::Unlink(plan) => plan.next(&mut view),
             Self::Link(plan) => plan.next(&mut view),
             Self::Rename(plan) => plan.next(&mut view),
+            Self::Exchange(plan) => plan.next(&mut view),
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
             Self::Split(plan) => plan.next(&mut view),
@@ -134,10 +139,12 @@ impl Plan {
     pub fn begins_again(&self, prepare: &Prepare, errno: Errno) -> bool {
         match (self, prepare) {
             (Self::DirSetAttr(_), Prepare::Name { .. }) => errno == Errno::ESTALE,
-            (Self::Rename(_), Prepare::Home(_) | Prepare::Partition { .. }) => {
+            (Self::Rename(_) | Self::Exchange(_), Prepare::Home(_) | Prepare::Partition { .. }) => {
                 errno == Errno::ESTALE
             }
-            (Self::Unlink(_) | Self::Rename(_), Prepare::Link { .. }) => errno == Errno::ESTALE,
+            (Self::Unlink(_) | Self::Rename(_) | Self::Exchange(_), Prepare::Link { .. }) => {
+                errno == Errno::ESTALE
+            }
             _ => false,
         }
     }

@@ -32,7 +32,7 @@ pub struct Rename {
 
 /// What becomes of a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// In its entry, alone.
     Inline,
     /// In its entry, but somebody has it open: it moves to its link shard.
@@ -118,17 +118,7 @@ impl Rename {
             let graph = Prepare::Graph { moved, to: self.to };
             return Ok(Some(Next::Ask(Place::Shard(ShardIndex(0)), graph)));
         }
-        let mut at = self.to;
-        while at != DirRef::ROOT {
-            if at == moved {
-                return Err(Errno::EINVAL.into());
-            }
-            match view.votes.looked(at) {
-                Some(parent) => at = parent,
-                None => return Ok(Some(Next::Ask(Place::Home(at), Prepare::Look(at)))),
-            }
-        }
-        Ok(None)
+        walk(view, moved, self.to)
     }
 
     fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
@@ -148,7 +138,7 @@ impl Rename {
         target: Option<&EntryRows>,
     ) -> Result<Option<Next>, Stop> {
         let Some(target) = target else {
-            self.check_moved(view, source)?;
+            check_moved(view, source, self.from != self.to)?;
             return Ok(None);
         };
         if self.no_replace {
@@ -165,19 +155,9 @@ impl Rename {
             (true, false) => Err(Errno::ENOTDIR.into()),
             (false, true) => Err(Errno::EISDIR.into()),
             _ => {
-                self.check_moved(view, source)?;
+                check_moved(view, source, self.from != self.to)?;
                 Ok(None)
             }
-        }
-    }
-
-    /// A directory that changes its parent has its `..` changed, which needs write permission on it.
-    fn check_moved(&self, view: &View<'_, '_>, source: &EntryRows) -> Result<(), Errno> {
-        match &source.value {
-            EntryValue::Dir(Access { mode, uid, gid, .. }) if self.from != self.to => {
-                perm::check(FileKind::Directory, *mode, *uid, *gid, view.by, perm::W)
-            }
-            _ => Ok(()),
         }
     }
 
@@ -203,35 +183,10 @@ impl Rename {
         let now = view.ctx.time;
         let (from, name) = (self.from, self.name.clone());
         let (to, new_name) = (self.to, self.new_name.clone());
-        let mut entry = source.clone();
-        if let EntryValue::File(inode) = &mut entry.value {
-            inode.attr.ctime = now;
-            inode.attr.change += 1;
-        }
-        if let (Fate::Parks(ino), EntryValue::File(inode)) = (fate, &entry.value) {
-            let names = vec![(to, new_name.clone())];
-            let rows = entry.inode.clone();
-            let put = Change::PutLink { inode: inode.clone(), rows, names };
-            let linked = EntryValue::Linked(ino, inode.attr.kind);
-            changes.extend(view.votes.link(ino).map(|(step, _)| (step, put)));
-            entry = EntryRows { value: linked, inode: InodeRows::default() };
-        }
-        if let Fate::Linked(ino) = fate
-            && let Some((step, _)) = view.votes.link(ino)
-        {
-            // The new name first: an inode without names would be destroyed.
-            let add = Change::AddName { ino, dir: to, name: new_name.clone(), at: now };
-            let drop = Change::DropName { ino, dir: from, name: name.clone(), at: now };
-            changes.extend([(step, add), (step, drop)]);
-        }
+        let (entry, links) = carry(view, (source, fate), (from, &name), (to, &new_name));
+        changes.extend(links);
         if let Some(target) = target {
             changes.extend(self.replace(view, target, target_fate));
-        }
-        if let Some(dir) = self.moved
-            && let Some((step, ..)) = view.votes.home(dir)
-        {
-            let name = new_name.clone();
-            changes.push((step, Change::SetParent { dir, parent: to, name, at: now }));
         }
         let destroy = target_fate == Fate::Inline;
         let put = Change::PutEntry { dir: to, name: new_name, entry, destroy, at: now };
@@ -263,14 +218,81 @@ impl Rename {
     }
 }
 
-fn dir_of(entry: &EntryRows) -> Option<DirRef> {
+/// A directory that changes its parent has its `..` changed, which needs write permission on it.
+pub(super) fn check_moved(
+    view: &View<'_, '_>,
+    entry: &EntryRows,
+    changes_parent: bool,
+) -> Result<(), Errno> {
+    match &entry.value {
+        EntryValue::Dir(Access { mode, uid, gid, .. }) if changes_parent => {
+            perm::check(FileKind::Directory, *mode, *uid, *gid, view.by, perm::W)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Walks up from a directory; `EINVAL` if it is `moved`, or beneath it.
+pub(super) fn walk(view: &View<'_, '_>, moved: DirRef, from: DirRef) -> Result<Option<Next>, Stop> {
+    let mut at = from;
+    while at != DirRef::ROOT {
+        if at == moved {
+            return Err(Errno::EINVAL.into());
+        }
+        match view.votes.looked(at) {
+            Some(parent) => at = parent,
+            None => return Ok(Some(Next::Ask(Place::Home(at), Prepare::Look(at)))),
+        }
+    }
+    Ok(None)
+}
+
+/// What an entry becomes under its new name, and what that changes at its link shard and at its home.
+pub(super) fn carry(
+    view: &View<'_, '_>,
+    (entry, fate): (&EntryRows, Fate),
+    (from, name): (DirRef, &Name),
+    (to, new_name): (DirRef, &Name),
+) -> (EntryRows, Vec<(usize, Change)>) {
+    let now = view.ctx.time;
+    let mut entry = entry.clone();
+    let mut changes = Vec::new();
+    if let EntryValue::File(inode) = &mut entry.value {
+        inode.attr.ctime = now;
+        inode.attr.change += 1;
+    }
+    if let (Fate::Parks(ino), EntryValue::File(inode)) = (fate, &entry.value) {
+        let names = vec![(to, new_name.clone())];
+        let put = Change::PutLink { inode: inode.clone(), rows: entry.inode.clone(), names };
+        let linked = EntryValue::Linked(ino, inode.attr.kind);
+        changes.extend(view.votes.link(ino).map(|(step, _)| (step, put)));
+        entry = EntryRows { value: linked, inode: InodeRows::default() };
+    }
+    if let Fate::Linked(ino) = fate
+        && let Some((step, _)) = view.votes.link(ino)
+    {
+        // The new name first: an inode without names would be destroyed.
+        let add = Change::AddName { ino, dir: to, name: new_name.clone(), at: now };
+        let drop = Change::DropName { ino, dir: from, name: name.clone(), at: now };
+        changes.extend([(step, add), (step, drop)]);
+    }
+    if let Some(dir) = dir_of(&entry)
+        && let Some((step, ..)) = view.votes.home(dir)
+    {
+        let name = new_name.clone();
+        changes.push((step, Change::SetParent { dir, parent: to, name, at: now }));
+    }
+    (entry, changes)
+}
+
+pub(super) fn dir_of(entry: &EntryRows) -> Option<DirRef> {
     match &entry.value {
         EntryValue::Dir(access) => Some(access.dir),
         _ => None,
     }
 }
 
-fn fate(entry: &EntryRows, counts: impl Fn(SessionId) -> bool) -> Fate {
+pub(super) fn fate(entry: &EntryRows, counts: impl Fn(SessionId) -> bool) -> Fate {
     match &entry.value {
         EntryValue::Linked(ino, _) => Fate::Linked(*ino),
         EntryValue::File(inode) if entry.inode.opens.iter().any(|(s, _)| counts(*s)) => {
@@ -285,7 +307,7 @@ fn fate_of_replaced(entry: &EntryRows) -> Fate {
 }
 
 /// Link inodes, by ino.
-fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
+pub(super) fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
     let mut links: Vec<(Ino, bool)> = [a, b].into_iter().filter_map(Fate::link).collect();
     links.sort_unstable();
     links
@@ -294,7 +316,11 @@ fn ask_links(view: &View<'_, '_>, a: Fate, b: Fate) -> Option<Next> {
         .map(|(ino, new)| view.ask_link(ino, new))
 }
 
-fn check_linked_sticky(view: &View<'_, '_>, fate: Fate, inherit: Inherit) -> Result<(), Errno> {
+pub(super) fn check_linked_sticky(
+    view: &View<'_, '_>,
+    fate: Fate,
+    inherit: Inherit,
+) -> Result<(), Errno> {
     match fate.link().and_then(|(ino, _)| view.votes.link(ino)) {
         Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.uid, view.by),
         _ => Ok(()),
