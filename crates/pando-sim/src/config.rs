@@ -12,6 +12,8 @@ pub const SECOND: u64 = 1_000 * MILLISECOND;
 pub enum Durability {
     /// With the kernel. Only processes die.
     Os,
+    /// With the kernel, and power is lost, too: what was acknowledged last may be gone, but the structure stays whole.
+    OsWithPowerLoss,
     /// Fsynced. Power is lost, too.
     Disk,
 }
@@ -66,6 +68,12 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
+    /// The run of `seed` in mode `os`, with loss of power.
+    #[must_use]
+    pub fn losing_power(seed: u64) -> Self {
+        Self { durability: Durability::OsWithPowerLoss, ..Self::new(seed) }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {

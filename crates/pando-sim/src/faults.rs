@@ -36,7 +36,7 @@ impl World {
     }
 
     pub(crate) fn crash(&mut self, shard: usize) {
-        let power = self.config.durability == Durability::Disk && self.random.chance(1, 2);
+        let power = self.config.durability != Durability::Os && self.random.chance(1, 2);
         self.trace.note(self.time, &[], format_args!("shard {shard} dies, power lost: {power}"));
         self.stats.crash(&self.hosts[shard], power);
         self.inboxes[shard].clear();

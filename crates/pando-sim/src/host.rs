@@ -238,7 +238,7 @@ impl Process {
         let mut result = Yield::default();
         for (seen, need, out) in std::mem::take(&mut self.outbox) {
             let position = match (need, durability) {
-                (Need::Committed, Durability::Os) => written,
+                (Need::Committed, Durability::Os | Durability::OsWithPowerLoss) => written,
                 _ => durable,
             };
             if seen <= position {

@@ -72,11 +72,16 @@ fn enough_was_hit(stats: &Stats) {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    let verdict = run(SimConfig { verbose: true, ..SimConfig::new(seed) });
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power.
+    let config = match number("PANDO_SIM_POWER") {
+        Some(1) => SimConfig::losing_power(seed),
+        _ => SimConfig::new(seed),
+    };
+    let verdict = run(SimConfig { verbose: true, ..config.clone() });
     for line in &verdict.tail {
         println!("{line}");
     }
-    println!("{:?}", SimConfig::new(seed));
+    println!("{config:?}");
     println!("{}", verdict.stats);
     if let Some(fault) = verdict.fault {
         panic!("{fault}");
@@ -90,4 +95,15 @@ fn a_seed_gives_the_same_bytes_again() {
         assert_eq!(first.hash, second.hash, "seed {seed}");
         assert_ne!(first.hash, run(SimConfig::new(seed + 1000)).hash, "seed {seed}");
     }
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS) / 3;
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let (stats, failed) = batch(from, count, 1, SimConfig::losing_power);
+    if let Some(first) = failed.first() {
+        panic!("seed {}: {}", first.seed, first.fault);
+    }
+    assert!(stats.power_losses > count / 2, "{} power losses", stats.power_losses);
 }

@@ -305,8 +305,11 @@ impl Shard {
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
-            self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
+            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision. But who
+            // ends a session never comes back to see that it ended.
+            let is_session = txn.kind == Some(TxnKind::Session);
+            let need = if is_session { Need::Synced } else { Need::Committed };
+            self.answer(ctx, tag, &request, Ok(decision.body), need);
             txn.request = Some(request);
         }
         (txn.plan, txn.sent, txn.then) = (None, None, decision.then);
