@@ -1,5 +1,6 @@
 //! `pando down`.
 
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     match admin::ask::<_, Told>(&folder.socket(), &query) {
         Ok(Answer::Ok(_)) => {}
         Ok(Answer::Error(error)) => return Err(Failure::new(IN_USE, error)),
+        // It may end before its answer is on its way.
+        Err(error) if is_hanging_up(&error) => {}
         Err(error) => return Err(not_answering(&folder, &pid, &error)),
     }
     let begun = Instant::now();
@@ -41,8 +44,13 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn is_hanging_up(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
 /// Somebody holds the lock and does not talk.
-pub fn not_answering(folder: &Folder, pid: &str, error: &std::io::Error) -> Failure {
+pub fn not_answering(folder: &Folder, pid: &str, error: &io::Error) -> Failure {
     Failure::plain(format!(
         "process {pid} has {} open but does not answer at {} ({error}); it may be starting or ending: \
          try again, or see {}",
