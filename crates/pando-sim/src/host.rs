@@ -238,6 +238,7 @@ impl Process {
         let mut result = Yield::default();
         for (seen, need, out) in std::mem::take(&mut self.outbox) {
             let position = match (need, durability) {
+                (Need::Applied, _) => seen,
                 (Need::Committed, Durability::Os | Durability::OsWithPowerLoss) => written,
                 _ => durable,
             };
@@ -245,7 +246,7 @@ impl Process {
                 result.out.push(out);
                 continue;
             }
-            result.wants_sync |= need != Need::Durable;
+            result.wants_sync |= matches!(need, Need::Committed | Need::Synced);
             self.outbox.push((seen, need, out));
         }
         result

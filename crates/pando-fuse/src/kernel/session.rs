@@ -50,7 +50,7 @@ impl Default for Options {
         Self {
             entry_timeout: Duration::ZERO,
             attr_timeout: Duration::ZERO,
-            threads: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8)),
+            threads: std::thread::available_parallelism().map_or(3, |n| (n.get() + 1).clamp(3, 8)),
             clone_fd: false,
             allow_other: true,
             read_only: false,
