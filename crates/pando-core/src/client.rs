@@ -242,7 +242,7 @@ impl Shard {
             Op::Open { file, access, truncate } => {
                 self.open(ctx, file, *access, *truncate, session, by).map(Ran::from)
             }
-            Op::Release(file) => self.release(ctx, file, session),
+            Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
             Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
             Op::ReadData { file, offset, len } => {
                 self.read_data(ctx, file, *offset, *len).map(Ran::from)

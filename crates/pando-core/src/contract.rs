@@ -92,9 +92,6 @@ pub enum Write {
 /// When a message may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Nothing: it may leave at once, and the changes it came with go to the log with whatever is written next, or within
-    /// a second. For changes that nobody can see, and that a restart makes up for.
-    Applied,
     /// When what it has seen is acknowledged in the sense of the durability mode (`os`: with the kernel; `disk`: fsynced).
     Committed,
     /// When what it has seen is fsynced; the shell syncs now.

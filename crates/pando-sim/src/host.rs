@@ -238,7 +238,6 @@ impl Process {
         let mut result = Yield::default();
         for (seen, need, out) in std::mem::take(&mut self.outbox) {
             let position = match (need, durability) {
-                (Need::Applied, _) => seen,
                 (Need::Committed, Durability::Os | Durability::OsWithPowerLoss) => written,
                 _ => durable,
             };
@@ -246,7 +245,7 @@ impl Process {
                 result.out.push(out);
                 continue;
             }
-            result.wants_sync |= matches!(need, Need::Committed | Need::Synced);
+            result.wants_sync |= need != Need::Durable;
             self.outbox.push((seen, need, out));
         }
         result

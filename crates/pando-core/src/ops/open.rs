@@ -4,8 +4,6 @@ use pando_types::op::{AccessMask, FileRef};
 use pando_types::reply::Body;
 use pando_types::{Credentials, Errno, FileKind, SessionId};
 
-use crate::client::Ran;
-use crate::contract::Need;
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
 use crate::perm;
@@ -41,7 +39,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         file: &FileRef,
         session: SessionId,
-    ) -> Result<Ran, Stop> {
+    ) -> Result<Body, Stop> {
         let (loc, inode) = self.find_inode(ctx, file)?;
         let holders = self.drop_open(ctx, file.ino, session, loc.open_at());
         if let Loc::Link(_) = loc
@@ -49,9 +47,7 @@ impl Shard {
             && holders.is_empty()
         {
             self.destroy_link(ctx, &inode)?;
-            return Ok(Body::Done.into());
         }
-        // If a crash takes it, the session's end will make up for it: no write of its own for the end of every file.
-        Ok(Ran::Answer(Body::Done, Need::Applied))
+        Ok(Body::Done)
     }
 }

@@ -20,8 +20,6 @@ pub(crate) struct Cell {
     tick: AtomicBool,
     /// Between the sync of objects and that of the log: see `objects`.
     pub(crate) is_syncing: AtomicBool,
-    /// The next batch writes the log, whatever it holds.
-    pub(crate) flush: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
     pub(crate) wake_at: AtomicU64,
@@ -42,7 +40,6 @@ impl Cell {
             attention: AtomicBool::new(false),
             tick: AtomicBool::new(false),
             is_syncing: AtomicBool::new(false),
-            flush: AtomicBool::new(false),
             wake_at: AtomicU64::new(u64::MAX),
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),

@@ -2,7 +2,6 @@
 //!
 //! | need | mode `os` | mode `disk` |
 //! |---|---|---|
-//! | applied | at once; the log is written with what comes next | the same |
 //! | committed | written | fsynced; the syncer is woken |
 //! | synced | fsynced; the syncer is woken | the same |
 //! | durable | fsynced, whenever that comes | the same |
@@ -34,7 +33,7 @@ impl Held {
         out: Out,
     ) -> bool {
         let now = match (need, durability) {
-            (Need::Applied, _) | (Need::Committed, Durability::Os) => true,
+            (Need::Committed, Durability::Os) => true,
             _ => lsn <= durable,
         };
         if now {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use pando_core::contract::{ClientTag, Effects, Halt, Input, Need, Now, Out};
+use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out};
 use pando_types::op::{Request, RequestId};
 use pando_types::peer::Peer;
 use pando_types::reply::{Refusal, Reply};
@@ -62,8 +62,6 @@ pub(crate) struct State {
     last_refusal: Option<Instant>,
     /// Somebody waits for a sync.
     wants_sync: bool,
-    /// Not only what may wait was applied since the log was written.
-    must_write: bool,
     wake_at: Option<u64>,
 }
 
@@ -90,7 +88,6 @@ impl State {
             wants_checkpoint: false,
             last_refusal: None,
             wants_sync: false,
-            must_write: false,
             wake_at: None,
         }
     }
@@ -121,7 +118,6 @@ impl State {
             }
         }
         self.inbox = inbox;
-        self.must_write |= self.checkpoint_is_due(cell);
         self.write(cell, outbox);
         self.begin_checkpoint(cell, outbox);
         if let Some(at) = self.wake_at.take() {
@@ -205,15 +201,10 @@ impl State {
     }
 
     fn absorb(&mut self, effects: Effects, cell: &Cell) {
-        let may_wait = effects.out.iter().all(|(need, _)| *need == Need::Applied);
         if !effects.writes.is_empty() {
             self.store.apply(&effects.writes, &effects.meta);
             cell.counters.groups.increment();
-            self.must_write |= !may_wait || effects.out.is_empty();
         }
-        // A reply that waits for the disk waits for all that it has seen.
-        self.must_write |=
-            effects.out.iter().any(|(need, _)| matches!(need, Need::Synced | Need::Durable));
         let (seen, durable) = (self.store.applied(), self.store.durable());
         for (need, out) in effects.out {
             self.wants_sync |= self.held.push(self.durability, need, seen, durable, out);
@@ -261,10 +252,7 @@ impl State {
     }
 
     fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
-        let must_write = std::mem::take(&mut self.must_write)
-            || self.durability == Durability::Disk
-            || cell.flush.swap(false, Ordering::AcqRel);
-        if must_write && !cell.has_failed() && self.store.applied() > cell.written() {
+        if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),
                 Err(error) => cell.fail(&error.what),

@@ -25,10 +25,6 @@ impl Shared {
     }
 
     fn sync_once(&self, cell: &Cell) {
-        // What may wait for the next write has waited long enough.
-        cell.flush.store(true, Ordering::Release);
-        cell.attention.store(true, Ordering::SeqCst);
-        self.run(cell.shard);
         if cell.has_failed() || cell.written() <= cell.durable() {
             return;
         }

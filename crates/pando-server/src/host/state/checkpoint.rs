@@ -8,15 +8,11 @@ use super::{Cell, Outbox, Room, State};
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl State {
-    /// Whether one is to begin now. What was applied must be written before.
-    pub(super) fn checkpoint_is_due(&self, cell: &Cell) -> bool {
+    pub(super) fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
         let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
         let is_due = (is_large || self.wants_checkpoint) && !self.is_checkpointing;
-        is_due && !cell.has_failed() && self.last_refusal.is_none_or(|at| at.elapsed() >= PAUSE)
-    }
-
-    pub(super) fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
-        if !self.checkpoint_is_due(cell) {
+        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
+        {
             return;
         }
         self.wants_checkpoint = false;
