@@ -57,6 +57,9 @@ pub use start::{RecoveryError, ShardStart, format_shard};
 /// Batches after which a thread leaves a shard to another.
 const ROUNDS_MAX: u32 = 64;
 
+/// How often a caller looks for his reply before he sleeps, while another thread holds the shard: some microseconds.
+const SPINS_MAX: u32 = 400;
+
 /// When a change is acknowledged (DESIGN §10).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Durability {
@@ -233,6 +236,28 @@ pub struct Call {
     slot: Arc<Slot>,
 }
 
+impl Call {
+    /// While somebody else holds the shard, it is worth a few microseconds to see whether he answers: being woken on another
+    /// CPU takes twenty.
+    fn await_holder(&self) {
+        let cell = self.shared.cell(self.shard);
+        for _ in 0..SPINS_MAX {
+            if self.slot.is_filled() {
+                return;
+            }
+            if !cell.state.is_locked() {
+                if !cell.attention.load(Ordering::SeqCst) {
+                    // It was run, and waits for something else; or its answer is being delivered just now.
+                    std::hint::spin_loop();
+                    return;
+                }
+                self.shared.run(self.shard);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
 impl Future for Call {
     type Output = Option<Reply>;
 
@@ -244,6 +269,7 @@ impl Future for Call {
             let (slot, begun) = (self.slot.clone(), Instant::now());
             self.shared.cell(self.shard).push(Incoming::Call { slot, request, begun });
             self.shared.run(self.shard);
+            self.await_holder();
         }
         match self.slot.take(context.waker()) {
             Some(reply) => Poll::Ready(reply),
