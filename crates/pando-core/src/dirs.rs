@@ -271,12 +271,9 @@ impl Leaves {
         self.done.extend(index);
     }
 
-    /// A partition not yet visited, and the first order of its range.
-    pub fn next(&self) -> Option<(PartitionIndex, Order)> {
-        self.map
-            .leaves()
-            .into_iter()
-            .find(|(index, _)| !self.done.contains(index))
-            .map(|(index, radix)| (index, Order(pando_placement::range(index, radix).start)))
+    /// A partition not yet visited.
+    pub fn next(&self) -> Option<PartitionIndex> {
+        let mut leaves = self.map.leaves().into_iter().map(|(index, _)| index);
+        leaves.find(|index| !self.done.contains(index))
     }
 }

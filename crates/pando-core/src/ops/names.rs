@@ -7,7 +7,7 @@ use pando_types::reply::{Access, Body};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, SessionId};
 
 use crate::client::{Ran, not_here};
-use crate::contract::{ClientTag, Need};
+use crate::contract::ClientTag;
 use crate::ctx::{Ctx, Stop};
 use crate::format::{first_header, new_dir};
 use crate::inode::{self, Loc};
@@ -321,15 +321,7 @@ impl Shard {
             }
         }
         self.put_content(ctx, dir.id, &content);
-        let generation = content.generation;
-        let headers = self.headers(ctx, dir.id)?;
-        let attr = pando_types::reply::DirAttr {
-            base: content.base,
-            generation,
-            deltas: headers.iter().map(|h| h.delta(self.config.shard)).collect(),
-            history: dirs::history(&headers),
-        };
-        Ok(Ran::Answer(Body::Dir(attr), Need::Committed))
+        Ok(Body::Dir(self.dir_attr(ctx, dir.id, content)?).into())
     }
 }
 

@@ -257,15 +257,14 @@ impl Shard {
         home: Option<ShardIndex>,
     ) -> Result<(), Halt> {
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let step = txn.steps.len().saturating_sub(1) as u16;
         if let Some(last) = txn.steps.last_mut() {
             let to = match home {
                 Some(home) => home,
                 None => self.shard_of(ctx, &last.place)?,
             };
             last.to = to;
-            let step = (txn.steps.len() - 1) as u16;
-            let (place, prepare) = (last_place(&txn), last_prepare(&txn));
-            let say = Say::Prepare(place, prepare);
+            let say = Say::Prepare(last.place.clone(), last.prepare.clone());
             if to != refused_by {
                 self.say(ctx, number, txn, to, step, say);
                 return Ok(());
@@ -480,12 +479,4 @@ impl Shard {
         let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
         [later, resend, ask].into_iter().flatten().min()
     }
-}
-
-fn last_place(txn: &Txn) -> Place {
-    txn.steps[txn.steps.len() - 1].place.clone()
-}
-
-fn last_prepare(txn: &Txn) -> Prepare {
-    txn.steps[txn.steps.len() - 1].prepare.clone()
 }

@@ -295,7 +295,7 @@ impl<'v> Votes<'v> {
                 _ => {}
             }
         }
-        leaves.next().map(|(index, _)| index)
+        leaves.next()
     }
 
     /// Changes that remove an empty directory whose home and partitions are held, and what comes after.
