@@ -44,14 +44,14 @@ pub struct ShardStatus {
 }
 
 impl Host {
-    /// All shards. Waits for each to be free.
+    /// All shards that run here. Waits for each to be free.
     pub fn status(&self) -> Vec<ShardStatus> {
-        (0..self.shards()).map(|shard| self.shard_status(ShardIndex(shard))).collect()
+        self.hosted().into_iter().map(|shard| self.shard_status(shard)).collect()
     }
 
     /// Why shards have stopped, those that have.
     pub fn status_failures(&self) -> Vec<String> {
-        let cells = self.shared.cells.iter();
+        let cells = self.shared.hosted();
         cells
             .filter_map(|cell| Some(format!("shard {}: {}", cell.shard, cell.failure()?)))
             .collect()

@@ -46,7 +46,7 @@ impl Running {
         args: &UpArgs,
         options: &HostOptions,
     ) -> Result<Self, Failure> {
-        let (host, starts) = Host::start(&folder, &superblock, options)?;
+        let (host, starts) = Host::start(&folder, &superblock, options, &superblock.all_shards())?;
         for start in starts {
             if let Some(torn) = start.opened.torn {
                 eprintln!("pando: shard {}: cut what a crash left unfinished: {torn}", start.shard);
