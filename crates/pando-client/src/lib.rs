@@ -33,6 +33,8 @@ mod listing;
 mod make;
 mod moves;
 mod names;
+#[cfg(feature = "net")]
+pub mod net;
 mod nodes;
 pub mod path;
 mod renames;
