@@ -45,9 +45,23 @@ impl From<Failure> for Errno {
     }
 }
 
-/// No answer will come.
-#[derive(Debug)]
-pub(crate) struct Unanswered;
+/// There is no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unanswered {
+    /// Within the caller's patience. It may have run, or may yet.
+    TimedOut,
+    /// The transport is shut down.
+    Stopped,
+}
+
+impl From<Unanswered> for Errno {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::TimedOut => Self::ETIMEDOUT,
+            Unanswered::Stopped => Self::EIO,
+        }
+    }
+}
 
 /// A pause that grows.
 pub(crate) struct Backoff {
@@ -66,12 +80,15 @@ impl Backoff {
         Self { next: MILLISECOND, max: 250 * MILLISECOND }
     }
 
-    /// Sleeps; how long, in nanoseconds.
-    pub(crate) async fn pause(&mut self, client: &Client) -> u64 {
+    pub(crate) async fn pause(&mut self, client: &Client) {
+        self.pause_at_most(client, u64::MAX).await;
+    }
+
+    /// A pause that is cut to `most` nanoseconds.
+    async fn pause_at_most(&mut self, client: &Client, most: u64) {
         let nanos = self.next;
         self.next = (nanos * 2).min(self.max);
-        client.transport.sleep(nanos).await;
-        nanos
+        client.transport.sleep(nanos.min(most)).await;
     }
 }
 
@@ -83,7 +100,7 @@ impl Client {
         if !changes {
             return match self.chase(by, &op, route, id).await {
                 Ok(answer) => answer,
-                Err(Unanswered) => Err(Failure::Errno(Errno::EIO)),
+                Err(unanswered) => Err(Failure::Errno(unanswered.into())),
             };
         }
         let slot = self.slots.acquire().await.map_err(|_| Failure::Errno(Errno::EIO))?;
@@ -93,7 +110,7 @@ impl Client {
                 slot.answered();
                 answer
             }
-            Err(Unanswered) => Err(Failure::Errno(Errno::EIO)),
+            Err(unanswered) => Err(Failure::Errno(unanswered.into())),
         }
     }
 
@@ -165,7 +182,10 @@ impl Client {
             return Ok(Err(Refusal::NoSession));
         }
         let mut backoff = Backoff::lost();
-        let mut waited = 0;
+        // A release that gets lost would keep an orphan for as long as the session lives.
+        let patience = self.options.patience.filter(|_| !matches!(op, Op::Release(_)));
+        // By the clock, as the calls themselves take time: that of a stopped process takes seconds to get lost.
+        let deadline = patience.map(|nanos| self.transport.now_nanos().saturating_add(nanos));
         // Who may have run it is asked again, whatever others have learned meanwhile: the answer is recorded there, even if the
         // directory is gone.
         let shard = self.routes.shard(route);
@@ -180,16 +200,16 @@ impl Client {
                     raise(&self.version, reply.version);
                     return Ok(reply.result);
                 }
-                Err(TransportError::Stopped) => return Err(Unanswered),
+                Err(TransportError::Stopped) => return Err(Unanswered::Stopped),
                 Err(TransportError::Lost) => {}
             }
-            // A release that gets lost would keep an orphan for as long as the session lives.
-            let may_give_up = !matches!(op, Op::Release(_));
-            if may_give_up && self.options.patience.is_some_and(|patience| waited >= patience) {
-                return Err(Unanswered);
+            let left =
+                deadline.map_or(u64::MAX, |at| at.saturating_sub(self.transport.now_nanos()));
+            if left == 0 {
+                return Err(Unanswered::TimedOut);
             }
             self.counters.retried();
-            waited += backoff.pause(self).await;
+            backoff.pause_at_most(self, left).await;
         }
     }
 

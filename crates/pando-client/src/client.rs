@@ -35,8 +35,8 @@ pub struct Volume {
 pub struct Options {
     /// Changing requests under way at once, 1 to [`MAX_SLOTS`]; others wait.
     pub slots: u16,
-    /// Give a request up with `EIO` once it waited this long for a lost answer, nanoseconds; `None`: never. A request
-    /// given up costs the session one slot.
+    /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`: never. Whether it ran, or
+    /// will, is then unknown. A request given up costs the session one slot.
     pub patience: Option<u64>,
 }
 

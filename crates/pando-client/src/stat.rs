@@ -79,7 +79,7 @@ impl Client {
         let op = Op::PartitionStat(dir, i);
         let head = self.head(self.reading());
         let reply = self.send(SYSTEM, &op, Route::Partition(dir, i), head).await;
-        match reply.map_err(|_| Errno::EIO)? {
+        match reply.map_err(Errno::from)? {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
             Err(Refusal::Redirect(history)) => {
                 self.counters.redirected();

@@ -30,6 +30,8 @@ pub enum Fate {
     LoseReply,
     /// This is the answer; it does not run.
     Answer(Result<Body, Refusal>),
+    /// It does not arrive, and that is known only after so many nanoseconds.
+    Hang(u64),
     /// The transport stops.
     Stop,
 }
@@ -42,6 +44,8 @@ pub struct State {
     pub namespace: Namespace,
     pub log: Vec<(ShardIndex, Request)>,
     pub slept: Vec<u64>,
+    /// Time, nanoseconds: it passes while somebody sleeps, and while a call hangs.
+    pub now: u64,
     /// Pending polls before each request arrives, and again before its reply does.
     pub delay: u32,
     hook: Option<Hook>,
@@ -59,6 +63,7 @@ impl Cluster {
             namespace: Namespace::new(secrets, ClusterMap::new(SHARDS)),
             log: Vec::new(),
             slept: Vec::new(),
+            now: 0,
             delay: 0,
             hook: None,
             outcomes: HashMap::new(),
@@ -115,6 +120,10 @@ impl Cluster {
         state.hook = hook;
         let result = match fate {
             Some(Fate::LoseRequest) => return Err(TransportError::Lost),
+            Some(Fate::Hang(nanos)) => {
+                state.now += nanos;
+                return Err(TransportError::Lost);
+            }
             Some(Fate::Stop) => return Err(TransportError::Stopped),
             Some(Fate::LoseReply) => {
                 let _lost = state.run(shard, &request);
@@ -201,6 +210,11 @@ impl Transport for Cluster {
         state.slept.push(nanos);
         // Time is counted in polls; a request takes `delay` of them there and as many back.
         let polls = if state.delay == 0 { 0 } else { (nanos / 50_000) as u32 };
+        state.now += nanos;
         Box::pin(travel(polls))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.state().now
     }
 }

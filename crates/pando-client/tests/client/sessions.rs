@@ -55,12 +55,27 @@ fn a_request_given_up_costs_its_slot() {
     let client = cluster.client_with(Options { slots: 1, patience: Some(50_000_000) });
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
     let create = |text| block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, false));
-    assert_eq!(create("a"), Err(Errno::EIO));
+    assert_eq!(create("a"), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
     cluster.take_log();
     assert_eq!(create("b"), Err(Errno::EIO));
     assert_eq!(cluster.ops(), [""; 0]);
     assert!(block_on(client.getattr(Ino::ROOT)).is_ok(), "reads need no slot");
+}
+
+#[test]
+fn patience_counts_the_time_that_calls_take() {
+    const SECOND: u64 = 1_000_000_000;
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 1, patience: Some(5 * SECOND) });
+    cluster.take_log();
+    cluster.on_request(|_, _, _| Some(Fate::Hang(2 * SECOND)));
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
+    assert_eq!(cluster.ops(), ["DirGetAttr"; 3], "at 0, 2.01 and 4.03 seconds");
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    let before = cluster.state().now;
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
+    assert_eq!(cluster.state().now - before, 5 * SECOND, "the last pause is cut");
 }
 
 #[test]
