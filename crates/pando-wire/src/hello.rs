@@ -156,8 +156,6 @@ pub enum Ask {
     Hosts,
     /// What the process and its shards are doing: JSON.
     Status,
-    /// Where the object is that these names lead to, from the root: JSON.
-    Info(Vec<Vec<u8>>),
     /// Records of a shard in key order, from a key on, up to about so many bytes.
     Scan {
         /// Which shard; must be hosted there.
@@ -178,7 +176,7 @@ pub enum Told {
     Volume(Box<VolumeFacts>),
     /// To [`Ask::Hosts`].
     Hosts(Vec<Hosting>),
-    /// To [`Ask::Status`] and [`Ask::Info`].
+    /// To [`Ask::Status`].
     Json(String),
     /// To [`Ask::Scan`].
     Rows {

@@ -130,12 +130,6 @@ impl Net {
         Ok((net, facts))
     }
 
-    /// Nanoseconds since this transport was made.
-    #[must_use]
-    pub fn now_nanos(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     fn is_own_thread(&self) -> bool {
         self.own_thread.is_some_and(|own| own == std::thread::current().id())
     }
@@ -159,6 +153,10 @@ impl Transport for Net {
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
         let _runtime = self.runtime.enter();
         Box::pin(tokio::time::sleep(Duration::from_nanos(nanos)))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
