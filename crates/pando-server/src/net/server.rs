@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use pando_net::{HostsFolder, ListenError, Listener, is_loopback};
@@ -84,12 +85,8 @@ impl Server {
         answer: impl FnOnce(Arc<Hosts>) -> Answer,
     ) -> Result<Self, StartError> {
         check(&options)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listeners = runtime.block_on(bind(&options.listen))?;
-        let mut addresses = Vec::new();
-        for listener in &listeners {
-            addresses.push(listener.address()?);
-        }
+        let (entrance, net) = Entrance::open(options.listen.clone())?;
+        let addresses = entrance.addresses.clone();
         let own: Vec<_> =
             host.hosted().into_iter().filter_map(|s| Some((s, host.epoch(s)?))).collect();
         let told = told(&addresses, &options)?;
@@ -99,15 +96,14 @@ impl Server {
         let connections = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
         let workers = start_workers(&host, &options.limits, &mut threads)?;
+        threads.push(net);
         let way = Arc::new(Way {
             volume: options.volume,
             secret: options.secret.clone(),
             hosts: hosts.clone(),
         });
-        let afar: Vec<ShardIndex> = (0..host.shards())
-            .map(ShardIndex)
-            .filter(|shard| host.epoch(*shard).is_none())
-            .collect();
+        let afar =
+            (0..host.shards()).map(ShardIndex).filter(|s| host.epoch(*s).is_none()).collect();
         let door = Arc::new(Door {
             host,
             volume: options.volume,
@@ -119,23 +115,9 @@ impl Server {
             connections: connections.clone(),
         });
         let (stop, stopped) = oneshot::channel();
-        let (kept, join) = (links.clone(), options.join);
-        threads.push(std::thread::Builder::new().name("pando-net".to_owned()).spawn(
-            move || {
-                runtime.block_on(async move {
-                    for listener in listeners {
-                        tokio::spawn(listen(door.clone(), listener));
-                    }
-                    super::hosts::join(&way, &join).await;
-                    for shard in afar {
-                        tokio::spawn(kept.clone().keep(shard, way.clone()));
-                    }
-                    let _ = stopped.await;
-                });
-                // Tools' questions may be under way.
-                runtime.shutdown_background();
-            },
-        )?);
+        let duty = Duty { door, links: links.clone(), way, afar, join: options.join, stopped };
+        // Its thread waits for nothing else.
+        let _ = entrance.begin.send(duty);
         Ok(Self {
             threads: Mutex::new(threads),
             stop: Mutex::new(Some(stop)),
@@ -188,6 +170,65 @@ impl Drop for Server {
     }
 }
 
+/// What the net thread does once its sockets are there.
+struct Duty {
+    door: Arc<Door>,
+    links: Arc<Links>,
+    way: Arc<Way>,
+    /// Shards of other processes.
+    afar: Vec<ShardIndex>,
+    join: Vec<Address>,
+    stopped: oneshot::Receiver<()>,
+}
+
+impl Duty {
+    async fn serve(self, listeners: Vec<Listener>) {
+        for listener in listeners {
+            tokio::spawn(listen(self.door.clone(), listener));
+        }
+        super::hosts::join(&self.way, &self.join).await;
+        for shard in self.afar {
+            tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
+        }
+        let _ = self.stopped.await;
+    }
+}
+
+/// Sockets that listen, on a thread that waits to be told what for.
+struct Entrance {
+    addresses: Vec<Address>,
+    begin: oneshot::Sender<Duty>,
+}
+
+impl Entrance {
+    fn open(listen: Vec<Address>) -> Result<(Self, JoinHandle<()>), StartError> {
+        let (begin, duty) = oneshot::channel::<Duty>();
+        let (opened, is_open) = sync_channel(1);
+        let body = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(opened.send(Err(error.into()))),
+            };
+            runtime.block_on(async {
+                match bind(&listen).await {
+                    Ok((listeners, addresses)) => {
+                        let _ = opened.send(Ok(addresses));
+                        if let Ok(duty) = duty.await {
+                            duty.serve(listeners).await;
+                        }
+                    }
+                    Err(error) => drop(opened.send(Err(error))),
+                }
+            });
+            // Tools' questions may be under way.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("pando-net".to_owned()).spawn(body)?;
+        let addresses = is_open.recv().map_err(|_| io::Error::other("the net thread ended"))??;
+        Ok((Self { addresses, begin }, thread))
+    }
+}
+
 type Workers = Vec<Option<mpsc::UnboundedSender<worker::Arriving>>>;
 
 fn start_workers(
@@ -222,12 +263,14 @@ fn check(options: &ServerOptions) -> Result<(), StartError> {
     Ok(())
 }
 
-async fn bind(addresses: &[Address]) -> Result<Vec<Listener>, StartError> {
-    let mut listeners = Vec::new();
+async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), StartError> {
+    let (mut listeners, mut bound) = (Vec::new(), Vec::new());
     for address in addresses {
-        listeners.push(Listener::bind(address).await?);
+        let listener = Listener::bind(address).await?;
+        bound.push(listener.address()?);
+        listeners.push(listener);
     }
-    Ok(listeners)
+    Ok((listeners, bound))
 }
 
 /// What others are told: Unix sockets first, as they are nearest.
