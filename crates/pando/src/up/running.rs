@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pando_client::{Client, Transport, Volume};
@@ -27,6 +28,7 @@ const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Running {
     pub mounted: Arc<Mounted>,
     maintenance: Maintenance,
+    keeping: JoinHandle<()>,
     pub data: Arc<DataFs>,
     pub client: Arc<Client>,
     pub host: Arc<Host>,
@@ -61,9 +63,13 @@ impl Running {
             .maintain(GARBAGE_INTERVAL)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         let mounted = mount(&folder, &client, &data, mountpoint, args)?;
+        // Begun last: it holds the client until that is closed.
+        let keeping = keep(&client)
+            .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         Ok(Self {
             mounted: Arc::new(mounted),
             maintenance,
+            keeping,
             data,
             client,
             host,
@@ -92,7 +98,7 @@ impl Running {
 
     /// Ends all in order, after the mount is gone.
     pub fn finish(self) -> Result<(), Failure> {
-        let Self { mounted, maintenance, data, client, host, folder, lock, .. } = self;
+        let Self { mounted, maintenance, keeping, data, client, host, folder, lock, .. } = self;
         if mounted.is_over() {
             drop(mounted);
         } else {
@@ -104,6 +110,7 @@ impl Running {
         let lost = data.lost_bytes() + data.dirty_bytes();
         let closed = pando_client::block_on(client.close());
         host.stop();
+        let _ = keeping.join();
         let _ = std::fs::remove_file(folder.socket());
         let failed: Vec<_> = host.status_failures();
         drop(lock);
@@ -169,6 +176,13 @@ fn connect(
     };
     let data = DataFs::new(client.clone(), store, Limits { sync_objects, ..Limits::default() });
     Ok((client, data))
+}
+
+/// Keeps the session alive until the client is closed or the shards stop.
+fn keep(client: &Arc<Client>) -> std::io::Result<JoinHandle<()>> {
+    let client = client.clone();
+    let keeping = move || pando_client::block_on(client.maintain());
+    std::thread::Builder::new().name("pando-session".to_owned()).spawn(keeping)
 }
 
 fn mount(
