@@ -6,6 +6,7 @@ pub mod stop;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pando_client::{Client, Transport, Volume};
@@ -35,6 +36,7 @@ pub struct Plan<'a> {
 pub struct Mounting {
     pub mounted: Arc<Mounted>,
     maintenance: Maintenance,
+    keeping: JoinHandle<()>,
     pub data: Arc<DataFs>,
     pub client: Arc<Client>,
 }
@@ -54,7 +56,10 @@ impl Mounting {
             .maintain(GARBAGE_INTERVAL)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         let mounted = mount(&client, &data, plan.mountpoint, plan.source, plan.threads)?;
-        Ok(Self { mounted: Arc::new(mounted), maintenance, data, client })
+        // Begun last: it holds the client until that is closed.
+        let keeping = keep(&client)
+            .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
+        Ok(Self { mounted: Arc::new(mounted), maintenance, keeping, data, client })
     }
 
     pub fn mountpoint(&self) -> &Path {
@@ -63,7 +68,7 @@ impl Mounting {
 
     /// Ends all in order, after the mount is gone.
     pub fn finish(self) -> Result<(), Failure> {
-        let Self { mounted, maintenance, data, client } = self;
+        let Self { mounted, maintenance, keeping, data, client } = self;
         if mounted.is_over() {
             drop(mounted);
         } else {
@@ -74,6 +79,9 @@ impl Mounting {
         data.flush_old(Duration::ZERO);
         let lost = data.lost_bytes() + data.dirty_bytes();
         let closed = pando_client::block_on(client.close());
+        if closed.is_ok() {
+            let _ = keeping.join();
+        }
         if lost > 0 {
             return Err(Failure::plain(format!(
                 "unmounted, but {lost} bytes that programs wrote could not be stored"
@@ -83,6 +91,13 @@ impl Mounting {
             Failure::plain(format!("unmounted, but the session could not be ended: {errno}"))
         })
     }
+}
+
+/// Keeps the session alive until the client is closed or the transport stopped.
+fn keep(client: &Arc<Client>) -> std::io::Result<JoinHandle<()>> {
+    let client = client.clone();
+    let keeping = move || pando_client::block_on(client.maintain());
+    std::thread::Builder::new().name("pando-session".to_owned()).spawn(keeping)
 }
 
 fn mount(
