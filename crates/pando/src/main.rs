@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod bench;
 mod cli;
 mod down;
 mod failure;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
+        Command::Bench(args) => (args.is_json(), bench::run(args)),
     };
     match result {
         Ok(code) => code,
