@@ -1,8 +1,32 @@
-//! Workloads, and floors to measure them against.
+//! Workloads, and floors to measure them against; the engine of `pando bench`.
 //!
-//! - [`nullfs`]: a file system that answers from a hash map, through the same FUSE library, mount options and threads as
-//!   Pando's own. What it costs is the kernel's and the library's share.
-//! - [`mount_bench`]: creates, stats and unlinks empty files below any path, from several processes.
+//! ```text
+//!   Workload ──┬─ library   client sessions in one thread, over any transport     ┐
+//!              └─ mount     processes, with system calls below any directory      ┴─► Report
+//!   pairs      two directories in turn, ratio by ratio      requests   what the kernel sent to a FUSE server
+//!   nullfs     what FUSE costs                              echo       what sockets cost
+//! ```
+//!
+//! Every answer is checked, and what a run made is listed and counted: a wrong figure for a right file system is bad, a good
+//! figure for a wrong one is worse. Nothing here prints: [`Watch`] is told how far it is, reports are returned.
 
-pub mod mount_bench;
+pub mod census;
+pub mod echo;
+mod error;
+mod latency;
+pub mod library;
+pub mod machine;
+pub mod mount;
+pub mod names;
 pub mod nullfs;
+pub mod pairs;
+mod report;
+pub mod requests;
+mod watch;
+mod workload;
+
+pub use error::BenchError;
+pub use latency::{Latencies, Percentiles};
+pub use report::{PhaseReport, Report};
+pub use watch::{Silent, Watch};
+pub use workload::{Layout, Order, Phase, Workload};

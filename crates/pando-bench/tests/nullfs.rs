@@ -5,8 +5,9 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pando_bench::mount_bench::{self, Config, Phase, WorkerKind};
+use pando_bench::mount::{self, Workers};
 use pando_bench::nullfs::{self, Behaviour};
+use pando_bench::{Layout, Order, Phase, Silent, Workload};
 use pando_fuse::kernel::session::is_mountpoint;
 use pando_fuse::{Mounted, Options};
 
@@ -64,16 +65,17 @@ fn the_bench_runs_in_one_and_in_many_directories() {
         ..Options::default()
     };
     let mount = Mount::new("bench", &options);
-    for own_directories in [false, true] {
-        let report = mount_bench::run(&Config {
-            path: mount.path.clone(),
-            files_per_worker: 50,
-            workers: 2,
-            kind: WorkerKind::Thread,
-            own_directories,
-        })
-        .unwrap();
-        assert_eq!(report.files, 100);
+    for layout in [Layout::Shared, Layout::Unique] {
+        let workload = Workload {
+            clients: 2,
+            files: 101,
+            depth: 3,
+            layout,
+            phases: Phase::ALL.to_vec(),
+            order: Order::Random,
+            seed: 3,
+        };
+        let report = mount::run(&mount.path, &workload, Workers::Threads, &Silent).unwrap();
         assert!(Phase::ALL.into_iter().all(|phase| report.rate(phase) > 0.0));
         assert_eq!(fs::read_dir(&mount.path).unwrap().count(), 0);
     }

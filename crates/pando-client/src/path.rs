@@ -4,6 +4,7 @@
 //! through symlinks, and `..` is the directory's parent at that moment. Nothing is remembered between calls, so nothing
 //! needs to be forgotten; only what [`Paths::resolve`] and [`Paths::open`] return is.
 
+mod dir;
 mod walk;
 
 use pando_types::op::{AccessMask, NewNode, RenameFlags};
@@ -14,6 +15,8 @@ use crate::client::Client;
 use crate::listing::{DirEntry, plain};
 use crate::nodes::Spot;
 use walk::{Here, Last, Walk};
+
+pub use dir::Dir;
 
 /// Entries asked for at once.
 const PAGE: u32 = 1024;
@@ -162,15 +165,7 @@ impl<'a> Paths<'a> {
         let Here::Dir(dir) = self.walk().end_of(path, true).await? else {
             return Err(Errno::ENOTDIR);
         };
-        let mut entries: Vec<DirEntry> = Vec::new();
-        loop {
-            let position = entries.last().map_or(0, |entry| entry.position);
-            let page = self.client.page(&self.by, dir, position, PAGE).await?;
-            if page.is_empty() {
-                return Ok(entries);
-            }
-            entries.extend(page.iter().map(plain));
-        }
+        self.client.entries(&self.by, dir).await
     }
 
     /// Opens a file, through symlinks; its inode can be spoken of until [`Client::release`].
@@ -183,6 +178,21 @@ impl<'a> Paths<'a> {
         match self.walk().end_of(path, true).await? {
             Here::File(file, _) => self.client.open_at(&self.by, file, access, truncate).await,
             Here::Dir(_) => Err(Errno::EISDIR),
+        }
+    }
+}
+
+impl Client {
+    /// All entries of a directory, in the order of their positions.
+    async fn entries(&self, by: &Credentials, dir: DirRef) -> Result<Vec<DirEntry>, Errno> {
+        let mut entries: Vec<DirEntry> = Vec::new();
+        loop {
+            let position = entries.last().map_or(0, |entry| entry.position);
+            let page = self.page(by, dir, position, PAGE).await?;
+            if page.is_empty() {
+                return Ok(entries);
+            }
+            entries.extend(page.iter().map(plain));
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pando_wire::Address;
 
+use crate::bench::args::BenchArgs;
+
 /// Shards of a volume, unless something else is said.
 pub const SHARDS: u16 = 4;
 
@@ -53,6 +55,7 @@ pub enum Command {
     Info(InfoArgs),
     Manifest(ManifestArgs),
     Fill(FillArgs),
+    Bench(BenchArgs),
 }
 
 /// Make a volume in an empty or new folder

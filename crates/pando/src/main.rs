@@ -3,6 +3,7 @@
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
 mod background;
+mod bench;
 mod cli;
 mod connect;
 mod down;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
+        Command::Bench(args) => (args.is_json(), bench::run(args)),
     };
     match result {
         Ok(code) => code,

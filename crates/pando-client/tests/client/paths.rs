@@ -5,7 +5,7 @@ use pando_client::path::Paths;
 use pando_types::op::RenameFlags;
 use pando_types::{Credentials, Errno, FileKind};
 
-use crate::fake::Cluster;
+use crate::fake::{Cluster, name};
 
 #[test]
 fn a_tree_is_made_read_and_removed_by_path() {
@@ -36,6 +36,56 @@ fn a_tree_is_made_read_and_removed_by_path() {
         Ok::<_, Errno>(())
     })
     .expect("all of it works");
+}
+
+#[test]
+fn a_directory_held_on_to_is_the_same_wherever_it_is() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let paths = Paths::new(&client, Credentials::ROOT);
+    block_on(async {
+        paths.mkdir(b"/a", 0o755).await?;
+        paths.symlink(b"a", b"/way").await?;
+        let dir = paths.dir(b"/way/").await?;
+        assert_eq!(dir.ino(), paths.stat(b"/a").await?.ino);
+        assert_eq!(dir.stat(&name("x")).await, Err(Errno::ENOENT));
+        let made = dir.create(&name("x"), 0o644).await?;
+        assert_eq!(dir.create(&name("x"), 0o644).await, Err(Errno::EEXIST));
+        paths.rename(b"/a", b"/b", RenameFlags::default()).await?;
+        assert_eq!(paths.stat(b"/a").await, Err(Errno::ENOENT));
+        dir.create(&name("y"), 0o644).await?;
+        assert_eq!(dir.stat(&name("x")).await?, made);
+        assert_eq!(paths.stat(b"/b/x").await?.ino, made.ino);
+        let listed = dir.readdir().await?;
+        assert_eq!(listed, paths.readdir(b"/b").await?);
+        assert_eq!(listed.len(), 2);
+        dir.unlink(&name("x")).await?;
+        paths.unlink(b"/b/y").await?;
+        paths.rmdir(b"/b").await?;
+        let after = dir.create(&name("x"), 0o644).await;
+        assert!(matches!(after, Err(Errno::ESTALE | Errno::ENOENT)), "{after:?}");
+        assert!(matches!(paths.dir(b"/b").await, Err(Errno::ENOENT)));
+        paths.create(b"/file", 0o644, true).await?;
+        assert!(matches!(paths.dir(b"/file").await, Err(Errno::ENOTDIR)));
+        assert_eq!(client.known_inodes(), 0, "nothing to forget");
+        Ok::<_, Errno>(())
+    })
+    .expect("all of it works");
+}
+
+#[test]
+fn each_call_in_a_directory_held_on_to_is_one_request() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let paths = Paths::new(&client, Credentials::ROOT);
+    block_on(paths.mkdir(b"/a", 0o755)).expect("made");
+    let dir = block_on(paths.dir(b"/a")).expect("there");
+    let x = name("x");
+    let before = client.counters().requests();
+    block_on(dir.create(&x, 0o644)).expect("made");
+    block_on(dir.stat(&x)).expect("there");
+    block_on(dir.unlink(&x)).expect("gone");
+    assert_eq!(client.counters().requests() - before, 3);
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! The floor of everything over sockets: frames that are sent back as they are.
+//!
+//! ```text
+//!   client thread                                      server thread
+//!     connection 0 ─ window of frames ──► write ──►      read what is there
+//!     connection 1 ─ …                                   write it back at once
+//!        read what is there ◄── new frame for each ◄──
+//! ```
+//!
+//! A frame is its length (4 bytes) and 64 bytes of payload that begin with its number, and it is looked at when it
+//! returns. Client and server are a thread each with a runtime of its own (tokio, `current_thread`): what a client and a
+//! server of Pando are when they share a machine. One `write` carries all that is due, one `read` takes all there is.
+
+mod client;
+mod connect;
+mod frame;
+mod server;
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::report::rounded;
+use crate::{Percentiles, Watch};
+
+/// What frames travel over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Socket {
+    /// TCP on the loopback interface, without delay.
+    Tcp,
+    /// A Unix socket.
+    Unix,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Load {
+    /// Over what.
+    pub socket: Socket,
+    /// Frames under way at any time, on all connections together; at least one for each connection.
+    pub outstanding: u32,
+    /// Connections; above 0.
+    pub connections: u32,
+}
+
+impl Load {
+    /// What the floor is told by: one at a time, some, many; over both sockets.
+    pub const USUAL: [Self; 6] = [
+        Self { socket: Socket::Tcp, outstanding: 1, connections: 1 },
+        Self { socket: Socket::Tcp, outstanding: 64, connections: 8 },
+        Self { socket: Socket::Tcp, outstanding: 512, connections: 8 },
+        Self { socket: Socket::Unix, outstanding: 1, connections: 1 },
+        Self { socket: Socket::Unix, outstanding: 64, connections: 8 },
+        Self { socket: Socket::Unix, outstanding: 512, connections: 8 },
+    ];
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct EchoReport {
+    /// What was measured.
+    #[serde(flatten)]
+    pub load: Load,
+    /// Frames that returned.
+    pub frames: u64,
+    /// In this time, seconds.
+    pub seconds: f64,
+    /// Frames a second.
+    pub frames_per_second: f64,
+    /// From the `write` to the end of the `read`, microseconds.
+    pub latency_micros: Percentiles,
+}
+
+/// Sends frames to and fro for this long.
+pub fn run(load: Load, time: Duration, watch: &dyn Watch) -> io::Result<EchoReport> {
+    if load.connections == 0 || load.outstanding < load.connections {
+        let what = "every connection needs a frame to send: more outstanding, or fewer connections";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let (ours, theirs) = connect::connect(load.socket, load.connections)?;
+    let server = server::start(theirs)?;
+    let outcome =
+        runtime().and_then(|runtime| runtime.block_on(client::run(ours, load, time, watch)));
+    // Our ends are closed by now, and so the server ends, too.
+    let served =
+        server.join().unwrap_or_else(|_| Err(io::Error::other("the echo server panicked")));
+    let client::Outcome { frames, seconds, latencies } = outcome?;
+    served?;
+    Ok(EchoReport {
+        load,
+        frames,
+        seconds: rounded(seconds, 1e6),
+        frames_per_second: rounded(frames as f64 / seconds.max(1e-9), 10.0),
+        latency_micros: latencies.percentiles(),
+    })
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

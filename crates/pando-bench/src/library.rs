@@ -1,0 +1,115 @@
+//! A workload through the client library: sessions of one thread, each with operations in flight.
+//!
+//! ```text
+//!   client 0 ─ lane: next file ──► K futures ┐
+//!   client 1 ─ lane: next file ──► K futures ┼─ one FuturesUnordered, one thread ─► Transport
+//!      …                                     ┘
+//! ```
+//!
+//! A future is an operation after the other, with a path of its own that it changes in place, so what is measured is the
+//! library, the transport and the shards: the bench adds a clock reading and a histogram's bucket.
+
+mod phase;
+mod tree;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pando_client::{Client, Options, Transport, Volume};
+use serde::{Deserialize, Serialize};
+
+use crate::{BenchError, Phase, Report, Watch, Workload};
+use phase::Lane;
+use tree::Tree;
+
+/// Most operations of a client in flight.
+pub const IN_FLIGHT_MAX: u32 = 1024;
+const _: () = assert!(IN_FLIGHT_MAX <= pando_types::op::MAX_SLOTS as u32);
+
+/// Cleaning up takes no longer than this when a run has failed: the shards may be gone.
+const CLEAN_FOR: Duration = Duration::from_secs(20);
+
+/// How files are named to the library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Naming {
+    /// By path from the root: [`pando_client::path::Paths`].
+    Path,
+    /// By name in a directory held on to: [`pando_client::path::Dir`].
+    Handle,
+}
+
+/// How the library is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Operations of a client in flight, 1 to [`IN_FLIGHT_MAX`].
+    pub in_flight: u32,
+    /// How files are named.
+    pub naming: Naming,
+    /// Whether what was made is left to whoever throws the whole volume away.
+    pub keep: bool,
+}
+
+/// Runs all phases. To be polled in a tokio runtime whose time is enabled; nothing is spawned.
+pub async fn run(
+    transport: Arc<dyn Transport>,
+    volume: Volume,
+    workload: &Workload,
+    settings: Settings,
+    watch: &dyn Watch,
+) -> Result<Report, BenchError> {
+    workload.check()?;
+    if !(1..=IN_FLIGHT_MAX).contains(&settings.in_flight) {
+        let why = format!("1 to {IN_FLIGHT_MAX} can be in flight, not {}", settings.in_flight);
+        return Err(BenchError::Workload(why));
+    }
+    let slots = settings.in_flight.try_into().expect("it was checked");
+    let mut clients = Vec::new();
+    for _ in 0..workload.clients {
+        let options = Options { slots, ..Options::default() };
+        let client = Client::connect_with(transport.clone(), volume.clone(), options).await;
+        clients.push(client.map_err(BenchError::operation("opening a session", b""))?);
+    }
+    let tree = Tree::make(&clients[0], workload).await?;
+    let result = measure(&clients, &tree, workload, settings, watch).await;
+    let cleared = match (&result, settings.keep) {
+        (_, true) => Ok(()),
+        (Ok(_), false) => tree.clear(&clients[0]).await,
+        (Err(_), false) => tokio::time::timeout(CLEAN_FOR, tree.clear(&clients[0]))
+            .await
+            .unwrap_or(Err(BenchError::Interrupted)),
+    };
+    if cleared.is_ok() {
+        for client in &clients {
+            client.close().await.map_err(BenchError::operation("ending a session", b""))?;
+        }
+    }
+    match (result, cleared) {
+        (result, Ok(())) => result,
+        (Ok(_), Err(cause)) | (Err(cause), Err(_)) => {
+            Err(BenchError::LeftBehind { cause: Box::new(cause), left: tree.shown() })
+        }
+    }
+}
+
+async fn measure(
+    clients: &[Client],
+    tree: &Tree,
+    workload: &Workload,
+    settings: Settings,
+    watch: &dyn Watch,
+) -> Result<Report, BenchError> {
+    let mut lanes = Vec::new();
+    for (client, index) in clients.iter().zip(0..) {
+        lanes.push(Lane::open(client, index, tree, workload, settings.naming).await?);
+    }
+    let mut phases = Vec::new();
+    for &phase in &workload.phases {
+        phases.push(phase::run(&lanes, workload, phase, settings.in_flight, watch).await?);
+        if matches!(phase, Phase::Create | Phase::Unlink) {
+            let inos = tree.census(&clients[0], workload, phase).await?;
+            phase::compare(&lanes, &inos, phase)?;
+        }
+    }
+    Ok(Report { workload: workload.clone(), phases })
+}

@@ -1,0 +1,298 @@
+//! One phase of all clients.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use pando_client::Client;
+use pando_client::path::{Dir, Paths};
+use pando_types::{Attr, Credentials, Errno, FileKind, Name};
+
+use super::Naming;
+use super::tree::Tree;
+use crate::names::{self, FilePath};
+use crate::report::rounded;
+use crate::{BenchError, Latencies, Phase, PhaseReport, Watch, Workload};
+
+/// How often the watch is told.
+const TELL: Duration = Duration::from_millis(100);
+/// How often it is asked while nothing comes.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long answers are waited for after an interrupt.
+const DRAIN_FOR: Duration = Duration::from_secs(5);
+/// Operations after which a future lets others run, should none have made it wait.
+const TURN: u32 = 64;
+const MODE: u16 = 0o644;
+
+/// A client and its files.
+pub(super) struct Lane<'a> {
+    client: &'a Client,
+    index: u32,
+    paths: Paths<'a>,
+    /// The directory, held on to, if that is how files are named.
+    dir: Option<Dir<'a>>,
+    directory: &'a [u8],
+    /// As creation told, by file.
+    inos: Vec<Cell<u64>>,
+    order: RefCell<Vec<u32>>,
+    next: Cell<usize>,
+}
+
+/// What all futures of a phase add to.
+struct Tally<'a> {
+    watch: &'a dyn Watch,
+    latencies: RefCell<Latencies>,
+    done: Cell<u64>,
+    tell_at: Cell<Instant>,
+    error: RefCell<Option<BenchError>>,
+    is_over: Cell<bool>,
+}
+
+impl<'a> Lane<'a> {
+    pub(super) async fn open(
+        client: &'a Client,
+        index: u32,
+        tree: &'a Tree,
+        workload: &Workload,
+        naming: Naming,
+    ) -> Result<Self, BenchError> {
+        let paths = Paths::new(client, Credentials::ROOT);
+        let directory = tree.of(index);
+        let dir = match naming {
+            Naming::Path => None,
+            Naming::Handle => {
+                let dir = paths.dir(directory).await;
+                Some(dir.map_err(BenchError::operation("lookup", directory))?)
+            }
+        };
+        Ok(Self {
+            client,
+            index,
+            paths,
+            dir,
+            directory,
+            inos: vec![Cell::new(0); workload.files_of(index) as usize],
+            order: RefCell::default(),
+            next: Cell::new(0),
+        })
+    }
+
+    /// The next file that nobody has taken.
+    fn take(&self) -> Option<u32> {
+        let next = self.next.get();
+        let file = self.order.borrow().get(next).copied()?;
+        self.next.set(next + 1);
+        Some(file)
+    }
+
+    /// The operations of one future, one after the other.
+    async fn work(&self, phase: Phase, tally: &Tally<'_>) {
+        let mut path = FilePath::new(self.directory, self.index);
+        let mut begun = Instant::now();
+        let mut turn = 0;
+        while !tally.is_over()
+            && let Some(file) = self.take()
+        {
+            path.set(u64::from(file));
+            if let Err(error) = self.operation(phase, &path, file as usize).await {
+                return tally.fail(error);
+            }
+            begun = tally.record(begun, 1);
+            turn += 1;
+            if turn == TURN {
+                turn = 0;
+                tokio::task::yield_now().await;
+                begun = Instant::now();
+            }
+        }
+    }
+
+    async fn operation(
+        &self,
+        phase: Phase,
+        path: &FilePath,
+        file: usize,
+    ) -> Result<(), BenchError> {
+        let failed = |errno| BenchError::operation(phase.name(), path.path())(errno);
+        match phase {
+            Phase::Create => {
+                let attr = self.create(path).await.map_err(failed)?;
+                self.inos[file].set(attr.ino.0);
+                check(phase, path, &attr, attr.ino.0)
+            }
+            Phase::Stat => {
+                let attr = self.stat(path).await.map_err(failed)?;
+                check(phase, path, &attr, self.inos[file].get())
+            }
+            Phase::Unlink => self.unlink(path).await.map_err(failed),
+            Phase::Readdir => Err(failed(Errno::EINVAL)),
+        }
+    }
+
+    async fn create(&self, path: &FilePath) -> Result<Attr, Errno> {
+        match &self.dir {
+            Some(dir) => dir.create(&Name::new(path.name())?, MODE).await,
+            None => Ok(self.paths.create(path.path(), MODE, true).await?.0),
+        }
+    }
+
+    async fn stat(&self, path: &FilePath) -> Result<Attr, Errno> {
+        match &self.dir {
+            Some(dir) => dir.stat(&Name::new(path.name())?).await,
+            None => self.paths.lstat(path.path()).await,
+        }
+    }
+
+    async fn unlink(&self, path: &FilePath) -> Result<(), Errno> {
+        match &self.dir {
+            Some(dir) => dir.unlink(&Name::new(path.name())?).await,
+            None => self.paths.unlink(path.path()).await,
+        }
+    }
+
+    /// Lists the whole directory once.
+    async fn list(&self, expected: u64, tally: &Tally<'_>) {
+        let begun = Instant::now();
+        let entries = match &self.dir {
+            Some(dir) => dir.readdir().await,
+            None => self.paths.readdir(self.directory).await,
+        };
+        match entries {
+            Ok(entries) if entries.len() as u64 == expected => {
+                tally.record(begun, expected);
+            }
+            Ok(entries) => tally.fail(BenchError::Wrong {
+                phase: Phase::Readdir,
+                what: format!("{} entries instead of {expected}", entries.len()),
+            }),
+            Err(errno) => tally.fail(BenchError::operation("readdir", self.directory)(errno)),
+        }
+    }
+}
+
+fn check(phase: Phase, path: &FilePath, attr: &Attr, ino: u64) -> Result<(), BenchError> {
+    let is_right = attr.ino.0 == ino
+        && attr.kind == FileKind::Regular
+        && (attr.mode, attr.nlink, attr.size) == (MODE, 1, 0);
+    if is_right {
+        return Ok(());
+    }
+    let what = format!("{} made as inode {ino} is {attr:?}", path.path().escape_ascii());
+    Err(BenchError::Wrong { phase, what })
+}
+
+/// Whether the inode numbers that creation told are those of the listing.
+pub(super) fn compare(
+    lanes: &[Lane<'_>],
+    listed: &[Vec<u64>],
+    phase: Phase,
+) -> Result<(), BenchError> {
+    for (lane, listed) in lanes.iter().zip(listed) {
+        let mut pairs = lane.inos.iter().map(Cell::get).zip(listed);
+        if let Some((made, listed)) = pairs.find(|(made, listed)| made != *listed) {
+            let what = format!("inode {made} is listed as {listed}");
+            return Err(BenchError::Wrong { phase, what });
+        }
+    }
+    Ok(())
+}
+
+impl Tally<'_> {
+    fn is_over(&self) -> bool {
+        self.is_over.get() || self.watch.is_interrupted()
+    }
+
+    /// Operations that began at `begun` and end now. When that is.
+    fn record(&self, begun: Instant, operations: u64) -> Instant {
+        let now = Instant::now();
+        self.latencies.borrow_mut().record((now - begun).as_nanos() as u64);
+        self.done.set(self.done.get() + operations);
+        if now >= self.tell_at.get() {
+            self.tell_at.set(now + TELL);
+            self.watch.advance(self.done.get());
+        }
+        now
+    }
+
+    /// The others finish what they are at.
+    fn fail(&self, error: BenchError) {
+        self.is_over.set(true);
+        self.error.borrow_mut().get_or_insert(error);
+    }
+}
+
+/// Runs a phase.
+pub(super) async fn run(
+    lanes: &[Lane<'_>],
+    workload: &Workload,
+    phase: Phase,
+    in_flight: u32,
+    watch: &dyn Watch,
+) -> Result<PhaseReport, BenchError> {
+    let tally = Tally {
+        watch,
+        latencies: RefCell::default(),
+        done: Cell::new(0),
+        tell_at: Cell::new(Instant::now()),
+        error: RefCell::new(None),
+        is_over: Cell::new(false),
+    };
+    for lane in lanes {
+        *lane.order.borrow_mut() = names::order(workload, lane.index, phase);
+        lane.next.set(0);
+    }
+    watch.begin(phase.name(), workload.operations(phase));
+    let sent_before = requests(lanes);
+    let begun = Instant::now();
+    if phase == Phase::Readdir {
+        let each = lanes.iter().map(|lane| (lane, workload.listed_by(lane.index)));
+        drive(each.map(|(lane, expected)| lane.list(expected, &tally)), watch).await?;
+    } else {
+        let each = lanes.iter().flat_map(|lane| (0..in_flight).map(move |_| lane));
+        drive(each.map(|lane| lane.work(phase, &tally)), watch).await?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let sent = requests(lanes) - sent_before;
+    watch.end();
+    if let Some(error) = tally.error.take() {
+        return Err(error);
+    }
+    if watch.is_interrupted() {
+        return Err(BenchError::Interrupted);
+    }
+    let operations = tally.done.get();
+    let mut report = PhaseReport::new(phase, operations, seconds, &tally.latencies.borrow());
+    report.requests_per_operation = Some(rounded(sent as f64 / operations.max(1) as f64, 1000.0));
+    Ok(report)
+}
+
+fn requests(lanes: &[Lane<'_>]) -> u64 {
+    lanes.iter().map(|lane| lane.client.counters().requests()).sum()
+}
+
+/// Runs all futures to their end; after an interrupt, for a while.
+async fn drive<F: Future<Output = ()>>(
+    futures: impl Iterator<Item = F>,
+    watch: &dyn Watch,
+) -> Result<(), BenchError> {
+    // Its own budget would make futures wait that have their answer.
+    tokio::task::coop::unconstrained(async {
+        let mut all: FuturesUnordered<F> = futures.collect();
+        let mut drain_until = None;
+        loop {
+            match tokio::time::timeout(LOOK, all.next()).await {
+                Ok(Some(())) => {}
+                Ok(None) => return Ok(()),
+                Err(_) if watch.is_interrupted() => {
+                    let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_FOR);
+                    if Instant::now() >= until {
+                        return Err(BenchError::Interrupted);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    })
+    .await
+}

@@ -1,0 +1,222 @@
+//! What the kernel asks of a FUSE server for each operation, counted by the kernel itself.
+//!
+//! The tracepoint `fuse:fuse_request_send` (Linux 6.11) names each request's connection and opcode, whoever serves it and
+//! however (`/dev/fuse`, io_uring). An instance of the tracer is our own, so nobody else's tracing is disturbed, and the
+//! tracing file system is mounted without a place in the tree, so nothing has to be unmounted. Root only.
+//!
+//! Tracing costs time: count in a run of its own, never in one whose rates are told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use serde::Serialize;
+
+use crate::mount::{self, Workers};
+use crate::report::rounded;
+use crate::{BenchError, Phase, Watch, Workload};
+
+const EVENT: &str = "events/fuse/fuse_request_send";
+const PREFIX: &str = "pando-bench-";
+/// Room for the requests of one phase, on each CPU.
+const BUFFER_KILOBYTES: &str = "8192";
+
+/// Requests by opcode for each operation of a phase, by phase.
+pub type Requests = BTreeMap<&'static str, BTreeMap<String, f64>>;
+
+/// Requests of two servers under the same operations.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RequestPair {
+    /// Of the one.
+    pub a: Requests,
+    /// Of the other.
+    pub b: Requests,
+    /// Whether both were asked the same, so that their rates can be compared.
+    pub are_equal: bool,
+}
+
+impl RequestPair {
+    /// Counts both.
+    pub fn count(
+        a: &Path,
+        b: &Path,
+        workload: &Workload,
+        workers: Workers<'_>,
+        watch: &dyn Watch,
+    ) -> Result<Self, BenchError> {
+        let a = count(a, workload, workers, watch)?;
+        let b = count(b, workload, workers, watch)?;
+        Ok(Self { are_equal: a == b, a, b })
+    }
+}
+
+/// Runs `workload` in `target`, which is on a FUSE mount, and counts.
+pub fn count(
+    target: &Path,
+    workload: &Workload,
+    workers: Workers<'_>,
+    watch: &dyn Watch,
+) -> Result<Requests, BenchError> {
+    let failed = || BenchError::io("trace the kernel's requests to", target);
+    let connection = rustix::fs::minor(fs::metadata(target).map_err(failed())?.dev());
+    let tracer = Tracer::start(connection).map_err(failed())?;
+    let counting =
+        Counting { tracer, watch, now: Mutex::default(), counts: Mutex::new(Ok(BTreeMap::new())) };
+    // The first run meets cold caches, and every kernel sends requests only once in a mount's life.
+    mount::run(target, workload, workers, watch)?;
+    mount::run(target, workload, workers, &counting)?;
+    let Counting { counts, .. } = counting;
+    let counts = counts.into_inner().expect("nobody panics with it").map_err(failed())?;
+    let each = counts.into_iter().map(|(phase, counts)| {
+        let operations = workload.operations(phase) as f64;
+        // Once a phase (a directory that is opened, say) is not once an operation.
+        let each = counts.into_iter().filter(|(_, count)| *count > u64::from(workload.clients) * 4);
+        let each = each.map(|(opcode, count)| (opcode, rounded(count as f64 / operations, 100.0)));
+        (phase.name(), each.collect())
+    });
+    Ok(each.collect())
+}
+
+type Counts = io::Result<BTreeMap<Phase, BTreeMap<String, u64>>>;
+
+/// Counts between the beginning and the end of each phase.
+struct Counting<'a> {
+    tracer: Tracer,
+    watch: &'a dyn Watch,
+    now: Mutex<Option<Phase>>,
+    counts: Mutex<Counts>,
+}
+
+impl Watch for Counting<'_> {
+    fn begin(&self, what: &str, _total: u64) {
+        let phase = Phase::ALL.into_iter().find(|phase| phase.name() == what);
+        *self.now.lock().expect("nobody panics with it") = phase;
+        self.note(self.tracer.clear().map(|()| None));
+    }
+
+    fn advance(&self, _done: u64) {}
+
+    fn end(&self) {
+        let phase = self.now.lock().expect("nobody panics with it").take();
+        let counted = self.tracer.counts();
+        self.note(counted.map(|counts| phase.map(|phase| (phase, counts))));
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.watch.is_interrupted()
+    }
+}
+
+impl Counting<'_> {
+    fn note(&self, counted: io::Result<Option<(Phase, BTreeMap<String, u64>)>>) {
+        let mut counts = self.counts.lock().expect("nobody panics with it");
+        match (counted, &mut *counts) {
+            (Err(error), Ok(_)) => *counts = Err(error),
+            (Ok(counted), Ok(all)) => all.extend(counted),
+            (_, Err(_)) => {}
+        }
+    }
+}
+
+/// An instance of the kernel's tracer; it goes away when dropped.
+struct Tracer {
+    instance: PathBuf,
+    /// Keeps the file system mounted.
+    _mount: OwnedFd,
+}
+
+impl Tracer {
+    fn start(connection: u32) -> io::Result<Self> {
+        let mount = tracing()?;
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        if !root.join(EVENT).exists() {
+            let what = "this kernel has no tracepoint for FUSE requests (Linux 6.11 has)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        let instances = root.join("instances");
+        remove_dead(&instances);
+        let instance = instances.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&instance)?;
+        let tracer = Self { instance, _mount: mount };
+        tracer.write("buffer_size_kb", BUFFER_KILOBYTES)?;
+        tracer.write(&format!("{EVENT}/filter"), &format!("connection == {connection}"))?;
+        tracer.write(&format!("{EVENT}/enable"), "1")?;
+        Ok(tracer)
+    }
+
+    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        fs::write(self.instance.join(file), text)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.write("trace", "")
+    }
+
+    /// Requests since then, by opcode.
+    fn counts(&self) -> io::Result<BTreeMap<String, u64>> {
+        let text = fs::read_to_string(self.instance.join("trace"))?;
+        let mut counts = BTreeMap::new();
+        for opcode in text.lines().filter_map(opcode) {
+            *counts.entry(opcode.to_owned()).or_insert(0) += 1;
+        }
+        Ok(counts)
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.write(&format!("{EVENT}/enable"), "0");
+        // The kernel removes an instance with all that is in it.
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+/// The tracing file system, mounted nowhere.
+fn tracing() -> io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
+}
+
+/// Instances of processes that were killed.
+fn remove_dead(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// `… fuse_request_send: connection 45 req 2 opcode 3 (FUSE_GETATTR) len 56` is a `GETATTR`.
+fn opcode(line: &str) -> Option<&str> {
+    let (_, event) = line.split_once("fuse_request_send: ")?;
+    let (_, opcode) = event.split_once(" opcode ")?;
+    let (_, name) = opcode.split_once('(')?;
+    let (name, _) = name.split_once(')')?;
+    Some(name.strip_prefix("FUSE_").unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_are_read_from_the_trace() {
+        for (line, expected) in [
+            ("# tracer: nop", None),
+            (
+                "  cat-12 [001] ..... 1.0: fuse_request_send: connection 45 req 2 opcode 3 (FUSE_GETATTR) len 56 ",
+                Some("GETATTR"),
+            ),
+        ] {
+            assert_eq!(opcode(line), expected);
+        }
+    }
+}

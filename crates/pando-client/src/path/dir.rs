@@ -1,0 +1,62 @@
+//! A directory held on to, for many calls in it: each names one entry, and costs no walk.
+//!
+//! What `openat`, `fstatat` and `unlinkat` are to paths: the way to the directory was walked, and search permission on it
+//! checked, once; the directory's own permissions are checked by every call. It is the same directory wherever it is
+//! moved to. Nothing of its contents is remembered.
+
+use pando_types::op::NewNode;
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
+
+use super::Paths;
+use super::walk::Here;
+use crate::client::Client;
+use crate::listing::DirEntry;
+use crate::names::Entry;
+
+/// A directory as one user sees it. Calls fail with `ESTALE` or `ENOENT` once it is removed.
+pub struct Dir<'a> {
+    client: &'a Client,
+    by: Credentials,
+    at: DirRef,
+}
+
+impl<'a> Paths<'a> {
+    /// The directory at `path`, through symlinks; `ENOTDIR` if it is something else.
+    pub async fn dir(&self, path: &[u8]) -> Result<Dir<'a>, Errno> {
+        let Here::Dir(at) = self.walk().end_of(path, true).await? else {
+            return Err(Errno::ENOTDIR);
+        };
+        Ok(Dir { client: self.client, by: self.by.clone(), at })
+    }
+}
+
+impl Dir<'_> {
+    /// Its inode.
+    #[must_use]
+    pub const fn ino(&self) -> Ino {
+        self.at.ino
+    }
+
+    /// Attributes of what `name` itself leads to. One message for a file with one name, more for others.
+    pub async fn stat(&self, name: &Name) -> Result<Attr, Errno> {
+        let Entry { attr, .. } = self.client.entry(&self.by, self.at, name).await?;
+        Ok(attr)
+    }
+
+    /// Makes a regular file; `EEXIST` if the name is taken. One message.
+    pub async fn create(&self, name: &Name, mode: u16) -> Result<Attr, Errno> {
+        let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
+        let (entry, ..) = self.client.create_at(&self.by, self.at, name, node, true, false).await?;
+        Ok(entry.attr)
+    }
+
+    /// Removes a name of a file. One message.
+    pub async fn unlink(&self, name: &Name) -> Result<(), Errno> {
+        self.client.unlink_at(&self.by, self.at, name).await
+    }
+
+    /// All entries, in the order of their positions.
+    pub async fn readdir(&self) -> Result<Vec<DirEntry>, Errno> {
+        self.client.entries(&self.by, self.at).await
+    }
+}

@@ -1,0 +1,76 @@
+//! `pando bench`: how fast, and how fast it could be at best. The engine is the crate `pando-bench`; here are arguments,
+//! what has to be started and stopped, and how figures are shown.
+
+pub mod args;
+mod connect;
+mod floor;
+mod metadata;
+mod null;
+mod pairs;
+mod servers;
+mod show;
+mod watch;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use pando_bench::BenchError;
+use pando_bench::machine::Machine;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use args::{BenchArgs, BenchCommand, LeashedArgs};
+
+pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
+    match args.command {
+        BenchCommand::Metadata(args) => metadata::run(&args),
+        BenchCommand::Floor(args) => floor::run(&args),
+        BenchCommand::MountPairs(args) => pairs::run(&args),
+        BenchCommand::Worker => pando_bench::mount::serve_process()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Failure::plain(format!("worker: {error}"))),
+        BenchCommand::Null(args) => null::serve(&args),
+        BenchCommand::Leashed(args) => leashed(&args),
+    }
+}
+
+/// Becomes another subcommand that ends when its parent dies.
+fn leashed(args: &LeashedArgs) -> Result<ExitCode, Failure> {
+    let signal = rustix::process::Signal::TERM;
+    let failed = |error: std::io::Error| Failure::plain(format!("cannot start: {error}"));
+    rustix::process::set_parent_process_death_signal(Some(signal))
+        .map_err(|errno| failed(errno.into()))?;
+    Err(failed(Command::new(std::env::current_exe().map_err(failed)?).args(&args.words).exec()))
+}
+
+/// This program, to be started as a worker.
+fn worker() -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "worker"]);
+    Ok(command)
+}
+
+/// What belongs beside every figure.
+fn context() -> Value {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "command": words.collect::<Vec<_>>(),
+        "machine": Machine::this(),
+    })
+}
+
+/// Adds the fields of `more`.
+fn with(mut to: Value, more: Value) -> Value {
+    if let (Value::Object(to), Value::Object(more)) = (&mut to, more) {
+        to.extend(more);
+    }
+    to
+}
+
+fn failure(error: BenchError) -> Failure {
+    match error {
+        BenchError::Interrupted => Failure::plain("interrupted; what was made is removed again"),
+        error => Failure::plain(error),
+    }
+}

@@ -1,0 +1,302 @@
+//! Arguments of `pando bench`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use pando_bench::library::{IN_FLIGHT_MAX, Naming};
+use pando_bench::{Layout, Order, Phase, Workload};
+
+use crate::cli::{DurabilityArg, SHARDS};
+
+/// Measure metadata operations, and what they could cost at best
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+impl BenchArgs {
+    pub const fn is_json(&self) -> bool {
+        match &self.command {
+            BenchCommand::Metadata(args) => args.json,
+            BenchCommand::Floor(args) => args.json,
+            BenchCommand::MountPairs(args) => args.json,
+            BenchCommand::Worker | BenchCommand::Null(_) | BenchCommand::Leashed(_) => false,
+        }
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum BenchCommand {
+    Metadata(MetadataArgs),
+    Floor(FloorArgs),
+    MountPairs(PairsArgs),
+    /// Does one client's part of a run, told on standard input
+    #[command(hide = true)]
+    Worker,
+    Null(NullArgs),
+    Leashed(LeashedArgs),
+}
+
+/// Creates, stats, lists and unlinks empty files, and checks every answer
+///
+/// All happens in a new directory that is removed in the end. An operation is `open(O_CREAT|O_EXCL)` and `close`, `statx`
+/// by path, one entry of a listing, or `unlink`; through the library, the call that does the same.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando bench metadata --in-flight 64                        the library and one shard in this process
+  pando bench metadata ~/volume --clients 4 --in-flight 16   the same with a volume that is not up
+  pando bench metadata ~/tree --api mount --clients 4        through a mount
+  pando bench metadata /dev/shm --api mount                  tmpfs, to compare")]
+pub struct MetadataArgs {
+    /// With `--api mount` a directory on any file system; else a volume: its folder, or the address of a server [default: a
+    /// temporary volume]
+    pub target: Option<String>,
+    /// File with the secret that its servers want
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// What is called
+    #[arg(long, value_enum, default_value_t = Api::Library)]
+    pub api: Api,
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Operations of each client in flight
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    pub in_flight: u32,
+    /// How files are named to the library
+    #[arg(long, value_enum, default_value_t = NamingArg::Path)]
+    pub naming: NamingArg,
+    /// Shards of a temporary volume
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: u16,
+    /// When a change is acknowledged, in a volume that this command opens itself
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
+    pub durability: DurabilityArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct WorkloadArgs {
+    /// Clients: processes on a mount, sessions of the library
+    #[arg(long, value_name = "C", default_value_t = 1)]
+    pub clients: u32,
+    /// Files of all clients together
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub files: u64,
+    /// Directories above each file, the run's own included [default: 1; with a directory per client: 2]
+    #[arg(long, value_name = "D")]
+    pub depth: Option<u32>,
+    /// One directory for all clients, or one for each
+    #[arg(long, value_enum, default_value_t = LayoutArg::Shared)]
+    pub layout: LayoutArg,
+    /// What is measured
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = PhaseArg::ALL)]
+    pub phases: Vec<PhaseArg>,
+    /// In which order files are taken
+    #[arg(long, value_enum, default_value_t = OrderArg::Random)]
+    pub order: OrderArg,
+    /// Of random order
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl WorkloadArgs {
+    pub fn workload(&self) -> Workload {
+        let layout = self.layout.into();
+        let depth = match layout {
+            Layout::Shared => 1,
+            Layout::Unique => 2,
+        };
+        Workload {
+            clients: self.clients,
+            files: self.files,
+            depth: self.depth.unwrap_or(depth),
+            layout,
+            phases: self.phases.iter().map(|&phase| phase.into()).collect(),
+            order: match self.order {
+                OrderArg::Random => Order::Random,
+                OrderArg::Sequential => Order::Sequential,
+            },
+            seed: self.seed,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Api {
+    /// Sessions of the client library, in one thread
+    Library,
+    /// System calls, from processes
+    Mount,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum NamingArg {
+    /// By path from the root, resolved anew each time
+    Path,
+    /// By name in a directory that is held on to, as with `openat`
+    Handle,
+}
+
+impl From<NamingArg> for Naming {
+    fn from(naming: NamingArg) -> Self {
+        match naming {
+            NamingArg::Path => Self::Path,
+            NamingArg::Handle => Self::Handle,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LayoutArg {
+    /// One directory
+    Shared,
+    /// A directory per client
+    Unique,
+}
+
+impl From<LayoutArg> for Layout {
+    fn from(layout: LayoutArg) -> Self {
+        match layout {
+            LayoutArg::Shared => Self::Shared,
+            LayoutArg::Unique => Self::Unique,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PhaseArg {
+    Create,
+    Stat,
+    Readdir,
+    Unlink,
+}
+
+impl PhaseArg {
+    const ALL: [Self; 4] = [Self::Create, Self::Stat, Self::Readdir, Self::Unlink];
+}
+
+impl From<PhaseArg> for Phase {
+    fn from(phase: PhaseArg) -> Self {
+        match phase {
+            PhaseArg::Create => Self::Create,
+            PhaseArg::Stat => Self::Stat,
+            PhaseArg::Readdir => Self::Readdir,
+            PhaseArg::Unlink => Self::Unlink,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OrderArg {
+    Random,
+    Sequential,
+}
+
+/// Measure what FUSE and sockets cost on this machine before Pando does anything
+///
+/// A file system that only remembers names, through the same FUSE layer and options as a mount of Pando; and frames of 64
+/// bytes to and fro between two threads, over TCP and Unix sockets.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  pando bench floor --json")]
+pub struct FloorArgs {
+    /// Files on the null file system
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub files: u64,
+    /// How long each load of frames goes on
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub seconds: Duration,
+    /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Only this part
+    #[arg(long, value_enum)]
+    pub only: Option<FloorPart>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FloorPart {
+    /// The null file system
+    Fuse,
+    /// Frames over sockets
+    Sockets,
+}
+
+/// Measure a mount of Pando and another file system in turn, and their ratio pair by pair
+///
+/// Starts a volume with its mount, and the null file system, in a temporary folder; both with the same threads and
+/// options. Each is measured once without counting, then in pairs: while the machine's speed drifts, ratios hold. As root it
+/// also counts what the kernel asks of both, in a run of its own.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando bench mount-pairs                           against the null file system, with 1 and with 4 processes
+  pando bench mount-pairs --against /mnt/other --processes 4 --pairs 7
+  taskset -c 1 pando bench mount-pairs --processes 1      no wake-up across CPUs")]
+pub struct PairsArgs {
+    /// A directory on another file system instead of the null file system
+    #[arg(long, value_name = "PATH")]
+    pub against: Option<PathBuf>,
+    /// Processes; a series of pairs for each number
+    #[arg(long, value_name = "C", value_delimiter = ',', default_values_t = [1, 4])]
+    pub processes: Vec<u32>,
+    /// Files of all processes together
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub files: u64,
+    /// Pairs that count
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pairs: u32,
+    /// One directory for all processes, or one for each
+    #[arg(long, value_enum, default_value_t = LayoutArg::Shared)]
+    pub layout: LayoutArg,
+    /// What is measured
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = PhaseArg::ALL)]
+    pub phases: Vec<PhaseArg>,
+    /// Threads of each that answer the kernel [default: one more than CPUs, from 3 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Shards of the volume
+    #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: u16,
+    /// When a change in the volume is acknowledged
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
+    pub durability: DurabilityArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Mount the null file system until a signal comes or it is unmounted
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct NullArgs {
+    /// An existing directory
+    pub mountpoint: PathBuf,
+    /// Threads that answer the kernel
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+}
+
+/// Run another subcommand that ends when its parent dies
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct LeashedArgs {
+    #[arg(last = true)]
+    pub words: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.01..=3600.0).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err("from 0.01 to 3600 are possible".to_owned())
+}

@@ -1,0 +1,147 @@
+//! The volume that the library is measured on, and the way to it.
+
+use std::sync::Arc;
+
+use pando_client::net::Net;
+use pando_client::{BoxFuture, Transport, TransportError, Volume};
+use pando_server::folder::FolderLock;
+use pando_server::host::HostOptions;
+use pando_server::{Durability, Folder, Host, Superblock};
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::reply::Reply;
+use pando_wire::auth::Secret;
+use tempfile::TempDir;
+
+use crate::cli::DurabilityArg;
+use crate::connect::Named;
+use crate::failure::Failure;
+
+/// A volume that can be called. Dropping it stops what was started for it.
+pub struct Connected {
+    pub transport: Arc<dyn Transport>,
+    pub volume: Volume,
+    pub shards: u16,
+    /// `None`: its servers know.
+    pub durability: Option<&'static str>,
+    /// What was connected to, in words.
+    pub shown: String,
+    /// Whether it goes away with this.
+    pub is_temporary: bool,
+    _here: Option<Here>,
+}
+
+/// The volume in this process. Fields are dropped in this order.
+struct Here {
+    host: Arc<Host>,
+    _lock: FolderLock,
+    _temporary: Option<TempDir>,
+}
+
+/// Connects, in the current runtime: to the servers of `target`; to a folder that nobody serves by opening it in this
+/// process; without a target to a new volume of `shards` that goes away in the end.
+pub async fn connect(
+    target: Option<&str>,
+    shards: u16,
+    durability: DurabilityArg,
+    secret: Option<Secret>,
+) -> Result<Connected, Failure> {
+    let Some(target) = target else {
+        let temporary = TempDir::with_prefix("pando-bench-")
+            .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
+        let folder = Folder::new(&temporary.path().join("volume"))?;
+        crate::format::format(&folder, shards)?;
+        return open(folder, durability, Some(temporary));
+    };
+    match Named::parse(target)? {
+        Named::Folder(folder, _) if !is_served(&folder)? => open(folder, durability, None),
+        named => {
+            let connecting = Net::connect(&named.target(), named.options(secret));
+            let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
+            Ok(Connected {
+                transport: net,
+                volume: Volume::from(&facts),
+                shards: facts.map.shards,
+                durability: None,
+                shown: format!("{}, served by other processes", named.shown()),
+                is_temporary: false,
+                _here: None,
+            })
+        }
+    }
+}
+
+fn is_served(folder: &Folder) -> Result<bool, Failure> {
+    Ok(folder.holder()?.is_some() || !folder.shard_holders()?.is_empty())
+}
+
+/// Opens a volume in this process.
+fn open(
+    folder: Folder,
+    durability: DurabilityArg,
+    temporary: Option<TempDir>,
+) -> Result<Connected, Failure> {
+    let superblock = folder.read()?;
+    let lock = folder.lock()?;
+    let host = start(&folder, &superblock, durability)?;
+    let shown = match temporary {
+        None => format!("{}, opened by this command", folder.path().display()),
+        Some(_) => format!("a temporary volume in {}", std::env::temp_dir().display()),
+    };
+    Ok(Connected {
+        transport: Arc::new(Direct(host.clone())),
+        volume: Volume {
+            id: superblock.id(),
+            secrets: superblock.secrets(),
+            map: superblock.map(),
+        },
+        shards: superblock.shards,
+        durability: Some(durability.name()),
+        shown,
+        is_temporary: temporary.is_some(),
+        _here: Some(Here { host, _lock: lock, _temporary: temporary }),
+    })
+}
+
+fn start(
+    folder: &Folder,
+    superblock: &Superblock,
+    durability: DurabilityArg,
+) -> Result<Arc<Host>, Failure> {
+    let durability = match durability {
+        DurabilityArg::Os => Durability::Os,
+        DurabilityArg::Disk => Durability::Disk,
+    };
+    let options = HostOptions { durability, ..HostOptions::default() };
+    let (host, _) = Host::start(folder, superblock, &options, &superblock.all_shards())?;
+    Ok(Arc::new(host))
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.host.stop();
+    }
+}
+
+/// Calls the shards on the caller's thread. Sessions are not noted for a next start: a run opens no file, so one that is
+/// killed leaves nothing behind that only the end of its session would remove.
+struct Direct(Arc<Host>);
+
+impl Transport for Direct {
+    fn call<'a>(
+        &'a self,
+        shard: ShardIndex,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+        let call = self.0.call(shard, request);
+        Box::pin(async move { call.await.ok_or(TransportError::Stopped) })
+    }
+
+    fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
+        Box::pin(self.0.sleep(nanos))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.0.now_nanos()
+    }
+}

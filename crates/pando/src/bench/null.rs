@@ -1,0 +1,34 @@
+//! `pando bench null`: the null file system in a process of its own.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pando_bench::nullfs::{self, Behaviour};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::args::NullArgs;
+use crate::failure::Failure;
+use crate::output;
+
+/// How often a look is taken whether somebody has unmounted it.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub fn serve(args: &NullArgs) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::plain(format!("cannot watch for signals: {error}")))?;
+    let defaults = pando_fuse::Options::default();
+    let options = pando_fuse::Options {
+        threads: args.threads.map_or(defaults.threads, usize::from),
+        allow_other: rustix::process::geteuid().is_root(),
+        source: "null".to_owned(),
+        ..defaults
+    };
+    let mounted =
+        nullfs::mount(&args.mountpoint, &options, Behaviour::default()).map_err(Failure::plain)?;
+    output::json(&serde_json::json!({ "mount": mounted.mountpoint() }));
+    while signals.pending().next().is_none() && !mounted.is_over() {
+        std::thread::sleep(LOOK);
+    }
+    Ok(ExitCode::SUCCESS)
+}

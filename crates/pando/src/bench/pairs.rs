@@ -1,0 +1,116 @@
+//! `pando bench mount-pairs`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use pando_bench::mount::Workers;
+use pando_bench::pairs::{self, PairsReport};
+use pando_bench::requests::RequestPair;
+use pando_bench::{BenchError, Workload};
+use serde_json::json;
+
+use super::args::{OrderArg, PairsArgs, WorkloadArgs};
+use super::servers::Server;
+use super::watch::Progress;
+use super::{context, failure, show, with, worker};
+use crate::failure::Failure;
+use crate::output;
+
+/// Files of the run in which requests are counted: enough that what happens once is not seen, few enough for the buffer.
+const COUNTED_FILES: u64 = 1000;
+
+pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
+    let workloads: Vec<Workload> =
+        args.processes.iter().map(|&processes| workload(args, processes)).collect();
+    for workload in &workloads {
+        workload.check().map_err(failure)?;
+    }
+    let progress = Progress::new(args.json)?;
+    let pando = Server::pando(args.shards, args.durability.name(), args.threads)?;
+    let null = match &args.against {
+        Some(_) => None,
+        None => Some(Server::null(args.threads)?),
+    };
+    let (other, name) = match (&args.against, &null) {
+        (Some(path), _) => (path.as_path(), path.display().to_string()),
+        (None, Some(null)) => (null.mountpoint(), "null".to_owned()),
+        (None, None) => unreachable!("one of both is there"),
+    };
+    let requests = count_requests(args, pando.mountpoint(), other, &progress)?;
+    let mut reports = Vec::new();
+    for workload in &workloads {
+        reports.push(series(args, workload, pando.mountpoint(), other, &progress)?);
+    }
+    if args.json {
+        let (requests, uncounted) = match requests {
+            Ok(pair) => (Some(pair), None),
+            Err(why) => (None, Some(why)),
+        };
+        let facts = json!({
+            "a": "pando",
+            "b": name,
+            "shards": args.shards,
+            "threads": args.threads,
+            "durability": args.durability.name(),
+            "requests": requests,
+            "requests_not_counted": uncounted,
+            "series": reports,
+        });
+        output::json(&with(context(), facts));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for report in &reports {
+        output::line(&show::pairs("pando", &name, report));
+    }
+    match requests {
+        Ok(pair) => output::line(&show::requests("pando", &name, &pair)),
+        Err(why) => output::line(&format!("requests of the kernel were not counted: {why}")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn workload(args: &PairsArgs, processes: u32) -> Workload {
+    let workload = WorkloadArgs {
+        clients: processes,
+        files: args.files,
+        depth: None,
+        layout: args.layout,
+        phases: args.phases.clone(),
+        order: OrderArg::Sequential,
+        seed: 0,
+    };
+    workload.workload()
+}
+
+/// `Err` within `Ok` says why they cannot be counted here.
+fn count_requests(
+    args: &PairsArgs,
+    pando: &Path,
+    other: &Path,
+    progress: &Progress,
+) -> Result<Result<RequestPair, String>, Failure> {
+    progress.part("requests");
+    let workload = Workload { files: COUNTED_FILES, ..workload(args, 1) };
+    match RequestPair::count(pando, other, &workload, Workers::Processes(&worker), progress) {
+        Ok(pair) => Ok(Ok(pair)),
+        Err(error @ BenchError::Io { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+fn series(
+    args: &PairsArgs,
+    workload: &Workload,
+    pando: &Path,
+    other: &Path,
+    progress: &Progress,
+) -> Result<PairsReport, Failure> {
+    let told = |pair| {
+        progress.part(&match pair {
+            0 => format!("{} processes, before", workload.clients),
+            pair => format!("{} processes, pair {pair} of {}", workload.clients, args.pairs),
+        });
+    };
+    let workers = Workers::Processes(&worker);
+    pairs::run(pando, other, workload, args.pairs, workers, progress, told).map_err(failure)
+}

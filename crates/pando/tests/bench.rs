@@ -1,0 +1,160 @@
+//! `pando bench`, in small.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, all, pando};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn bench(scratch: &Scratch, words: &[&str]) -> Output {
+    // Whatever is temporary is seen if it stays.
+    pando().arg("bench").args(words).env("TMPDIR", scratch.path()).output().unwrap()
+}
+
+fn json(scratch: &Scratch, words: &[&str]) -> Value {
+    let output = bench(scratch, &[words, &["--json"]].concat());
+    assert!(output.status.success(), "{}", all(&output));
+    assert_eq!(entries(scratch.path()), Vec::<String>::new(), "something stayed");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn entries(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+fn phases(report: &Value) -> Vec<&str> {
+    let phases = report["phases"].as_array().unwrap();
+    assert!(phases.iter().all(|phase| phase["ops_per_second"].as_f64().unwrap() > 0.0));
+    phases.iter().map(|phase| phase["phase"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_library_is_measured_on_a_temporary_volume() {
+    let scratch = Scratch::new();
+    let words =
+        ["metadata", "--files", "100", "--clients", "2", "--in-flight", "3", "--shards", "2"];
+    let report = json(&scratch, &words);
+    assert_eq!(phases(&report), ["create", "stat", "readdir", "unlink"]);
+    assert_eq!(report["durability"], "os");
+    assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
+    assert_eq!(report["command"][1], "bench");
+}
+
+#[test]
+fn the_library_is_measured_on_a_volume_and_leaves_it_as_it_was() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("volume");
+    let words = ["metadata", folder.to_str().unwrap(), "--files", "50", "--layout", "unique"];
+    let output = bench(&scratch, &words);
+    assert!(!output.status.success() && all(&output).contains("pando format"), "{}", all(&output));
+    assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
+    for _ in 0..2 {
+        let output = bench(&scratch, &[&words[..], &["--naming", "handle"]].concat());
+        assert!(output.status.success(), "{}", all(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("50 files, 1 client") && text.contains("requests/op"), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_is_measured_by_processes() {
+    let scratch = Scratch::new();
+    let target = scratch.path().to_str().unwrap().to_owned();
+    let words = ["metadata", &target, "--api", "mount", "--clients", "3", "--files", "40"];
+    let report = json(&scratch, &[&words[..], &["--phases", "create,unlink"]].concat());
+    assert_eq!(phases(&report), ["create", "unlink"]);
+    assert!(report["file_system"].is_string());
+}
+
+#[test]
+fn the_floor_is_measured() {
+    let scratch = Scratch::new();
+    let report = json(&scratch, &["floor", "--files", "40", "--seconds", "0.02"]);
+    assert_eq!(report["null_file_system"].as_array().unwrap().len(), 2);
+    assert_eq!(phases(&report["null_file_system"][1]), ["create", "stat", "readdir", "unlink"]);
+    assert_eq!(report["echo"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn mounts_are_measured_in_pairs() {
+    let scratch = Scratch::new();
+    let words =
+        ["mount-pairs", "--files", "40", "--pairs", "2", "--processes", "2", "--shards", "1"];
+    let report = json(&scratch, &words);
+    let series = &report["series"][0];
+    assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
+    // Not every kernel counts; where it does, both sides must have been asked the same.
+    match report["requests_not_counted"].as_str() {
+        None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
+        Some(why) => assert!(!why.is_empty()),
+    }
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let scratch = Scratch::new();
+    for (words, word) in [
+        (&["metadata", "--api", "mount"][..], "needs a directory"),
+        (&["metadata", "/no/such", "--api", "mount"], "/no/such"),
+        (&["metadata", "/no/such"], "/no/such"),
+        (&["metadata", "--phases", "stat"], "first phase must be create"),
+        (&["metadata", "--phases", "create,unlink,stat"], "in this order"),
+        (&["metadata", "--phases", "copy"], "possible values"),
+        (&["metadata", "--clients", "0"], "clients"),
+        (&["metadata", "--files", "0"], "files"),
+        (&["metadata", "--layout", "unique", "--depth", "1"], "depth 1"),
+        (&["metadata", "--in-flight", "5000"], "5000"),
+        (&["mount-pairs", "--pairs", "0"], "--pairs"),
+        (&["mount-pairs", "--against", "/no/such", "--files", "10"], "/no/such"),
+        (&["floor", "--seconds", "0"], "0.01 to 3600"),
+    ] {
+        let output = bench(&scratch, words);
+        assert!(!output.status.success(), "{words:?}");
+        let text = all(&output);
+        assert!(text.contains(word) && !text.contains("panicked"), "{words:?}: {text}");
+        assert_eq!(entries(scratch.path()), Vec::<String>::new(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_and_everything_is_removed() {
+    for words in [
+        &["metadata", "--in-flight", "4"][..],
+        &["metadata", ".", "--api", "mount", "--clients", "2"],
+        &["mount-pairs", "--pairs", "1000", "--processes", "2"],
+    ] {
+        let scratch = Scratch::new();
+        let mut command = pando();
+        command.arg("bench").args(words).args(["--files", "20000000"]);
+        command.current_dir(scratch.path()).env("TMPDIR", scratch.path());
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while !has_files(scratch.path()) && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        let output = child.wait().unwrap();
+        assert!(!output.success(), "{words:?}");
+        assert_eq!(entries(scratch.path()), Vec::<String>::new(), "{words:?}");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        assert!(said.contains("interrupted"), "{words:?}: {said}");
+    }
+}
+
+/// Whether a run has begun.
+fn has_files(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|entries| {
+        entries.flatten().any(|entry| {
+            entry.file_name().as_encoded_bytes().starts_with(b"pando-bench-")
+                && fs::read_dir(entry.path()).is_ok_and(|inside| inside.count() > 0)
+        })
+    })
+}
