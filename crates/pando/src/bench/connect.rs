@@ -56,7 +56,8 @@ pub async fn connect(
     match Named::parse(target)? {
         Named::Folder(folder, _) if !is_served(&folder)? => open(folder, durability, None),
         named => {
-            let connecting = Net::connect(&named.target(), named.options(secret));
+            let target = named.target();
+            let connecting = Net::connect(&target, named.options(secret));
             let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
             Ok(Connected {
                 transport: net,
