@@ -20,8 +20,8 @@ use super::calls::Calls;
 use super::finder::Finder;
 use crate::transport::TransportError;
 
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What all links need to come about.
 pub(super) struct Way {

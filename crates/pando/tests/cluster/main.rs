@@ -114,13 +114,15 @@ fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
     fs::create_dir(&target).unwrap();
     let mut extracting =
         Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&target).spawn().unwrap();
-    let mut shard = 0;
+    let mut kills = 0_u64;
     // Over and over, as long as it takes: every server is killed at least once.
-    while extracting.try_wait().unwrap().is_none() || shard < SERVERS {
-        let process = Process::Server(shard % SERVERS);
+    while extracting.try_wait().unwrap().is_none() || kills < u64::from(SERVERS) {
+        let process = Process::Server((kills % u64::from(SERVERS)) as u8);
         site.kill(process);
         site.start(process);
-        shard += 1;
+        kills += 1;
+        // Something must be done in between, or it never ends.
+        std::thread::sleep(Duration::from_millis(300));
     }
     assert!(extracting.wait().unwrap().success());
     let there = site.mount(1).join("tree");
