@@ -124,6 +124,9 @@ pub struct SizesArgs {
     /// Log space is taken from the disk in pieces of this size
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
     pub log_chunk_bytes: u64,
+    /// A client that is not heard of for so many milliseconds has ended
+    #[arg(long, value_name = "MS", hide = true, default_value_t = 60_000)]
+    pub lease_ms: u64,
     /// Log space that only deletions may use
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 1 << 20)]
     pub reserve_bytes: u64,

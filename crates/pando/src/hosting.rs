@@ -54,6 +54,7 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
             ..StoreOptions::default()
         },
         split_threshold: sizes.split_threshold,
+        lease: std::time::Duration::from_millis(sizes.lease_ms),
     }
 }
 

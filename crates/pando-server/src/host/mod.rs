@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pando_types::op::Request;
 use pando_types::reply::Reply;
@@ -83,6 +83,8 @@ pub struct HostOptions {
     pub store: StoreOptions,
     /// Entries beyond which a partition splits.
     pub split_threshold: u64,
+    /// A client that is not heard of for this long has ended.
+    pub lease: Duration,
 }
 
 impl Default for HostOptions {
@@ -92,6 +94,7 @@ impl Default for HostOptions {
             checkpoint_bytes: 64 << 20,
             store: StoreOptions::default(),
             split_threshold: 8_000,
+            lease: Duration::from_secs(60),
         }
     }
 }
