@@ -26,7 +26,7 @@
 //! # Repair
 //!
 //! Only of a stopped volume. A finding is repairable if what is right follows from other records, and nothing that
-//! can be reached is lost. Each repair is one insert group on each shard concerned, and is made only while all that it
+//! can be reached is lost. That nobody needs an object is said only where nothing else is wrong. Each repair is one insert group on each shard concerned, and is made only while all that it
 //! follows from is unchanged; then everything is checked again, until nothing is left that can be mended.
 //!
 //! # Memory
@@ -117,6 +117,10 @@ pub fn check(
         }
     }
     drop_derived(&mut findings);
+    // Whatever else is wrong may hide who needs an object.
+    if report.not_kept > 0 || findings.iter().any(|finding| finding.code != Code::ObjectUnnamed) {
+        findings.retain(|finding| finding.code != Code::ObjectUnnamed);
+    }
     if findings.is_empty() && report.not_kept == 0 {
         findings = judge::tables::usage(&sweep, mode);
     }

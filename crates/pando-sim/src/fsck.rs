@@ -120,7 +120,7 @@ pub trait Live {
 }
 
 /// Things that happen between two pages.
-const STEPS: u32 = 5;
+const STEPS: u32 = 40;
 /// Things that happen while a dead shard is waited for.
 const STEPS_MAX: u32 = 1_000_000;
 /// How long operations under way may take to end, nanoseconds.
