@@ -75,8 +75,13 @@ impl Needed {
 
     /// Objects above `after` and up to `last` that somebody needs, ascending.
     pub fn between(&self, after: Option<ObjectId>, last: Option<ObjectId>) -> Vec<ObjectId> {
-        let first = after.map_or(0, |after| after.0 + 1);
+        let Some(first) = after.map_or(Some(0), |after| after.0.checked_add(1)) else {
+            return Vec::new();
+        };
         let last = last.map_or(u128::MAX, |last| last.0);
+        if last < first {
+            return Vec::new();
+        }
         let lists = self.lists.range(first >> LIST_BITS..=last >> LIST_BITS);
         let all = lists.flat_map(|(high, list)| {
             list.iter().map(move |packed| high << LIST_BITS | u128::from(packed >> 52))

@@ -31,6 +31,7 @@ Examples:
   pando info ~/tree/photos               how a directory is spread over the shards
   pando status ~/volume                  what each shard has done
   pando down ~/volume                    unmount and stop
+  pando fsck ~/volume                    check that it is whole
 
 Exit codes:
   0  done
@@ -47,6 +48,7 @@ pub enum Command {
     Down(DownArgs),
     Status(StatusArgs),
     Info(InfoArgs),
+    Fsck(FsckArgs),
     Manifest(ManifestArgs),
     Fill(FillArgs),
 }
@@ -167,6 +169,33 @@ pub struct StatusArgs {
 pub struct InfoArgs {
     /// A path on the mount; a symbolic link is shown itself
     pub path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check whether a volume is whole, and mend it
+///
+/// Compares all records of all shards with each other and with the stored objects. Nothing is changed without --repair,
+/// which mends what can be mended without guessing: what is right must follow from other records, and nothing that can
+/// be reached is lost. The volume must be stopped.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando fsck ~/volume                what is wrong, if anything
+  pando fsck ~/volume --repair       and mend what can be
+  pando fsck ~/volume --json | jq '.findings[].code'
+
+Exit codes:
+  0  it is whole, or is so again
+  5  something is wrong, or is left so
+  (others: see `pando --help`)")]
+pub struct FsckArgs {
+    /// Where the volume is kept
+    pub folder: PathBuf,
+    /// Mend what can be mended without guessing
+    #[arg(long)]
+    pub repair: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -7,6 +7,7 @@ mod down;
 mod failure;
 mod fill;
 mod format;
+mod fsck;
 mod info;
 mod manifest;
 mod mounts;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
     };

@@ -312,8 +312,8 @@ impl Cluster {
         let order = self.volume.secrets.order(child.as_bytes());
         let (shard, key) = self.header(dir.id, order.0);
         self.change::<Header>(shard, &key, |header| {
-            header.entries = header.entries.strict_add_signed(entries);
-            header.subdirs = header.subdirs.strict_add_signed(subdirs);
+            header.entries = header.entries.checked_add_signed(entries).unwrap();
+            header.subdirs = header.subdirs.checked_add_signed(subdirs).unwrap();
         });
     }
 

@@ -1,0 +1,152 @@
+//! What a check found, for people and for scripts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use pando_fsck::{Code, Finding, Pending, Repaired, Report};
+use pando_server::{Folder, Superblock};
+use serde_json::{Value, json};
+
+use crate::text::count;
+
+/// Findings of one kind that are shown to people; a script gets all.
+const SHOWN_MAX: usize = 20;
+
+/// One JSON object.
+pub fn json(folder: &Folder, repaired: &Repaired, running: bool) -> Value {
+    let Repaired { mended, left } = repaired;
+    let Report { rows, directories, files, objects, not_kept, unjudged, .. } = left;
+    let Pending { sessions, opens, decided, prepared, arriving, tombstones, nameless, garbage } =
+        left.pending;
+    json!({
+        "folder": folder.path(),
+        "running": running,
+        "clean": left.is_clean(),
+        "findings": left.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings_not_kept": not_kept,
+        "mended": mended.iter().map(finding).collect::<Vec<_>>(),
+        "not_judged": unjudged,
+        "records": rows,
+        "directories": directories,
+        "files": files,
+        "objects": objects,
+        "under_way": {
+            "sessions": sessions,
+            "open_files": opens,
+            "decided_operations": decided,
+            "prepared_steps": prepared,
+            "arriving_partitions": arriving,
+            "removed_directories": tombstones,
+            "nameless_files": nameless,
+            "garbage_objects": garbage,
+        },
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "code": finding.code.name(),
+        "meaning": finding.code.meaning(),
+        "shard": finding.shard.0,
+        "what": finding.what,
+        "path": finding.path,
+        "detail": finding.detail,
+        "repairable": finding.is_repairable(),
+    })
+}
+
+/// Some lines of text.
+pub fn text(folder: &Folder, superblock: &Superblock, repaired: &Repaired) -> String {
+    let Repaired { mended, left } = repaired;
+    let shown = folder.path().display();
+    let mut text = String::new();
+    if !mended.is_empty() {
+        let _ = writeln!(text, "mended in {shown}:");
+        list(&mut text, mended, false);
+        text.push('\n');
+    }
+    if left.is_clean() {
+        let again = if mended.is_empty() { "" } else { "now " };
+        let _ = writeln!(
+            text,
+            "{shown} is {again}whole: {} directories, {} files, {} objects; {} records on {} shards",
+            count(left.directories),
+            count(left.files),
+            count(left.objects),
+            count(left.rows),
+            superblock.shards
+        );
+    } else {
+        let wrong = left.findings.len() as u64 + left.not_kept;
+        let things = if wrong == 1 { "thing is" } else { "things are" };
+        let _ = writeln!(text, "{} {things} wrong in {shown}:", count(wrong));
+        list(&mut text, &left.findings, true);
+        if left.not_kept > 0 {
+            let _ = writeln!(text, "… and {} more", count(left.not_kept));
+        }
+        let can = left.findings.iter().filter(|finding| finding.is_repairable()).count() as u64;
+        let cannot = wrong - can;
+        if can > 0 {
+            let _ = writeln!(text, "\n`pando fsck --repair {shown}` mends {} of them", count(can));
+        }
+        if cannot > 0 {
+            let _ = writeln!(
+                text,
+                "\n{} cannot be mended without guessing: restore what they name from a backup",
+                count(cannot)
+            );
+        }
+    }
+    under_way(&mut text, left);
+    text
+}
+
+fn list(text: &mut String, findings: &[Finding], with_advice: bool) {
+    let mut by_code: BTreeMap<Code, Vec<&Finding>> = BTreeMap::new();
+    for finding in findings {
+        by_code.entry(finding.code).or_default().push(finding);
+    }
+    for (code, findings) in by_code {
+        let _ = writeln!(text, "\n{code}: {}", code.meaning());
+        for finding in findings.iter().take(SHOWN_MAX) {
+            let Finding { shard, what, detail, .. } = finding;
+            let what = match &finding.path {
+                Some(path) => format!("{path} ({what})"),
+                None => what.clone(),
+            };
+            let can = if with_advice && finding.is_repairable() { " [can be mended]" } else { "" };
+            let _ = writeln!(text, "  shard {shard}: {what}: {detail}{can}");
+        }
+        if findings.len() > SHOWN_MAX {
+            let more = (findings.len() - SHOWN_MAX) as u64;
+            let _ = writeln!(text, "  … and {} more; --json shows all", count(more));
+        }
+    }
+}
+
+fn under_way(text: &mut String, report: &Report) {
+    let pending = &report.pending;
+    let operations = pending.decided + pending.prepared + pending.arriving;
+    if operations > 0 {
+        let _ = writeln!(
+            text,
+            "{} steps of operations are under way; the next start finishes or undoes them",
+            count(operations)
+        );
+    }
+    if pending.sessions > 0 {
+        let _ = writeln!(
+            text,
+            "{} sessions have not ended (files open: {}); the next start ends those of dead mounts",
+            count(pending.sessions),
+            count(pending.opens)
+        );
+    }
+    if report.unjudged > 0 {
+        let _ = writeln!(
+            text,
+            "{} places changed while they were looked at, and were not judged",
+            count(report.unjudged)
+        );
+    }
+}
