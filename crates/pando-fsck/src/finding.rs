@@ -181,6 +181,26 @@ fn count(
     Ok(counted)
 }
 
+/// Findings, as many as are kept: of a shard whose rows are mostly lost there may be millions.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) kept: Vec<Finding>,
+    pub(crate) more: u64,
+}
+
+impl Findings {
+    /// Most that are kept; more are counted.
+    const KEPT_MAX: usize = 100_000;
+
+    pub(crate) fn push(&mut self, finding: Finding) {
+        if self.kept.len() < Self::KEPT_MAX {
+            self.kept.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
 /// What was under way when the tables were read; none of it is damage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Pending {

@@ -70,9 +70,6 @@ use finding::At;
 use probe::Probe;
 use sweep::Sweep;
 
-/// Most findings that are kept; more are counted.
-const FINDINGS_MAX: usize = 100_000;
-
 /// Whether anything changes while it is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -94,15 +91,17 @@ pub fn check(
     let busy = Busy::read(rows, volume)?;
     let mut sweep = Sweep::run(rows, volume, &busy, watch)?;
     let judged = judge::judge(rows, &mut objects, &mut sweep, mode, watch)?;
-    let mut findings = std::mem::take(&mut sweep.findings);
-    findings.extend(judged.found);
+    let swept = std::mem::take(&mut sweep.findings);
+    let not_kept = swept.more + judged.found.more + judged.not_looked_at;
+    let mut findings = swept.kept;
+    findings.extend(judged.found.kept);
     let mut report = Report {
         rows: sweep.rows,
         directories: sweep.tree.directories(),
         files: sweep.inos.files(),
         objects: judged.objects,
         pending: sweep.pending,
-        not_kept: judged.not_looked_at,
+        not_kept,
         ..Report::default()
     };
     report.pending.sessions = sweep.tables.sessions.len() as u64;
@@ -124,8 +123,6 @@ pub fn check(
     if findings.is_empty() && report.not_kept == 0 {
         findings = judge::tables::usage(&sweep, mode);
     }
-    report.not_kept += findings.len().saturating_sub(FINDINGS_MAX) as u64;
-    findings.truncate(FINDINGS_MAX);
     findings.sort_by(|a, b| (a.shard, a.code, &a.what).cmp(&(b.shard, b.code, &b.what)));
     let mut probe = Probe { rows, volume };
     for finding in &mut findings {

@@ -58,7 +58,7 @@ fn write(store: &mut Store, write: Write) {
 fn a_whole_volume_is_said_to_be_whole() {
     let scratch = Scratch::new();
     let folder = formatted(&scratch);
-    is(&fsck(&folder, &[]), 0, &["is whole: 1 directories, 0 files, 0 objects"]);
+    is(&fsck(&folder, &[]), 0, &["is whole: 1 directory, 0 files, 0 objects"]);
     is(&fsck(&folder, &["--repair"]), 0, &["is whole"]);
     let said = json(&fsck(&folder, &["--json"]));
     assert_eq!((&said["clean"], &said["directories"]), (&Value::Bool(true), &1.into()));
@@ -143,7 +143,7 @@ fn a_volume_in_use_is_left_alone_and_one_that_was_killed_is_whole() {
     is(&fsck(&volume.folder, &["--repair"]), 4, &[&pid, "pando down", "stopped"]);
     volume.kill();
     shell(volume.scratch(), "umount -l mnt");
-    is(&fsck(&volume.folder, &[]), 0, &["is whole", "have not ended"]);
+    is(&fsck(&volume.folder, &[]), 0, &["is whole", "not ended: 1 session"]);
     volume.start(&TINY);
     assert_eq!(shell(&volume.mount, "cat c/small && ls a | wc -l"), "small\n199\n");
     volume.stop();

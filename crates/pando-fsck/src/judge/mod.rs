@@ -4,6 +4,7 @@
 mod data;
 mod dirs;
 mod links;
+mod partitions;
 pub mod tables;
 mod txns;
 
@@ -13,7 +14,7 @@ use pando_types::op::ObjectId;
 use pando_types::{DirId, Ino};
 
 use crate::Mode;
-use crate::finding::Finding;
+use crate::finding::Findings;
 use crate::locate::{Located, locate};
 use crate::probe::Probe;
 use crate::source::{Objects, Progress, Rows, Watch};
@@ -27,13 +28,13 @@ pub struct Judge<'a, 's> {
     probe: Probe<'a>,
     sweep: &'s Sweep<'s>,
     located: Located,
-    found: Vec<Finding>,
+    found: Findings,
     not_looked_at: u64,
 }
 
 /// What came of it.
 pub struct Judged {
-    pub found: Vec<Finding>,
+    pub found: Findings,
     pub not_looked_at: u64,
     pub objects: u64,
 }
@@ -63,7 +64,7 @@ pub fn judge(
         probe: Probe { rows, volume: sweep.volume },
         sweep,
         located,
-        found: Vec::new(),
+        found: Findings::default(),
         not_looked_at: 0,
     };
     let mut looked = 0;

@@ -6,7 +6,8 @@ use pando_core::record::{LinkedName, Record};
 use pando_types::peer::Inode;
 use pando_types::{Ino, ShardIndex};
 
-use super::names::{EvidenceBeside, link_in_words};
+use super::inode::EvidenceBeside;
+use super::names::link_in_words;
 use super::{Sweep, ino_words};
 use crate::busy::Place;
 use crate::code::Code;
@@ -64,7 +65,7 @@ impl Sweep<'_> {
         }
         let Some(((key, value), inode)) = hot else { return Ok(()) };
         let Some(inode) = inode else {
-            self.tables.unreadable_links.push(ino);
+            self.tables.unreadable_links.insert(ino);
             return Ok(());
         };
         let row = (shard, key.as_slice(), value.as_slice());

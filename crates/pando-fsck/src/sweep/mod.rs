@@ -8,7 +8,9 @@
 //!
 //! Nothing is kept of a file with one name but a bit of its number.
 
+mod cold;
 mod dirs;
+mod inode;
 mod links;
 mod names;
 mod tables;
@@ -24,7 +26,7 @@ use crate::busy::Busy;
 use crate::code::Code;
 use crate::cursor::Cursor;
 use crate::data::Needed;
-use crate::finding::{Evidence, Finding, Pending};
+use crate::finding::{Evidence, Finding, Findings, Pending};
 use crate::inos::Inos;
 use crate::key::Key;
 use crate::source::{Progress, Rows, Watch};
@@ -53,7 +55,7 @@ pub struct Outside {
 pub struct Sweep<'a> {
     pub volume: &'a Volume,
     pub busy: &'a Busy,
-    pub findings: Vec<Finding>,
+    pub findings: Findings,
     pub tree: Tree,
     pub inos: Inos,
     pub needed: Needed,
@@ -77,7 +79,7 @@ impl<'a> Sweep<'a> {
         let mut sweep = Self {
             volume,
             busy,
-            findings: Vec::new(),
+            findings: Findings::default(),
             tree: Tree::default(),
             inos: Inos::default(),
             needed: Needed::default(),

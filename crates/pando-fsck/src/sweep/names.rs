@@ -4,17 +4,16 @@ use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Entry, Record};
 use pando_types::peer::{EntryValue, Inode};
-use pando_types::reply::Slice;
 use pando_types::{DirId, Name, Order, ShardIndex};
 
 use super::dirs::{Dir, Region};
+use super::inode::EvidenceBeside;
 use super::{Sweep, dir_words, ino_words};
 use crate::busy::Place;
 use crate::code::Code;
-use crate::cursor::{self, Cursor};
-use crate::data::ColdRows;
+use crate::cursor::Cursor;
 use crate::finding::{At, Evidence, Finding};
-use crate::key::{Cold, Key, kind_prefix};
+use crate::key::{Key, kind_prefix};
 use crate::probe::group_range;
 use crate::source::{Row, Rows, Watch};
 
@@ -174,50 +173,6 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// An inode and the rows beside it.
-    #[expect(clippy::too_many_arguments, reason = "an inode, where it is, and how to say so")]
-    pub(super) fn inode(
-        &mut self,
-        rows: &mut dyn Rows,
-        inode: &Inode,
-        cold: ColdRows,
-        (shard, key, value): (ShardIndex, &[u8], &[u8]),
-        rewrite: &dyn Fn(Inode) -> Vec<u8>,
-        (what, at, under): (String, Option<At>, Place),
-        beside: &EvidenceBeside,
-    ) -> Result<(), String> {
-        let has_xattrs = cold.has_xattrs();
-        let row = Evidence::row(shard, key, Some(value));
-        let finding = |code, detail| {
-            let mut finding = Finding::new(code, shard, what.clone(), detail);
-            finding.at.clone_from(&at);
-            finding.known_by(row.clone()).under(under.clone())
-        };
-        if inode.has_xattrs == has_xattrs && cold.misfit(inode).is_none() {
-            return Ok(());
-        }
-        // Read again, together: what was read beside each other may not belong together while the volume runs.
-        let (cold, evidence) = beside.read(rows, shard)?;
-        let has_xattrs = cold.has_xattrs();
-        if inode.has_xattrs != has_xattrs {
-            let found = if inode.has_xattrs {
-                // What was there is lost; that there is nothing follows.
-                let put = Write::Put(key.to_vec(), rewrite(Inode { has_xattrs, ..inode.clone() }));
-                let detail = "it is said to have extended attributes, and there are none";
-                finding(Code::WrongXattrFlag, detail.to_owned()).mended_by(shard, vec![put])
-            } else {
-                let detail = "it is said to have no extended attributes, and there are some";
-                finding(Code::WrongXattrFlag, detail.to_owned())
-            };
-            self.findings.push(with(found, &evidence));
-        }
-        if let Some(misfit) = cold.misfit(inode) {
-            let found = finding(Code::WrongDataLayout, misfit);
-            self.findings.push(with(found, &evidence));
-        }
-        Ok(())
-    }
-
     /// Whether the first record of an order tells of the others.
     fn crowding(&mut self, dir: &Dir, group: &[Read]) {
         let Some(first) = group.first() else { return };
@@ -255,47 +210,6 @@ impl Sweep<'_> {
         let rows = group.iter().map(|read| (read.key.as_slice(), read.value.as_slice()));
         let all = Evidence::range(dir.shard, group_range(dir.id, base.0), rows);
         self.findings.push(finding.known_by(all));
-    }
-}
-
-fn with(finding: Finding, evidence: &[Evidence]) -> Finding {
-    evidence.iter().fold(finding, |finding, evidence| finding.known_by(evidence.clone()))
-}
-
-/// Where the rows beside an inode are.
-pub enum EvidenceBeside {
-    Name(DirId, u64),
-    Link(pando_types::Ino),
-}
-
-impl EvidenceBeside {
-    fn key(&self, kind: Kind) -> Vec<u8> {
-        match self {
-            Self::Name(dir, order) => keys::dir(*dir, kind, *order),
-            Self::Link(ino) => keys::link(*ino, kind),
-        }
-    }
-
-    /// All of them, and what they are known by.
-    fn read(
-        &self,
-        rows: &mut dyn Rows,
-        shard: ShardIndex,
-    ) -> Result<(ColdRows, Vec<Evidence>), String> {
-        let (mut cold, mut evidence) = (ColdRows::default(), Vec::new());
-        for kind in Cold::KINDS {
-            let from = self.key(kind);
-            let to = keys::after(&from);
-            let found = cursor::range(rows, shard, &from, &to)?;
-            for (key, value) in &found {
-                if let Some(Key::Cold(_, _, kind) | Key::LinkCold(_, kind)) = Key::parse(key) {
-                    cold.pass(kind, value, Slice::decode(value).ok().as_ref());
-                }
-            }
-            let found = found.iter().map(|(key, value)| (key.as_slice(), value.as_slice()));
-            evidence.push(Evidence::range(shard, (from, to), found));
-        }
-        Ok((cold, evidence))
     }
 }
 

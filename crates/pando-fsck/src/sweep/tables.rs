@@ -30,9 +30,9 @@ pub struct Tables {
     /// By coordinator: what its counter of transactions must have reached, and a row that says so.
     pub txns: BTreeMap<ShardIndex, (u64, Evidence)>,
     /// Directories with records that cannot be read.
-    pub unreadable_dirs: Vec<DirId>,
+    pub unreadable_dirs: BTreeSet<DirId>,
     /// Link inodes that cannot be read.
-    pub unreadable_links: Vec<Ino>,
+    pub unreadable_links: BTreeSet<Ino>,
 }
 
 impl Sweep<'_> {
@@ -184,7 +184,7 @@ impl Sweep<'_> {
         let key = keys::table(keys::Table::Numbers);
         let unreadable =
             |f: &Finding| (f.code, f.shard) == (Code::UnreadableRecord, shard) && f.what == NUMBERS;
-        if !self.tables.numbers.contains_key(&shard) && !self.findings.iter().any(unreadable) {
+        if !self.tables.numbers.contains_key(&shard) && !self.findings.kept.iter().any(unreadable) {
             let detail = "which numbers it has given cannot be known".to_owned();
             let finding = Finding::new(Code::NumbersMissing, shard, NUMBERS.to_owned(), detail);
             self.findings.push(finding.known_by(Evidence::row(shard, &key, None)));

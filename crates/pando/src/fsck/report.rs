@@ -69,17 +69,17 @@ pub fn text(folder: &Folder, superblock: &Superblock, repaired: &Repaired) -> St
         let again = if mended.is_empty() { "" } else { "now " };
         let _ = writeln!(
             text,
-            "{shown} is {again}whole: {} directories, {} files, {} objects; {} records on {} shards",
-            count(left.directories),
-            count(left.files),
-            count(left.objects),
-            count(left.rows),
-            superblock.shards
+            "{shown} is {again}whole: {}, {}, {}; {} on {}",
+            several(left.directories, "directory", "directories"),
+            several(left.files, "file", "files"),
+            several(left.objects, "object", "objects"),
+            several(left.rows, "record", "records"),
+            several(superblock.shards.into(), "shard", "shards")
         );
     } else {
         let wrong = left.findings.len() as u64 + left.not_kept;
-        let things = if wrong == 1 { "thing is" } else { "things are" };
-        let _ = writeln!(text, "{} {things} wrong in {shown}:", count(wrong));
+        let things = several(wrong, "thing is", "things are");
+        let _ = writeln!(text, "{things} wrong in {shown}:");
         list(&mut text, &left.findings, true);
         if left.not_kept > 0 {
             let _ = writeln!(text, "… and {} more", count(left.not_kept));
@@ -99,6 +99,11 @@ pub fn text(folder: &Folder, superblock: &Superblock, repaired: &Repaired) -> St
     }
     under_way(&mut text, left);
     text
+}
+
+/// A number with its noun.
+fn several(n: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
 fn list(text: &mut String, findings: &[Finding], with_advice: bool) {
@@ -130,23 +135,23 @@ fn under_way(text: &mut String, report: &Report) {
     if operations > 0 {
         let _ = writeln!(
             text,
-            "{} steps of operations are under way; the next start finishes or undoes them",
-            count(operations)
+            "under way: {} of operations; the next start finishes or undoes them",
+            several(operations, "step", "steps")
         );
     }
     if pending.sessions > 0 {
         let _ = writeln!(
             text,
-            "{} sessions have not ended (files open: {}); the next start ends those of dead mounts",
-            count(pending.sessions),
-            count(pending.opens)
+            "not ended: {}, {}; the next start ends those of dead mounts",
+            several(pending.sessions, "session", "sessions"),
+            several(pending.opens, "open file", "open files")
         );
     }
     if report.unjudged > 0 {
         let _ = writeln!(
             text,
-            "{} places changed while they were looked at, and were not judged",
-            count(report.unjudged)
+            "not judged, for it changed while it was looked at: {}",
+            several(report.unjudged, "place", "places")
         );
     }
 }
