@@ -131,8 +131,12 @@ fixtures! {
         let (shard, key) = c.entry(c.dir("a"), "plain");
         c.change::<Entry>(shard, &key, |entry| entry.crowded = true);
     };
-    a_record_that_does_not_tell_of_others: WrongCrowding, Mended, |c| {
-        // Two names of one hash cannot be had; a vacant record that stands for nothing can.
+    a_first_record_that_is_gone: WrongCrowding, Mended, |c| {
+        let entry = c.take(c.dir("a"), "plain");
+        let (shard, key) = c.entry(c.dir("a"), "plain");
+        c.put(shard, &next_ordinal(&key), &entry.encode());
+    };
+    a_vacant_record_that_stands_for_nothing: WrongCrowding, Mended, |c| {
         let order = c.volume.secrets.order(b"nobody");
         let (shard, _) = c.header(c.dir("a").id, order.0);
         let vacant = Entry { crowded: true, is: None };

@@ -19,17 +19,17 @@ pub fn run(args: &FsckArgs) -> Result<ExitCode, Failure> {
     let folder = Folder::new(&args.folder)?;
     let superblock = folder.read()?;
     let volume = Volume { map: superblock.map(), secrets: superblock.secrets() };
-    let mut source = Source::open(&folder, &superblock, args.repair)?;
+    let mut source = Source::open(&folder, &superblock)?;
     let mut objects = StoredObjects::open(&folder)?;
     let objects: Option<&mut dyn Objects> = Some(&mut objects);
     let mut watch = Terminal::new(superblock.shards);
-    let checked = match source.repairs() {
-        Some(repairs) if args.repair => pando_fsck::repair(repairs, objects, &volume, &mut watch),
-        _ => {
-            let mode = source.mode();
-            let left = pando_fsck::check(source.rows(), objects, &volume, mode, &mut watch);
-            left.map(|left| Repaired { mended: Vec::new(), left })
-        }
+    let checked = if args.repair {
+        let Some(repairs) = source.repairs() else { return Err(source::running(&folder)) };
+        pando_fsck::repair(repairs, objects, &volume, &mut watch)
+    } else {
+        let mode = source.mode();
+        let left = pando_fsck::check(source.rows(), objects, &volume, mode, &mut watch);
+        left.map(|left| Repaired { mended: Vec::new(), left })
     };
     watch.clear();
     let repaired = checked.map_err(|error| Failure::new(DAMAGED, error))?;

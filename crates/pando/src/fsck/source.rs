@@ -21,6 +21,8 @@ use crate::failure::{FAILED, Failure, IN_USE};
 
 /// Every shard is read once, in order: a cache of its index is of little use.
 const CACHE_BYTES: usize = 4 << 20;
+/// No key of a store is longer.
+const KEY_MAX: usize = u16::MAX as usize;
 /// Log space of a change beyond its keys and values, at most.
 const CHANGE_BYTES: usize = 64;
 
@@ -32,8 +34,8 @@ pub enum Source {
 
 impl Source {
     /// Opens what there is.
-    pub fn open(folder: &Folder, superblock: &Superblock, repair: bool) -> Result<Self, Failure> {
-        Stopped::open(folder, superblock, repair).map(Self::Stopped)
+    pub fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
+        Stopped::open(folder, superblock).map(Self::Stopped)
     }
 
     /// Whether rows change while they are read.
@@ -58,6 +60,13 @@ impl Source {
     }
 }
 
+/// What is to be done first, if a volume runs.
+pub fn running(folder: &Folder) -> Failure {
+    let shown = folder.path().display();
+    let what = "it is running, and only a stopped volume is checked and repaired from its folder";
+    Failure::new(IN_USE, format!("{shown}: {what}: stop it with `pando down {shown}` first"))
+}
+
 /// The stores of a stopped volume. Fields are dropped in this order.
 pub struct Stopped {
     stores: Vec<Store>,
@@ -65,16 +74,11 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    fn open(folder: &Folder, superblock: &Superblock, repair: bool) -> Result<Self, Failure> {
-        let shown = folder.path().display();
+    fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
         let lock = folder.lock().map_err(|error| match error {
             FolderError::Locked { pid, .. } => {
-                let only = if repair { "only a stopped volume is repaired" } else { "it runs" };
-                let advice = format!("stop it with `pando down {shown}`, then check it");
-                Failure::new(
-                    IN_USE,
-                    format!("{shown} is in use by process {pid}: {only}; {advice}"),
-                )
+                let running = running(folder);
+                Failure::new(running.code, format!("{} (process {pid})", running.message))
             }
             error => error.into(),
         })?;
@@ -105,8 +109,7 @@ impl Rows for Stopped {
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
         let mut page = Page { rows: Vec::new(), is_last: true };
         let mut size = 0;
-        // No key is longer.
-        let end = vec![0xFF; babu_key_max()];
+        let end = [0xFF; KEY_MAX];
         let read = self.store(shard).scan(from, &end, &mut |key, value| {
             if size >= bytes && size > 0 {
                 page.is_last = false;
@@ -122,11 +125,6 @@ impl Rows for Stopped {
             Err(Halt::NotResident(_)) => Err(format!("shard {shard} asks for a block")),
         }
     }
-}
-
-/// The longest key a store takes: 16 bits of length.
-const fn babu_key_max() -> usize {
-    u16::MAX as usize
 }
 
 impl Repairs for Stopped {
