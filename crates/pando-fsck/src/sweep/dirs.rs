@@ -199,7 +199,7 @@ impl Sweep<'_> {
         cursor: &mut Cursor,
         (shard, id): (ShardIndex, DirId),
     ) -> Result<Vec<Owned>, String> {
-        let mut owned = Vec::new();
+        let mut owned: Vec<Owned> = Vec::new();
         while let Some((key, value)) = cursor.next_in(rows, &kind_prefix(id, Kind::Header))? {
             let Some(Key::Header(_, start)) = Key::parse(&key) else {
                 self.unknown(shard, &key, &value);
@@ -211,7 +211,15 @@ impl Sweep<'_> {
                 Some(header) => {
                     self.inos.used(header.ino);
                     self.tree.part(id, shard, start, &header);
-                    owned.push(Owned::new(header, Some((key, value))));
+                    let mut new = Owned::new(header, Some((key, value)));
+                    // Of one that is not what it says nothing follows.
+                    new.is_doubtful = new.orders.start != start || new.orders.is_empty();
+                    for other in &mut owned {
+                        if new.overlaps(other) {
+                            (new.is_doubtful, other.is_doubtful) = (true, true);
+                        }
+                    }
+                    owned.push(new);
                 }
                 None => drop(self.tables.unreadable_dirs.insert(id)),
             }
@@ -246,6 +254,10 @@ impl Sweep<'_> {
 }
 
 impl Owned {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.orders.start < other.orders.end && other.orders.start < self.orders.end
+    }
+
     fn new(header: Header, row: Option<Row>) -> Self {
         let orders = header.range();
         Self { orders, header, row, names: 0, subdirs: 0, is_doubtful: false }
