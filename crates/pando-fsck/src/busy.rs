@@ -216,9 +216,3 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         }
     }
 }
-
-/// Whether a participant can make the change from the decision alone, with its prepared record lost (`pando-core`,
-/// `txn/participant.rs`).
-pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
-}

@@ -156,6 +156,17 @@ pub fn link_prefix(ino: Ino) -> Vec<u8> {
     keys::link(ino, Kind::Entry)[..11].to_vec()
 }
 
+// Whoever adds a kind or a table comes by here: `parse` must know it, and somebody must judge it.
+const _: fn(Kind) = |kind| match kind {
+    Kind::Content | Kind::DirXattr | Kind::Header | Kind::Entry => {}
+    Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName => {}
+};
+const _: fn(Table) = |table| match table {
+    Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
+    Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
+    Table::Arrival | Table::Garbage => {}
+};
+
 // What `parse` reads must be what the schema writes.
 const _: () = assert!(Kind::Content as u8 == 1 && Kind::DirXattr as u8 == 2);
 const _: () = assert!(Kind::Header as u8 == 3 && Kind::Entry as u8 == 4 && Kind::Xattr as u8 == 5);

@@ -1,7 +1,8 @@
 //! A run from its first to its last moment, and the verdict.
 //!
 //! ```text
-//!   format, start ─► clients work while things break; is the structure whole? ─► what if all died? ─► heal ─► clients end ─► drain ─► walk ─► drain
+//!   format, start ─► clients work while things break ─► heal ─► clients end ─► drain ─► walk ─► drain
+//!                        ▲ is the structure whole now?   │ and if everything died?
 //!                                            ─► is there an order? are the listings right? is the structure whole?
 //! ```
 

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use pando_core::Write;
 use pando_core::keys;
 use pando_core::record::{Decided, Floor, Record};
+use pando_core::{Write, can_redo};
 use pando_types::{ShardIndex, TxnId};
 
 use super::Judge;
-use crate::busy::{Place, can_redo, lock_of};
+use crate::busy::{Place, lock_of};
 use crate::code::Code;
 use crate::cursor;
 use crate::finding::{Evidence, Finding};
