@@ -351,6 +351,16 @@ fixtures! {
         let (of, _) = c.floor();
         c.change::<Numbers>(of, &keys::table(Table::Numbers), |numbers| numbers.txns = 1);
     };
+    a_number_that_never_was: InoBeyondCounter, Left, |c| {
+        let highest = (1 << Ino::COUNTER_BITS) - 1;
+        change_file(c, c.dir("a"), "plain", |inode| inode.attr.ino = Ino::new(ONE, highest));
+    };
+    a_transaction_that_never_was: TransactionBeyondCounter, Left, |c| {
+        c.put(ONE, &keys::finished(TxnId { shard: ZERO, number: u64::MAX }, 0), b"");
+    };
+    a_number_of_a_shard_that_is_not: InoBeyondCounter, Left, |c| {
+        change_file(c, c.dir("a"), "plain", |inode| inode.attr.ino = Ino::new(ShardIndex(9), 7));
+    };
     wrong_sums: WrongUsage, Mended, |c| {
         c.change::<Stat>(TWO, &keys::table(Table::Stat), |stat| stat.bytes += 1);
     };

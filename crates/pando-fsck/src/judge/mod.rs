@@ -58,7 +58,8 @@ pub fn judge(
     let mut wanted: BTreeSet<ObjectId> = sweep.needed.suspects();
     wanted.extend(stored.missing.iter().chain(&stored.short).copied());
     let lost = links.iter().filter(|ino| sweep.inos.has_unknown_names(**ino));
-    let inos = lost.chain(&twice).copied().collect();
+    let beyond = tables::beyond_counters(sweep);
+    let inos = lost.chain(&twice).chain(&beyond).copied().collect();
     let located = locate(rows, sweep.volume, sweep.busy, inos, wanted, watch)?;
     let mut judge = Judge {
         probe: Probe { rows, volume: sweep.volume },
@@ -95,7 +96,7 @@ pub fn judge(
     }
     judge.opens()?;
     judge.sessions()?;
-    judge.counters();
+    judge.counters(&beyond)?;
     judge.transactions()?;
     judge.arrivals();
     judge.objects(objects, &stored)?;

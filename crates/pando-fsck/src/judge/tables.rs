@@ -5,7 +5,7 @@ use pando_core::keys::{self, Kind, Table};
 use pando_core::record::{Entry, Numbers, OpenAt, Record, Stat};
 use pando_types::op::ObjectId;
 use pando_types::peer::EntryValue;
-use pando_types::{Order, ShardIndex};
+use pando_types::{Ino, Order, ShardIndex};
 
 use super::Judge;
 use crate::Mode;
@@ -13,7 +13,32 @@ use crate::busy::Place;
 use crate::code::Code;
 use crate::cursor;
 use crate::finding::{At, Evidence, Finding};
-use crate::sweep::ino_words;
+use crate::locate::Spot;
+use crate::sweep::{Sweep, ino_words};
+
+/// A counter is raised to what is in use, but not so far that the numbers run out: one so high was never given, and
+/// is itself what is wrong.
+const INOS_MAX: u64 = 1 << (Ino::COUNTER_BITS - 1);
+/// The same of transactions.
+const TXNS_MAX: u64 = 1 << 62;
+
+fn counter_of(ino: Ino) -> u64 {
+    ino.0 & ((1 << Ino::COUNTER_BITS) - 1)
+}
+
+/// Of each allocator the highest number in use, where that was not given.
+pub fn beyond_counters(sweep: &Sweep<'_>) -> Vec<Ino> {
+    let highest = sweep.inos.highest().iter().filter(|(allocator, highest)| {
+        let is_shard = allocator.0 < sweep.volume.map.shards;
+        match sweep.tables.numbers.get(allocator) {
+            // The root's number is below the first that is given.
+            Some((_, numbers)) => **highest >= numbers.inos,
+            // Where the counter is missing, that is what is wrong.
+            None => !is_shard,
+        }
+    });
+    highest.map(|(allocator, highest)| Ino::new(*allocator, *highest)).collect()
+}
 
 impl Judge<'_, '_> {
     /// An open inode is where its open says.
@@ -98,31 +123,11 @@ impl Judge<'_, '_> {
     }
 
     /// Numbers that something has were given by their shard's counters.
-    pub(super) fn counters(&mut self) {
-        let tables = &self.sweep.tables;
-        for (allocator, highest) in self.sweep.inos.highest() {
-            let Some(((key, value), numbers)) = tables.numbers.get(allocator) else {
-                if allocator.0 >= self.probe.volume.map.shards {
-                    let what = format!("inode {}", pando_types::Ino::new(*allocator, *highest));
-                    let detail = format!("shard {allocator}, which would have given it, is not");
-                    let code = Code::InoBeyondCounter;
-                    self.found.push(Finding::new(code, ShardIndex(0), what, detail));
-                }
-                continue;
-            };
-            // The root's number is below the first that is given.
-            if *highest < numbers.inos {
-                continue;
-            }
-            let what = format!("inode {}", pando_types::Ino::new(*allocator, *highest));
-            let detail = format!("shard {allocator} has given counters below {}", numbers.inos);
-            let right = Numbers { inos: highest + 1, ..*numbers }.encode();
-            self.found.push(
-                Finding::new(Code::InoBeyondCounter, *allocator, what, detail)
-                    .known_by(Evidence::row(*allocator, key, Some(value)))
-                    .mended_by(*allocator, vec![Write::Put(key.clone(), right)]),
-            );
+    pub(super) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
+        for ino in beyond {
+            self.beyond_counter(*ino)?;
         }
+        let tables = &self.sweep.tables;
         for (coordinator, (reached, row)) in &tables.txns {
             let Some(((key, value), numbers)) = tables.numbers.get(coordinator) else { continue };
             if *reached <= numbers.txns {
@@ -130,14 +135,56 @@ impl Judge<'_, '_> {
             }
             let what = format!("transaction {coordinator}.{}", reached - 1);
             let detail = format!("shard {coordinator} has given numbers below {}", numbers.txns);
-            let right = Numbers { txns: *reached, ..*numbers }.encode();
-            self.found.push(
-                Finding::new(Code::TransactionBeyondCounter, *coordinator, what, detail)
-                    .known_by(row.clone())
-                    .known_by(Evidence::row(*coordinator, key, Some(value)))
-                    .mended_by(*coordinator, vec![Write::Put(key.clone(), right)]),
-            );
+            let code = Code::TransactionBeyondCounter;
+            let mut finding = Finding::new(code, *coordinator, what, detail)
+                .known_by(row.clone())
+                .known_by(Evidence::row(*coordinator, key, Some(value)));
+            if *reached < TXNS_MAX {
+                let right = Numbers { txns: *reached, ..*numbers }.encode();
+                let put = Write::Put(key.clone(), right);
+                finding = finding.mended_by(*coordinator, vec![put]);
+            }
+            self.found.push(finding);
         }
+        Ok(())
+    }
+
+    /// The highest number of an allocator, which it has not given.
+    fn beyond_counter(&mut self, ino: Ino) -> Result<(), String> {
+        let (allocator, counter) = (ino.allocator(), counter_of(ino));
+        let mut finding = match self.sweep.tables.numbers.get(&allocator) {
+            None => {
+                let detail =
+                    format!("shard {allocator}, which would have given it, does not exist");
+                Finding::new(Code::InoBeyondCounter, ShardIndex(0), ino_words(ino), detail)
+            }
+            Some(((key, value), numbers)) => {
+                let detail = format!("shard {allocator} has given counters below {}", numbers.inos);
+                let finding =
+                    Finding::new(Code::InoBeyondCounter, allocator, ino_words(ino), detail)
+                        .known_by(Evidence::row(allocator, key, Some(value)));
+                if counter < INOS_MAX {
+                    let right = Numbers { inos: counter + 1, ..*numbers }.encode();
+                    finding.mended_by(allocator, vec![Write::Put(key.clone(), right)])
+                } else {
+                    finding
+                }
+            }
+        };
+        match self.located.inos.get(&ino).and_then(|spots| spots.first()).cloned() {
+            Some(Spot::Directory(dir)) => finding.at = Some(At::Dir(dir)),
+            Some(Spot::Entry { shard, dir, order }) => {
+                let key = keys::dir(dir, Kind::Entry, order);
+                if let Some(seen) = self.probe.record::<Entry>(shard, key)? {
+                    finding = finding.known_by(seen.evidence());
+                    let is = seen.record.is;
+                    finding.at = is.map(|(name, _)| At::Name(dir, name.as_bytes().to_vec()));
+                }
+            }
+            None => {}
+        }
+        self.found.push(finding);
+        Ok(())
     }
 
     /// A partition does not come to where its names are already.
@@ -177,7 +224,7 @@ impl Judge<'_, '_> {
 }
 
 /// What each shard counts for `df`. Judged only where all else is right, and nothing changes.
-pub fn usage(sweep: &crate::sweep::Sweep<'_>, mode: Mode) -> Vec<Finding> {
+pub fn usage(sweep: &Sweep<'_>, mode: Mode) -> Vec<Finding> {
     let mut found = Vec::new();
     if mode == Mode::Running {
         return found;

@@ -63,7 +63,7 @@ impl Sweep<'_> {
             Key::Session(session) => {
                 self.decode::<SessionRecord>(shard, &what, key, value);
                 self.tables.sessions.entry(session).or_default().insert(shard);
-                self.number(ShardIndex(0), session.0 + 1, &evidence);
+                self.number(ShardIndex(0), session.0.saturating_add(1), &evidence);
             }
             Key::Slot(session, _) => {
                 self.decode::<Outcome>(shard, &what, key, value);
@@ -88,16 +88,28 @@ impl Sweep<'_> {
                         self.findings.push(finding.known_by(evidence.clone()));
                     }
                 }
-                self.number(shard, number + 1, &evidence);
+                self.number(shard, number.saturating_add(1), &evidence);
             }
             Key::Prepared(txn, _) => {
                 self.decode::<Prepared>(shard, &what, key, value);
                 let undo = vec![Write::Delete(key.clone())];
-                self.coordinator(shard, txn.shard, txn.number + 1, what(), (evidence, undo));
+                self.coordinator(
+                    shard,
+                    txn.shard,
+                    txn.number.saturating_add(1),
+                    what(),
+                    (evidence, undo),
+                );
             }
             Key::Finished(txn, _) => {
                 let undo = vec![Write::Delete(key.clone())];
-                self.coordinator(shard, txn.shard, txn.number + 1, what(), (evidence, undo));
+                self.coordinator(
+                    shard,
+                    txn.shard,
+                    txn.number.saturating_add(1),
+                    what(),
+                    (evidence, undo),
+                );
             }
             Key::Floor(coordinator) => {
                 if let Some(floor) = self.decode::<Floor>(shard, &what, key, value) {
@@ -114,7 +126,8 @@ impl Sweep<'_> {
                         let (from, to) = keys::dir_range(dir, kind, &orders);
                         Write::DeleteRange(from, to)
                     }));
-                    let (coordinator, number) = (record.txn.shard, record.txn.number + 1);
+                    let (coordinator, number) =
+                        (record.txn.shard, record.txn.number.saturating_add(1));
                     self.coordinator(shard, coordinator, number, what(), (evidence, undo));
                 }
             }
