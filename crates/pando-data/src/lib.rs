@@ -30,4 +30,6 @@ pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};
 pub use metadata::{Metadata, WriteError};
-pub use store::{LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, sync_hook};
+pub use store::{
+    Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, sync_hook,
+};

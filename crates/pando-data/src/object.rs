@@ -58,6 +58,12 @@ pub const fn trailer_len(len: u64) -> u64 {
     block_count(len) * 4 + FOOTER_SIZE as u64
 }
 
+/// Bytes that an object with `len` bytes of content takes in its store.
+#[must_use]
+pub const fn stored_len(len: u64) -> u64 {
+    len.saturating_add(trailer_len(len))
+}
+
 /// Where block `block` of a content of `len` bytes is.
 #[must_use]
 pub fn block_range(block: u64, len: u64) -> Range<u64> {

@@ -1,5 +1,6 @@
 //! Where objects are: a key-value store of immutable bytes. Nothing here knows what they mean.
 
+mod listing;
 mod local;
 mod remote;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use pando_types::Errno;
 use pando_types::op::ObjectId;
 
+pub use listing::Listing;
 pub use local::LocalStore;
 pub use remote::RemoteStore;
 

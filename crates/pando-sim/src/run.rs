@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   format, start ─► clients work while things break ─► heal ─► clients end ─► drain ─► walk ─► drain
+//!                        ▲ is the structure whole now?   │ and if everything died?
 //!                                            ─► is there an order? are the listings right? is the structure whole?
 //! ```
 
@@ -19,7 +20,8 @@ use crate::check::{History, linearize};
 use crate::client_run::{ClientRun, Shared, lock};
 use crate::config::{Durability, MILLISECOND, SECOND, SimConfig};
 use crate::executor::TaskIndex;
-use crate::fsck::fsck;
+use crate::fsck;
+use crate::host::Host;
 use crate::mail::Mail;
 use crate::random::Random;
 use crate::stats::Stats;
@@ -28,6 +30,8 @@ use crate::world::World;
 
 /// How long things break at most.
 const FAULTY_MAX: u64 = 3 * SECOND;
+/// Within this time the structure is looked at while all goes on.
+const CHECK_MAX: u64 = 800 * MILLISECOND;
 /// In this time after healing everything must come to its end.
 const PATIENCE: u64 = 600 * SECOND;
 /// After the last client has gone, the shards may take this long to come to rest.
@@ -87,8 +91,22 @@ impl Run {
         for _ in 0..self.world.config.clients {
             self.begin_client();
         }
+        let check_at = self.random.below(CHECK_MAX);
+        let mut is_checked = false;
         while !self.is_idle() && self.world.time < FAULTY_MAX {
+            if self.world.time >= check_at && !is_checked {
+                is_checked = true;
+                let (faults, given_up) = fsck::while_running(self);
+                self.world.stats.suspicions += given_up;
+                if !faults.is_empty() {
+                    return Err(format!("structure, while running:\n{}", faults.join("\n")));
+                }
+            }
             self.step();
+        }
+        let faults = fsck::if_all_died(&self.world.hosts);
+        if !faults.is_empty() {
+            return Err(format!("structure, if all died:\n{}", faults.join("\n")));
         }
         self.world.heal();
         self.until_idle("the clients")?;
@@ -193,6 +211,20 @@ impl Run {
     }
 }
 
+impl fsck::Live for Run {
+    fn step(&mut self) {
+        Self::step(self);
+    }
+
+    fn time(&self) -> u64 {
+        self.world.time
+    }
+
+    fn hosts(&self) -> &[Host] {
+        &self.world.hosts
+    }
+}
+
 fn judge(world: &World, history: &History) -> Result<(), String> {
     let keeps_its_word = world.config.durability != Durability::OsWithPowerLoss;
     if let Some(event) = history.events().iter().find(|event| event.lost == Some(Errno::EIO))
@@ -206,7 +238,7 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
     if keeps_its_word {
         linearize(history).map_err(|failure| failure.to_string())?;
     }
-    let faults = fsck(&world.hosts);
+    let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
 }
 

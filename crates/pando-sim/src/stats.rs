@@ -52,6 +52,8 @@ pub struct Stats {
     pub waited: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
+    /// Faults that a check of the running cluster suspected and gave up: it was wrong, and found so.
+    pub suspicions: u64,
     /// Outcomes of operations, by kind and errno.
     pub outcomes: BTreeMap<String, u64>,
 }
@@ -166,6 +168,7 @@ impl AddAssign<&Self> for Stats {
         self.redirected += other.redirected;
         self.waited += other.waited;
         self.restarts += other.restarts;
+        self.suspicions += other.suspicions;
         add(&mut self.crashed_in, &other.crashed_in);
         add(&mut self.remote, &other.remote);
         add(&mut self.outcomes, &other.outcomes);

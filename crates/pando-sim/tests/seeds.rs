@@ -66,6 +66,7 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.client_deaths > 50, "{} clients died", stats.client_deaths);
     assert!(stats.repeated > 100, "{} requests were answered again", stats.repeated);
     assert!(stats.redirected > 100, "{} requests were sent elsewhere", stats.redirected);
+    assert!(stats.suspicions > 500, "{} suspicions while running", stats.suspicions);
     assert!(stats.waited > 100, "{} inputs waited", stats.waited);
 }
 

@@ -34,6 +34,7 @@ Examples:
   pando info ~/tree/photos               how a directory is spread over the shards
   pando status ~/volume                  what each shard has done
   pando down ~/volume                    unmount and stop
+  pando fsck ~/volume                    check that it is whole
 
 Exit codes:
   0  done
@@ -53,6 +54,7 @@ pub enum Command {
     Down(DownArgs),
     Status(StatusArgs),
     Info(InfoArgs),
+    Fsck(FsckArgs),
     Manifest(ManifestArgs),
     Fill(FillArgs),
     Bench(BenchArgs),
@@ -308,6 +310,40 @@ pub struct StatusArgs {
 pub struct InfoArgs {
     /// A path on the mount; a symbolic link is shown itself
     pub path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check whether a volume is whole, and mend it
+///
+/// Compares all records of all shards with each other and with the stored objects. Nothing is changed without --repair,
+/// which mends what can be mended without guessing: what is right must follow from other records, and nothing that can
+/// be reached is lost. The volume must be stopped.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando fsck ~/volume                what is wrong, if anything
+  pando fsck ~/volume --repair       and mend what can be
+  pando fsck ~/volume --json | jq '.findings[].code'
+
+Exit codes:
+  0  it is whole, or is so again
+  5  something is wrong, or is left so
+  (others: see `pando --help`)")]
+pub struct FsckArgs {
+    /// The volume's folder, or the address of any of its servers
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Where file data is, if the servers' own path does not lead there from here
+    #[arg(long, value_name = "FOLDER")]
+    pub objects: Option<PathBuf>,
+    /// Mend what can be mended without guessing
+    #[arg(long)]
+    pub repair: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -165,6 +165,11 @@ impl Questioner {
         self.tool.processes()
     }
 
+    /// Asks whoever serves a shard.
+    pub fn ask_shard(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
+        self.runtime.block_on(self.tool.ask_shard(shard, ask))
+    }
+
     /// Asks the process behind these addresses.
     pub fn ask(&mut self, addresses: &[Address], ask: Ask) -> Result<Told, NetError> {
         self.runtime.block_on(self.tool.ask(addresses, ask))
@@ -178,21 +183,26 @@ impl Connected {
 
     /// The folder with the volume's objects, as seen from here.
     pub fn objects(&self, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
-        let there = PathBuf::from(&self.facts.objects);
-        let folder = named.unwrap_or(&there);
-        let wanted = uuid(&self.facts.id);
-        match objects_of(folder) {
-            Some(found) if found == wanted => Ok(folder.clone()),
-            Some(found) => Err(Failure::plain(format!(
-                "{} has the objects of another volume ({found}): name this volume's folder of objects with --objects",
-                folder.display()
-            ))),
-            None => Err(Failure::plain(format!(
-                "the volume's file data is in {} on its server, and there is none of it in {} here: \
+        objects(&self.facts, named)
+    }
+}
+
+/// The folder with a volume's objects, as seen from here; `named` by the user, or where the server has it.
+pub fn objects(facts: &VolumeFacts, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    let there = PathBuf::from(&facts.objects);
+    let folder = named.unwrap_or(&there);
+    let wanted = uuid(&facts.id);
+    match objects_of(folder) {
+        Some(found) if found == wanted => Ok(folder.clone()),
+        Some(found) => Err(Failure::plain(format!(
+            "{} has the objects of another volume ({found}): name this volume's folder of objects with --objects",
+            folder.display()
+        ))),
+        None => Err(Failure::plain(format!(
+            "the volume's file data is in {} on its server, and there is none of it in {} here: \
                  make that folder available on this machine (NFS will do), and name it with --objects",
-                there.display(),
-                folder.display()
-            ))),
-        }
+            there.display(),
+            folder.display()
+        ))),
     }
 }

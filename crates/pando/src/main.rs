@@ -10,6 +10,7 @@ mod down;
 mod failure;
 mod fill;
 mod format;
+mod fsck;
 mod hosting;
 mod info;
 mod manifest;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
         Command::Bench(args) => (args.is_json(), bench::run(args)),

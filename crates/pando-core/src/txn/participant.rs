@@ -19,7 +19,8 @@ use crate::{names, perm};
 
 /// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
 /// not synced, and with it all that came after.
-fn can_redo(change: &Change) -> bool {
+#[must_use]
+pub fn can_redo(change: &Change) -> bool {
     matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
 }
 

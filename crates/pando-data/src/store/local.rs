@@ -18,12 +18,13 @@ use pando_types::op::ObjectId;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::listing::Listing;
 use super::{ObjectStore, Space, StoreError};
 
 /// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each.
 const SINGLE_SYNCS_MAX: usize = 64;
 /// Objects of one session in one folder.
-const PER_FOLDER: u64 = 4096;
+pub(super) const PER_FOLDER: u64 = 4096;
 
 /// Objects in a local folder.
 pub struct LocalStore {
@@ -49,6 +50,20 @@ impl LocalStore {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// All objects with ids above `after`, ascending, with the bytes each takes.
+    pub fn list(&self, after: Option<ObjectId>) -> io::Result<Listing> {
+        Listing::new(&self.path, after)
+    }
+
+    /// Bytes an object takes; `None`: it is not there.
+    pub fn size(&self, id: ObjectId) -> io::Result<Option<u64>> {
+        match rustix::fs::statat(&self.root, name(id), AtFlags::empty()) {
+            Ok(stat) => Ok(Some(stat.st_size.cast_unsigned())),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn create(&self, id: ObjectId) -> io::Result<OwnedFd> {

@@ -65,8 +65,8 @@ impl Host {
         let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
         let read = {
             let state = self.shared.cell(shard).state.lock();
-            // Keys begin with a letter: beyond 0xff there is none.
-            state.store.scan(from, &[0xff], &mut |key, value| {
+            // No key is longer.
+            state.store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
                 if size >= bytes {
                     is_last = false;
                     return false;

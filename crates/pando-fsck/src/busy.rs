@@ -1,0 +1,218 @@
+//! What is under way: transactions that are decided and not finished everywhere, or prepared and not decided. What
+//! they hold is not judged, for it is theirs to put right.
+//!
+//! 1. Whatever differs between places because of a transaction is named by its decision record, from the moment its
+//!    first change is seen until after its last one is (`pando-core`, `txn/`).
+//! 2. Rows of a split that is not decided are nobody's yet: the source still has them.
+//! 3. Rows of a split that is decided are the target's, although its header comes only with the word of it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use pando_core::keys::{self, Table};
+use pando_core::record::{Arriving, Decided, Header, Prepared, Record};
+use pando_placement::range;
+use pando_types::peer::{Change, Prepare};
+use pando_types::reply::Slice;
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
+
+use crate::cursor;
+use crate::key::Key;
+use crate::source::Rows;
+use crate::volume::Volume;
+
+/// What a transaction can hold.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// The right to move directories.
+    Graph,
+    /// All names of one order.
+    Name(DirId, u64),
+    /// A directory's content.
+    Home(DirId),
+    /// A partition.
+    Partition(DirId, PartitionIndex),
+    /// A link inode.
+    Link(Ino),
+    /// A session.
+    Session(SessionId),
+    /// Orders that may be arriving on a shard.
+    Orders(ShardIndex, DirId, Range<u64>),
+}
+
+/// The transactions' records of all shards, read at one time.
+#[derive(Default)]
+pub struct Busy {
+    held: HashSet<Place>,
+    /// Partitions that are a shard's by a decision it has not heard of.
+    pub arrived: Vec<(ShardIndex, DirId, Header)>,
+    /// Partitions that may come to a shard.
+    pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
+    /// Data that decisions under way will name, and of which inode.
+    pub slices: Vec<(Ino, Slice)>,
+    /// By shard and number.
+    pub decided: BTreeMap<(ShardIndex, u64), Decided>,
+    /// By shard that is prepared.
+    pub prepared: BTreeMap<(ShardIndex, TxnId, u16), Prepared>,
+    /// By shard that has finished.
+    pub finished: HashSet<(ShardIndex, TxnId, u16)>,
+    /// By shard, and coordinator.
+    pub floors: BTreeMap<(ShardIndex, ShardIndex), u64>,
+}
+
+impl Busy {
+    /// Reads the tables of all shards. What cannot be decoded is left out: the sweep tells of it.
+    pub fn read(rows: &mut dyn Rows, volume: &Volume) -> Result<Self, String> {
+        let mut busy = Self::default();
+        let mut arrivals = Vec::new();
+        for shard in volume.shards() {
+            let (from, to) = (keys::table(Table::Txn), keys::after(&keys::table(Table::Arrival)));
+            cursor::scan(rows, shard, (&from, &to), &mut |key, value| {
+                match Key::parse(key) {
+                    Some(Key::Txn(number)) => {
+                        if let Ok(decided) = Decided::decode(value) {
+                            busy.decided.insert((shard, number), decided);
+                        }
+                    }
+                    Some(Key::Prepared(txn, step)) => {
+                        if let Ok(prepared) = Prepared::decode(value) {
+                            busy.prepared.insert((shard, txn, step), prepared);
+                        }
+                    }
+                    Some(Key::Finished(txn, step)) => {
+                        busy.finished.insert((shard, txn, step));
+                    }
+                    Some(Key::Floor(coordinator)) => {
+                        if let Ok(floor) = pando_core::record::Floor::decode(value) {
+                            busy.floors.insert((shard, coordinator), floor.0);
+                        }
+                    }
+                    Some(Key::Arrival(dir, partition)) => {
+                        if let Ok(record) = Arriving::decode(value) {
+                            arrivals.push((shard, dir, partition, record));
+                        }
+                    }
+                    _ => {}
+                }
+                true
+            })?;
+        }
+        busy.note(volume);
+        for (shard, dir, partition, record) in arrivals {
+            let is_owned = busy
+                .arrived
+                .iter()
+                .any(|(s, d, header)| (*s, *d, header.partition) == (shard, dir, partition));
+            if !is_owned {
+                busy.arriving.push((shard, dir, range(partition, record.radix)));
+            }
+        }
+        Ok(busy)
+    }
+
+    fn note(&mut self, volume: &Volume) {
+        for prepared in self.prepared.values() {
+            self.held.extend(lock_of(volume, &prepared.prepare));
+        }
+        for (&(coordinator, number), decided) in &self.decided {
+            let txn = TxnId { shard: coordinator, number };
+            for (step, shard, changes) in &decided.steps {
+                // Applied, and only the word of it is still on its way: what it changed may be another's by now, but
+                // to judge less for a moment does no harm.
+                for change in changes {
+                    self.held.extend(places_of(volume, change));
+                    if self.finished.contains(&(*shard, txn, *step)) {
+                        continue;
+                    }
+                    match change {
+                        Change::Own { dir, partition } => {
+                            let prepared = self.prepared.get(&(*shard, txn, *step));
+                            let header = prepared.and_then(arriving_header);
+                            if let Some(header) = header.filter(|h| h.partition == *partition) {
+                                self.arrived.push((*shard, dir.id, header));
+                            }
+                        }
+                        Change::PutEntry { entry, .. } => {
+                            if let pando_types::peer::EntryValue::File(inode) = &entry.value {
+                                let ino = inode.attr.ino;
+                                self.slices.extend(entry.inode.slices.iter().map(|s| (ino, *s)));
+                            }
+                        }
+                        Change::PutLink { inode, rows, .. } => {
+                            let ino = inode.attr.ino;
+                            self.slices.extend(rows.slices.iter().map(|s| (ino, *s)));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            for (_, change) in &decided.then {
+                self.held.extend(places_of(volume, change));
+            }
+        }
+    }
+
+    /// Whether a transaction holds the place.
+    pub fn holds(&self, place: &Place) -> bool {
+        match place {
+            Place::Orders(shard, dir, orders) => {
+                let overlaps = |r: &Range<u64>| r.start < orders.end && orders.start < r.end;
+                self.arriving.iter().any(|(s, d, r)| (s, d) == (shard, dir) && overlaps(r))
+                    || self
+                        .arrived
+                        .iter()
+                        .any(|(s, d, h)| (s, d) == (shard, dir) && overlaps(&h.range()))
+            }
+            place => self.held.contains(place),
+        }
+    }
+}
+
+/// The header of a partition whose arrival a step prepares.
+pub fn arriving_header(prepared: &Prepared) -> Option<Header> {
+    match &prepared.prepare {
+        Prepare::Arrive(arrival) => Header::decode(&arrival.header).ok(),
+        _ => None,
+    }
+}
+
+/// The lock a step holds, if it holds one.
+pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
+    Some(match prepare {
+        Prepare::Graph { .. } => Place::Graph,
+        Prepare::Name { dir, name, .. } => Place::Name(dir.id, volume.order(name)),
+        Prepare::Home(dir) => Place::Home(dir.id),
+        Prepare::NewHome(id) => Place::Home(*id),
+        Prepare::Partition { dir, partition, .. } => Place::Partition(dir.id, *partition),
+        Prepare::Link { ino, .. } => Place::Link(*ino),
+        Prepare::Arrive(arrival) => {
+            let header = Header::decode(&arrival.header).ok()?;
+            Place::Partition(arrival.dir.id, header.partition)
+        }
+        Prepare::Session(session) => Place::Session(*session),
+        Prepare::Look(_) => return None,
+    })
+}
+
+/// What a change will change.
+fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
+    let name = |dir: &pando_types::DirRef, name| Place::Name(dir.id, volume.order(name));
+    match change {
+        Change::RemoveEntry { dir, name: n, .. }
+        | Change::PutEntry { dir, name: n, .. }
+        | Change::SetAccess { dir, name: n, .. } => vec![name(dir, n)],
+        Change::NewHome { dir, .. }
+        | Change::SetParent { dir, .. }
+        | Change::SetBase { dir, .. }
+        | Change::DropHome { dir, .. }
+        | Change::Bury(dir) => vec![Place::Home(dir.id)],
+        Change::SetHeader { dir, partition, .. }
+        | Change::DropPartition { dir, partition }
+        | Change::Own { dir, partition } => vec![Place::Partition(dir.id, *partition)],
+        Change::PutLink { inode, .. } => vec![Place::Link(inode.attr.ino)],
+        Change::AddName { ino, .. } | Change::DropName { ino, .. } => vec![Place::Link(*ino)],
+        Change::OpenSession(session) | Change::EndSession(session) => {
+            vec![Place::Session(*session)]
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Directories: content, entry and partitions of each belong together. The content record is the truth about an id.
+
+use std::collections::BTreeMap;
+
+use pando_core::Write;
+use pando_core::keys::{self, Kind};
+use pando_core::record::{Content, Entry, Header, Record};
+use pando_types::peer::EntryValue;
+use pando_types::reply::Access;
+use pando_types::{DirId, DirRef, FileKind, Name, Order};
+
+use super::Judge;
+use crate::busy::Place;
+use crate::code::Code;
+use crate::finding::{At, Evidence, Finding};
+use crate::probe::Seen;
+use crate::sweep::dir_words;
+use crate::tree::has_sound_attributes;
+
+/// An entry that leads to the directory at hand.
+struct Leads {
+    seen: Seen<Entry>,
+    parent: DirId,
+    order: u64,
+    name: Name,
+    access: Access,
+}
+
+impl Leads {
+    fn finding(&self, code: Code, detail: String) -> Finding {
+        let what = format!("\"{}\" in {}", self.name, dir_words(self.parent));
+        Finding::new(code, self.seen.shard, what, detail)
+            .at(At::Name(self.parent, self.name.as_bytes().to_vec()))
+            .known_by(self.seen.evidence())
+            .under(Place::Name(self.parent, Order(self.order).base().0))
+            .under(Place::Home(self.access.dir.id))
+    }
+}
+
+impl Judge<'_, '_> {
+    /// Everything about one directory.
+    pub(super) fn directory(&mut self, id: DirId) -> Result<(), String> {
+        if self.is_unreadable(id) {
+            return Ok(());
+        }
+        let entries = self.entries_of(id)?;
+        let content = match self.probe.content(id)? {
+            Some(content) if !content.record.tombstone => content,
+            gone => return self.without_content(id, gone, entries),
+        };
+        if !has_sound_attributes(&content.record) {
+            self.attributes(id, &content);
+        }
+        self.partitions(id, &content)?;
+        if id == DirId::ROOT {
+            return self.root(&content, entries);
+        }
+        let (same, other): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.access.dir.ino == content.record.base.ino);
+        for entry in other {
+            let detail = format!(
+                "it leads to inode {}, the directory of that id is inode {}",
+                entry.access.dir.ino, content.record.base.ino
+            );
+            let finding = entry.finding(Code::EntryOfOtherLife, detail);
+            self.found.push(finding.known_by(content.evidence()));
+        }
+        match &same[..] {
+            [] => self.without_entry(id, &content),
+            [entry] => self.entry(id, &content, entry),
+            [..] => {
+                self.named_twice(id, &content, &same);
+                Ok(())
+            }
+        }
+    }
+
+    /// Entries that lead to a directory: those the sweep saw, and that where its content says it is.
+    fn entries_of(&mut self, id: DirId) -> Result<Vec<Leads>, String> {
+        let mut found: BTreeMap<Vec<u8>, Leads> = BTreeMap::new();
+        let mut orders = Vec::new();
+        for side in self.sweep.tree.entries_of(id) {
+            orders.push((side.shard, side.parent, side.order));
+        }
+        if let Some(content) = self.probe.content(id)?
+            && let (parent, Some(name)) = (content.record.parent.id, &content.record.name)
+        {
+            let order = self.probe.volume.order(name);
+            if let Some(owner) = self.probe.owner(parent, order)? {
+                orders.push((owner.shard, parent, order));
+            }
+        }
+        for (shard, parent, order) in orders {
+            for seen in self.probe.names(shard, parent, order)?.records {
+                if let Some((name, EntryValue::Dir(access))) = &seen.record.is
+                    && access.dir.id == id
+                    && let Some(order) = keys::order_of(&seen.key)
+                {
+                    let (name, access) = (name.clone(), *access);
+                    let at = [&shard.0.to_be_bytes()[..], &seen.key].concat();
+                    found.insert(at, Leads { seen, parent, order: order.0, name, access });
+                }
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    fn without_content(
+        &mut self,
+        id: DirId,
+        gone: Option<Seen<Content>>,
+        entries: Vec<Leads>,
+    ) -> Result<(), String> {
+        let (home, key) = self.probe.content_key(id);
+        let row = Evidence::row(home, &key, gone.as_ref().map(|seen| seen.bytes.as_slice()));
+        if id == DirId::ROOT {
+            let detail = "its content is missing".to_owned();
+            let finding = Finding::new(Code::RootMissing, home, dir_words(id), detail);
+            self.found.push(finding.known_by(row));
+            return Ok(());
+        }
+        for entry in &entries {
+            let detail = format!("there is no content of {} on shard {home}", dir_words(id));
+            let finding = entry.finding(Code::EntryWithoutContent, detail);
+            self.found.push(finding.known_by(row.clone()));
+        }
+        let parts = self.sweep.tree.parts_of(id).to_vec();
+        if let Some(gone) = &gone
+            && entries.is_empty()
+        {
+            let what = format!("what is left of {}", dir_words(id));
+            let detail = format!("it was inode {}, and has been removed", gone.record.base.ino);
+            let mut finding =
+                Finding::new(Code::TombstoneLeft, home, what, detail).known_by(row.clone());
+            finding.under.push(Place::Home(id));
+            for part in &parts {
+                finding.under.push(Place::Partition(id, part.partition));
+            }
+            if parts.is_empty() {
+                finding = finding.mended_by(home, vec![Write::Delete(key)]);
+            }
+            self.found.push(finding);
+        }
+        if !entries.is_empty() {
+            return Ok(());
+        }
+        for part in parts {
+            let key = keys::dir(id, Kind::Header, part.start);
+            let Some(header) = self.probe.record::<Header>(part.shard, key.clone())? else {
+                continue;
+            };
+            let what = format!("partition {} of {}", part.partition, dir_words(id));
+            let detail = format!("there is no content on shard {home}, and no entry");
+            let orders = header.record.range();
+            let mut finding = Finding::new(Code::PartitionWithoutContent, part.shard, what, detail)
+                .known_by(header.evidence())
+                .known_by(row.clone())
+                .under(Place::Home(id))
+                .under(Place::Partition(id, part.partition));
+            let mut is_empty = header.record.entries == 0;
+            for kind in keys::MOVING {
+                let (from, to) = keys::dir_range(id, kind, &orders);
+                let rows = crate::cursor::range(self.probe.rows, part.shard, &from, &to)?;
+                is_empty &= rows.is_empty();
+            }
+            if is_empty {
+                finding = finding.mended_by(part.shard, vec![Write::Delete(key)]);
+            }
+            self.found.push(finding);
+        }
+        Ok(())
+    }
+
+    fn root(&mut self, content: &Seen<Content>, entries: Vec<Leads>) -> Result<(), String> {
+        for entry in entries {
+            let detail = "the root is in no directory".to_owned();
+            self.found.push(entry.finding(Code::DirectoryNamedTwice, detail));
+        }
+        if content.record.parent != DirRef::ROOT || content.record.name.is_some() {
+            let right =
+                Content { parent: DirRef::ROOT, name: None, ..content.record.clone() }.encode();
+            let detail = format!("it names {} as its parent", dir_words(content.record.parent.id));
+            let put = Write::Put(content.key.clone(), right);
+            self.found.push(
+                of(content, DirId::ROOT, Code::WrongParentPointer, detail)
+                    .mended_by(content.shard, vec![put]),
+            );
+        }
+        Ok(())
+    }
+
+    fn attributes(&mut self, id: DirId, content: &Seen<Content>) {
+        let base = &content.record.base;
+        let detail = format!(
+            "kind {:?}, link count {}, size {}; it must be a directory with 2 and 0",
+            base.kind, base.nlink, base.size
+        );
+        let mut right = content.record.clone();
+        (right.base.kind, right.base.nlink, right.base.size) = (FileKind::Directory, 2, 0);
+        let put = Write::Put(content.key.clone(), right.encode());
+        self.found.push(
+            of(content, id, Code::WrongDirectoryAttributes, detail)
+                .mended_by(content.shard, vec![put]),
+        );
+    }
+
+    /// A directory that no entry leads to. It is put back where it says it is, if nothing else is there.
+    fn without_entry(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
+        let parent = content.record.parent;
+        let detail = match &content.record.name {
+            Some(name) => format!("it says that it is \"{name}\" in {}", dir_words(parent.id)),
+            None => "it has no name".to_owned(),
+        };
+        let mut finding = of(content, id, Code::DirectoryWithoutEntry, detail);
+        let Some(name) = &content.record.name else {
+            self.found.push(finding);
+            return Ok(());
+        };
+        let order = self.probe.volume.order(name);
+        finding.under.push(Place::Name(parent.id, order));
+        finding.name = Some((parent.id, order));
+        if self.is_unreadable(parent.id) {
+            return Ok(());
+        }
+        let parent_content = self.probe.content(parent.id)?;
+        let owner = self.probe.owner(parent.id, order)?;
+        if owner.is_none() && parent_content.is_some() {
+            // The partition that should hold its entry is missing: that is what is wrong.
+            return Ok(());
+        }
+        if let Some(owner) = owner {
+            let names = self.probe.names(owner.shard, parent.id, order)?;
+            let leads_here = |seen: &Seen<Entry>| matches!(&seen.record.is, Some((_, EntryValue::Dir(access))) if access.dir.id == id);
+            // A record that cannot be read may be it; or it has come since.
+            if !names.is_readable || names.records.iter().any(leads_here) {
+                return Ok(());
+            }
+            finding = finding.known_by(owner.evidence()).known_by(names.evidence);
+            let same_parent =
+                |seen: &Seen<Content>| seen.record.base.ino == parent.ino && !seen.record.tombstone;
+            let base = &content.record.base;
+            if names.records.is_empty()
+                && owner.record.ino == parent.ino
+                && parent_content.as_ref().is_some_and(same_parent)
+            {
+                let dir = DirRef { id, ino: base.ino };
+                let access = Access { dir, mode: base.mode, uid: base.uid, gid: base.gid };
+                let is = Some((name.clone(), EntryValue::Dir(access)));
+                let entry = Entry { crowded: false, is }.encode();
+                let put = Write::Put(keys::dir(parent.id, Kind::Entry, order), entry);
+                finding = finding.mended_by(owner.shard, vec![put]);
+            }
+        }
+        self.found.push(finding);
+        Ok(())
+    }
+
+    /// The one entry that leads to a directory.
+    fn entry(&mut self, id: DirId, content: &Seen<Content>, entry: &Leads) -> Result<(), String> {
+        let base = &content.record.base;
+        if (entry.access.mode, entry.access.uid, entry.access.gid)
+            != (base.mode, base.uid, base.gid)
+        {
+            let detail = format!(
+                "the entry says mode {:o}, owner {}:{}; the directory has {:o}, {}:{}",
+                entry.access.mode,
+                entry.access.uid,
+                entry.access.gid,
+                base.mode,
+                base.uid,
+                base.gid
+            );
+            let access = Access { mode: base.mode, uid: base.uid, gid: base.gid, ..entry.access };
+            let is = Some((entry.name.clone(), EntryValue::Dir(access)));
+            let right = Entry { is, ..entry.seen.record }.encode();
+            let put = Write::Put(entry.seen.key.clone(), right);
+            self.found.push(
+                entry
+                    .finding(Code::WrongPermissionCopy, detail)
+                    .known_by(content.evidence())
+                    .mended_by(entry.seen.shard, vec![put]),
+            );
+        }
+        if self.is_unreadable(entry.parent) {
+            return Ok(());
+        }
+        // A parent that is not there is a finding of its own.
+        let Some(parent) = self.probe.content(entry.parent)? else { return Ok(()) };
+        let truth = DirRef { id: entry.parent, ino: parent.record.base.ino };
+        let says = (content.record.parent, content.record.name.as_ref());
+        if says == (truth, Some(&entry.name)) || parent.record.tombstone {
+            return Ok(());
+        }
+        let shown = says.1.map_or_else(|| "?".to_owned(), ToString::to_string);
+        let detail = format!(
+            "it says that it is \"{shown}\" in {} (inode {}); it is \"{}\" in {} (inode {})",
+            dir_words(says.0.id),
+            says.0.ino,
+            entry.name,
+            dir_words(truth.id),
+            truth.ino
+        );
+        let name = Some(entry.name.clone());
+        let right = Content { parent: truth, name, ..content.record.clone() }.encode();
+        let put = Write::Put(content.key.clone(), right);
+        let mut finding = of(content, id, Code::WrongParentPointer, detail)
+            .at(At::Name(entry.parent, entry.name.as_bytes().to_vec()))
+            .known_by(entry.seen.evidence())
+            .known_by(parent.evidence())
+            .under(Place::Name(entry.parent, Order(entry.order).base().0))
+            .mended_by(content.shard, vec![put]);
+        if let Some(name) = says.1 {
+            let order = self.probe.volume.order(name);
+            finding.under.push(Place::Name(says.0.id, order));
+        }
+        self.found.push(finding);
+        Ok(())
+    }
+
+    /// Several entries lead to a directory. The one that its content confirms stays.
+    fn named_twice(&mut self, id: DirId, content: &Seen<Content>, entries: &[Leads]) {
+        let confirmed = |entry: &&Leads| {
+            (entry.parent, Some(&entry.name))
+                == (content.record.parent.id, content.record.name.as_ref())
+        };
+        let right: Vec<_> = entries.iter().filter(confirmed).collect();
+        for entry in entries {
+            if let [right] = right[..]
+                && std::ptr::eq(right, entry)
+            {
+                continue;
+            }
+            let at_home = right.first().map_or_else(
+                || "nowhere of these".to_owned(),
+                |right| format!("\"{}\" in {}", right.name, dir_words(right.parent)),
+            );
+            let detail = format!("{} says that it is {at_home}", dir_words(id));
+            let mut finding =
+                entry.finding(Code::DirectoryNamedTwice, detail).known_by(content.evidence());
+            finding.name = Some((entry.parent, entry.order));
+            for other in entries.iter().filter(|other| !std::ptr::eq(*other, entry)) {
+                finding = finding
+                    .known_by(other.seen.evidence())
+                    .under(Place::Name(other.parent, Order(other.order).base().0));
+            }
+            // The first record of a crowded order stays, vacant.
+            if right.len() == 1 {
+                let key = entry.seen.key.clone();
+                let write = if entry.seen.record.crowded {
+                    Write::Put(key, Entry { crowded: true, is: None }.encode())
+                } else {
+                    Write::Delete(key)
+                };
+                finding = finding.mended_by(entry.seen.shard, vec![write]);
+            }
+            self.found.push(finding);
+        }
+    }
+
+    /// Directories each within the other.
+    pub(super) fn directory_loop(&mut self, members: &[DirId]) -> Result<(), String> {
+        let mut finding: Option<Finding> = None;
+        for (id, next) in members.iter().zip(members.iter().cycle().skip(1)) {
+            let Some(content) = self.probe.content(*id)? else { return Ok(()) };
+            let entries = self.entries_of(*id)?;
+            let is_in_next = entries.iter().any(|entry| entry.parent == *next);
+            if !is_in_next && content.record.parent.id != *next {
+                return Ok(());
+            }
+            let next = match finding.take() {
+                None => {
+                    let shown: Vec<_> = members.iter().map(|id| id.to_string()).collect();
+                    let detail = format!("each is in the next: {}", shown.join(", "));
+                    of(&content, *id, Code::DirectoryLoop, detail)
+                }
+                Some(finding) => finding.known_by(content.evidence()).under(Place::Home(*id)),
+            };
+            let next = entries.iter().fold(next, |finding, entry| {
+                let order = Order(entry.order).base().0;
+                finding.known_by(entry.seen.evidence()).under(Place::Name(entry.parent, order))
+            });
+            finding = Some(next);
+        }
+        // Where there is a loop there is no path.
+        if let Some(finding) = finding {
+            self.found.push(Finding { at: None, ..finding });
+        }
+        Ok(())
+    }
+}
+
+/// Something about a directory's content.
+pub(super) fn of(content: &Seen<Content>, id: DirId, code: Code, detail: String) -> Finding {
+    Finding::new(code, content.shard, dir_words(id), detail)
+        .at(At::Dir(id))
+        .known_by(content.evidence())
+        .under(Place::Home(id))
+}

@@ -1,0 +1,258 @@
+//! The shards' own tables against each other and against what they speak of.
+
+use pando_core::Write;
+use pando_core::keys::{self, Kind, Table};
+use pando_core::record::{Entry, Numbers, OpenAt, Record, Stat};
+use pando_types::op::ObjectId;
+use pando_types::peer::EntryValue;
+use pando_types::{Ino, Order, ShardIndex};
+
+use super::Judge;
+use crate::Mode;
+use crate::busy::Place;
+use crate::code::Code;
+use crate::cursor;
+use crate::finding::{At, Evidence, Finding};
+use crate::locate::Spot;
+use crate::sweep::{Sweep, ino_words};
+
+/// A counter is raised to what is in use, but not so far that the numbers run out: one so high was never given, and
+/// is itself what is wrong.
+const INOS_MAX: u64 = 1 << (Ino::COUNTER_BITS - 1);
+/// The same of transactions.
+const TXNS_MAX: u64 = 1 << 62;
+
+fn counter_of(ino: Ino) -> u64 {
+    ino.0 & ((1 << Ino::COUNTER_BITS) - 1)
+}
+
+/// Of each allocator the highest number in use, where that was not given.
+pub fn beyond_counters(sweep: &Sweep<'_>) -> Vec<Ino> {
+    let highest = sweep.inos.highest().iter().filter(|(allocator, highest)| {
+        let is_shard = allocator.0 < sweep.volume.map.shards;
+        match sweep.tables.numbers.get(allocator) {
+            // The root's number is below the first that is given.
+            Some((_, numbers)) => **highest >= numbers.inos,
+            // Where the counter is missing, that is what is wrong.
+            None => !is_shard,
+        }
+    });
+    highest.map(|(allocator, highest)| Ino::new(*allocator, *highest)).collect()
+}
+
+impl Judge<'_, '_> {
+    /// An open inode is where its open says.
+    pub(super) fn opens(&mut self) -> Result<(), String> {
+        let opens = &self.sweep.tables.opens;
+        for (shard, ino, at, (key, value)) in opens {
+            let (row, place, path) = match at {
+                OpenAt::Name(dir, order) => {
+                    let there = keys::dir(*dir, Kind::Entry, *order);
+                    let bytes = cursor::get(self.probe.rows, *shard, &there)?;
+                    let entry = bytes.as_deref().map(Entry::decode);
+                    // What cannot be read may be it.
+                    let Ok(entry) = entry.transpose() else { continue };
+                    let is = entry.and_then(|entry| entry.is);
+                    if matches!(&is, Some((_, EntryValue::File(inode))) if inode.attr.ino == *ino) {
+                        continue;
+                    }
+                    let path = is.map(|(name, _)| At::Name(*dir, name.as_bytes().to_vec()));
+                    let row = Evidence::row(*shard, &there, bytes.as_deref());
+                    (row, Place::Name(*dir, Order(*order).base().0), path)
+                }
+                OpenAt::Link => {
+                    let there = keys::link(*ino, Kind::Entry);
+                    let bytes = cursor::get(self.probe.rows, *shard, &there)?;
+                    if self.probe.volume.map.link(*ino) == *shard && bytes.is_some() {
+                        continue;
+                    }
+                    let row = Evidence::row(*shard, &there, bytes.as_deref());
+                    (row, Place::Link(*ino), None)
+                }
+            };
+            let detail = match at {
+                OpenAt::Name(dir, order) => {
+                    format!("it is said to be in the entry at order {order:#x} of directory {dir}")
+                }
+                OpenAt::Link => "it is said to be at its link shard".to_owned(),
+            };
+            let mut finding = Finding::new(Code::OpenWithoutInode, *shard, ino_words(*ino), detail)
+                .known_by(Evidence::row(*shard, key, Some(value)))
+                .known_by(row)
+                .under(place)
+                .under(Place::Link(*ino))
+                .mended_by(*shard, vec![Write::Delete(key.clone())]);
+            finding.at = path;
+            self.found.push(finding);
+        }
+        Ok(())
+    }
+
+    /// Sessions begin and end on all shards. The coordinator's is the truth; what it does not know is over.
+    pub(super) fn sessions(&mut self) -> Result<(), String> {
+        let coordinator = ShardIndex(0);
+        for (session, shards) in &self.sweep.tables.sessions {
+            if shards.len() == usize::from(self.probe.volume.map.shards) {
+                continue;
+            }
+            let key = keys::session(*session);
+            let (mut missing, mut known, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+            for shard in self.probe.volume.shards() {
+                let record = cursor::get(self.probe.rows, shard, &key)?;
+                if record.is_some() { &mut known } else { &mut missing }.push(shard);
+                rows.push(Evidence::row(shard, &key, record.as_deref()));
+            }
+            if missing.is_empty() || known.is_empty() {
+                continue;
+            }
+            let shown: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            let what = format!("session {session}");
+            let detail = format!("shards {} do not know it", shown.join(", "));
+            let shard = missing.first().copied().unwrap_or_default();
+            let mut finding = Finding::new(Code::SessionNotEverywhere, shard, what, detail)
+                .under(Place::Session(*session));
+            finding.evidence = rows;
+            if missing.contains(&coordinator) {
+                for shard in known {
+                    finding = finding.mended_by(shard, vec![Write::Delete(key.clone())]);
+                }
+            }
+            self.found.push(finding);
+        }
+        Ok(())
+    }
+
+    /// Numbers that something has were given by their shard's counters.
+    pub(super) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
+        for ino in beyond {
+            self.beyond_counter(*ino)?;
+        }
+        let tables = &self.sweep.tables;
+        for (coordinator, (reached, row)) in &tables.txns {
+            let Some(((key, value), numbers)) = tables.numbers.get(coordinator) else { continue };
+            if *reached <= numbers.txns {
+                continue;
+            }
+            let what = format!("transaction {coordinator}.{}", reached - 1);
+            let detail = format!("shard {coordinator} has given numbers below {}", numbers.txns);
+            let code = Code::TransactionBeyondCounter;
+            let mut finding = Finding::new(code, *coordinator, what, detail)
+                .known_by(row.clone())
+                .known_by(Evidence::row(*coordinator, key, Some(value)));
+            if *reached < TXNS_MAX {
+                let right = Numbers { txns: *reached, ..*numbers }.encode();
+                let put = Write::Put(key.clone(), right);
+                finding = finding.mended_by(*coordinator, vec![put]);
+            }
+            self.found.push(finding);
+        }
+        Ok(())
+    }
+
+    /// The highest number of an allocator, which it has not given.
+    fn beyond_counter(&mut self, ino: Ino) -> Result<(), String> {
+        let (allocator, counter) = (ino.allocator(), counter_of(ino));
+        let mut finding = match self.sweep.tables.numbers.get(&allocator) {
+            None => {
+                let detail =
+                    format!("shard {allocator}, which would have given it, does not exist");
+                Finding::new(Code::InoBeyondCounter, ShardIndex(0), ino_words(ino), detail)
+            }
+            Some(((key, value), numbers)) => {
+                let detail = format!("shard {allocator} has given counters below {}", numbers.inos);
+                let finding =
+                    Finding::new(Code::InoBeyondCounter, allocator, ino_words(ino), detail)
+                        .known_by(Evidence::row(allocator, key, Some(value)));
+                if counter < INOS_MAX {
+                    let right = Numbers { inos: counter + 1, ..*numbers }.encode();
+                    finding.mended_by(allocator, vec![Write::Put(key.clone(), right)])
+                } else {
+                    finding
+                }
+            }
+        };
+        match self.located.inos.get(&ino).and_then(|spots| spots.first()).cloned() {
+            Some(Spot::Directory(dir)) => finding.at = Some(At::Dir(dir)),
+            Some(Spot::Entry { shard, dir, order }) => {
+                let key = keys::dir(dir, Kind::Entry, order);
+                if let Some(seen) = self.probe.record::<Entry>(shard, key)? {
+                    finding = finding.known_by(seen.evidence());
+                    let is = seen.record.is;
+                    finding.at = is.map(|(name, _)| At::Name(dir, name.as_bytes().to_vec()));
+                }
+            }
+            None => {}
+        }
+        self.found.push(finding);
+        Ok(())
+    }
+
+    /// A partition does not come to where its names are already.
+    pub(super) fn arrivals(&mut self) {
+        for (shard, dir, orders) in &self.sweep.busy.arriving {
+            for part in self.sweep.tree.parts_of(*dir) {
+                let owned = pando_placement::range(part.partition, part.radix);
+                if part.shard != *shard || owned.start >= orders.end || orders.start >= owned.end {
+                    continue;
+                }
+                let partition = pando_placement::partition_of(
+                    pando_placement::hash_of_order(Order(orders.start)),
+                    pando_types::Radix::MAX,
+                );
+                let key = keys::arrival(*dir, partition);
+                let Ok(Some(value)) = cursor::get(self.probe.rows, *shard, &key) else {
+                    continue;
+                };
+                let what = format!("partition {partition} of directory {dir}, on its way");
+                let detail = format!("shard {shard} has partition {} already", part.partition);
+                let header = keys::dir(*dir, Kind::Header, part.start);
+                let Ok(Some(bytes)) = cursor::get(self.probe.rows, *shard, &header) else {
+                    continue;
+                };
+                let mut finding = Finding::new(Code::ArrivalInPartition, *shard, what, detail)
+                    .at(At::Dir(*dir))
+                    .known_by(Evidence::row(*shard, &key, Some(&value)))
+                    .known_by(Evidence::row(*shard, &header, Some(&bytes)));
+                // The split is not decided: to undo it would clear what the shard owns.
+                if owned.start <= orders.start && orders.end <= owned.end {
+                    finding = finding.mended_by(*shard, vec![Write::Delete(key)]);
+                }
+                self.found.push(finding);
+            }
+        }
+    }
+}
+
+/// What each shard counts for `df`. Judged only where all else is right, and nothing changes.
+pub fn usage(sweep: &Sweep<'_>, mode: Mode) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if mode == Mode::Running {
+        return found;
+    }
+    for (shard, (inodes, bytes)) in &sweep.usage {
+        let key = keys::table(Table::Stat);
+        let seen = sweep.tables.stats.get(shard);
+        let stat = seen.map(|(_, stat)| *stat).unwrap_or_default();
+        if (stat.inodes, stat.bytes) == (*inodes, *bytes) {
+            continue;
+        }
+        let what = "the count of files and bytes".to_owned();
+        let detail = format!(
+            "it says {} files and {} bytes; there are {inodes} and {bytes}",
+            stat.inodes, stat.bytes
+        );
+        let value = seen.map(|((_, value), _)| value.as_slice());
+        let right = Stat { inodes: *inodes, bytes: *bytes }.encode();
+        found.push(
+            Finding::new(Code::WrongUsage, *shard, what, detail)
+                .known_by(Evidence::row(*shard, &key, value))
+                .mended_by(*shard, vec![Write::Put(key, right)]),
+        );
+    }
+    found
+}
+
+/// How messages name an object.
+pub fn object_words(object: ObjectId) -> String {
+    format!("object {:032x}", object.0)
+}

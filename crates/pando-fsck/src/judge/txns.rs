@@ -1,0 +1,161 @@
+//! Transactions: what a coordinator has decided, and what its participants are prepared for.
+//!
+//! A step that is prepared and that its coordinator does not know is no damage: it is undone at the next start. A
+//! decision without its participant is, for that shard stops when it hears of it.
+
+use std::collections::BTreeMap;
+
+use pando_core::keys;
+use pando_core::record::{Decided, Floor, Record};
+use pando_core::{Write, can_redo};
+use pando_types::{ShardIndex, TxnId};
+
+use super::Judge;
+use crate::busy::{Place, lock_of};
+use crate::code::Code;
+use crate::cursor;
+use crate::finding::{Evidence, Finding};
+
+/// One step of a decision, and what its participant has of it, read together.
+struct Step {
+    coordinator: ShardIndex,
+    number: u64,
+    step: u16,
+    shard: ShardIndex,
+}
+
+impl Judge<'_, '_> {
+    pub(super) fn transactions(&mut self) -> Result<(), String> {
+        self.decisions()?;
+        self.locks()?;
+        self.finished()
+    }
+
+    /// A row and its evidence.
+    fn row(
+        &mut self,
+        shard: ShardIndex,
+        key: &[u8],
+    ) -> Result<(Option<Vec<u8>>, Evidence), String> {
+        let value = cursor::get(self.probe.rows, shard, key)?;
+        let evidence = Evidence::row(shard, key, value.as_deref());
+        Ok((value, evidence))
+    }
+
+    fn decisions(&mut self) -> Result<(), String> {
+        let busy = self.sweep.busy;
+        for ((coordinator, number), decided) in &busy.decided {
+            for (step, shard, _) in &decided.steps {
+                let (coordinator, number) = (*coordinator, *number);
+                let txn = TxnId { shard: coordinator, number };
+                let at = (*shard, txn, *step);
+                let floor = busy.floors.get(&(*shard, coordinator)).copied().unwrap_or(0);
+                let is_known = busy.prepared.contains_key(&at) || busy.finished.contains(&at);
+                // That there is such a shard is another question.
+                if shard.0 < self.probe.volume.map.shards && (floor > number || !is_known) {
+                    self.decision(&Step { coordinator, number, step: *step, shard: *shard })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decision(&mut self, at: &Step) -> Result<(), String> {
+        let Step { coordinator, number, step, shard } = *at;
+        let txn = TxnId { shard: coordinator, number };
+        let (decided, evidence) = self.row(coordinator, &keys::txn(number))?;
+        let Some(decided) = decided.and_then(|bytes| Decided::decode(&bytes).ok()) else {
+            return Ok(());
+        };
+        let changes = decided.steps.iter().find(|(s, to, _)| (*s, *to) == (step, shard));
+        let Some((_, _, changes)) = changes else { return Ok(()) };
+        let (prepared, prepared_row) = self.row(shard, &keys::prepared(txn, step))?;
+        let (finished, finished_row) = self.row(shard, &keys::finished(txn, step))?;
+        let floor_key = keys::floor(coordinator);
+        let (floor, floor_row) = self.row(shard, &floor_key)?;
+        let floor = floor.and_then(|bytes| Floor::decode(&bytes).ok()).map_or(0, |floor| floor.0);
+        let what = format!("step {step} of transaction {txn} ({})", decided.what);
+        let finding = |code, detail| {
+            Finding::new(code, shard, what.clone(), detail)
+                .known_by(evidence.clone())
+                .known_by(prepared_row.clone())
+                .known_by(finished_row.clone())
+                .known_by(floor_row.clone())
+        };
+        if floor > number {
+            let detail = format!(
+                "shard {shard} takes all of coordinator {coordinator} below {floor} for over"
+            );
+            let found = finding(Code::FloorAboveTransaction, detail);
+            let lowest = self.sweep.busy.decided.range((coordinator, 0)..).next();
+            let lowest = lowest.map_or(number, |((_, lowest), _)| *lowest);
+            self.found.push(match prepared {
+                // The coordinator's record is the truth: nothing from it on is over.
+                Some(_) => {
+                    let put = Write::Put(floor_key, Floor(lowest).encode());
+                    found.mended_by(shard, vec![put])
+                }
+                None => found,
+            });
+        } else if prepared.is_none() && finished.is_none() && !changes.iter().all(can_redo) {
+            let detail = format!("shard {shard} is not prepared for it");
+            self.found.push(finding(Code::DecisionWithoutParticipant, detail));
+        }
+        Ok(())
+    }
+
+    fn locks(&mut self) -> Result<(), String> {
+        let mut held: BTreeMap<(ShardIndex, String), (TxnId, u16)> = BTreeMap::new();
+        for ((shard, txn, step), prepared) in &self.sweep.busy.prepared {
+            let Some(place) = lock_of(self.probe.volume, &prepared.prepare) else { continue };
+            let shown = shown(&place);
+            let first = *held.entry((*shard, shown.clone())).or_insert((*txn, *step));
+            if first.0 == *txn {
+                continue;
+            }
+            let (one, one_row) = self.row(*shard, &keys::prepared(first.0, first.1))?;
+            let (other, other_row) = self.row(*shard, &keys::prepared(*txn, *step))?;
+            if one.is_some() && other.is_some() {
+                let detail = format!("transactions {} and {txn} both hold it", first.0);
+                let finding = Finding::new(Code::LockHeldTwice, *shard, shown, detail);
+                self.found.push(finding.known_by(one_row).known_by(other_row));
+            }
+        }
+        Ok(())
+    }
+
+    fn finished(&mut self) -> Result<(), String> {
+        let mut finished: Vec<_> = self.sweep.busy.finished.iter().copied().collect();
+        finished.sort_unstable();
+        for (shard, txn, step) in finished {
+            let floor = self.sweep.busy.floors.get(&(shard, txn.shard)).copied().unwrap_or(0);
+            if txn.number >= floor {
+                continue;
+            }
+            let key = keys::finished(txn, step);
+            let (there, row) = self.row(shard, &key)?;
+            let (_, floor_row) = self.row(shard, &keys::floor(txn.shard))?;
+            if there.is_some() {
+                let what = format!("finished step {step} of transaction {txn}");
+                let detail = format!("all of coordinator {} below {floor} are over", txn.shard);
+                let finding = Finding::new(Code::StepBelowFloor, shard, what, detail);
+                let finding = finding.known_by(row).known_by(floor_row);
+                self.found.push(finding.mended_by(shard, vec![Write::Delete(key)]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A place in words.
+fn shown(place: &Place) -> String {
+    match place {
+        Place::Graph => "the right to move directories".to_owned(),
+        Place::Name(dir, order) => format!("order {order:#x} of directory {dir}"),
+        Place::Home(dir) => format!("the content of directory {dir}"),
+        Place::Partition(dir, partition) => format!("partition {partition} of directory {dir}"),
+        Place::Link(ino) => format!("inode {ino} at its link shard"),
+        Place::Session(session) => format!("session {session}"),
+        Place::Orders(_, dir, _) => format!("names of directory {dir}"),
+    }
+}

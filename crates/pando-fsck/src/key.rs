@@ -1,0 +1,220 @@
+//! What a key is the key of.
+
+use pando_core::keys::{self, Kind, Table};
+use pando_types::op::ObjectId;
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
+
+/// Every key there may be; anything else is foreign.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Key {
+    Content(DirId),
+    DirXattr(DirId),
+    /// Begins at this order.
+    Header(DirId, u64),
+    Entry(DirId, u64),
+    /// A cold row of the entry at this order: kind, offset of a slice.
+    Cold(DirId, u64, Cold),
+    Link(Ino),
+    LinkCold(Ino, Cold),
+    LinkName(Ino, DirId, Vec<u8>),
+    Numbers,
+    Stat,
+    Session(SessionId),
+    Slot(SessionId, u16),
+    Open(Ino, SessionId),
+    Txn(u64),
+    Prepared(TxnId, u16),
+    Finished(TxnId, u16),
+    Floor(ShardIndex),
+    Arrival(DirId, PartitionIndex),
+    Garbage(ObjectId),
+}
+
+/// Rows beside an inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cold {
+    Xattr,
+    Inline,
+    /// Its offset in the file.
+    Slice(u64),
+}
+
+impl Cold {
+    /// The kinds, in key order.
+    pub const KINDS: [Kind; 3] = [Kind::Xattr, Kind::Inline, Kind::Slice];
+}
+
+impl Key {
+    /// `None`: no key of ours.
+    pub fn parse(key: &[u8]) -> Option<Self> {
+        match key.first()? {
+            b'd' => Self::dir(key),
+            b'l' => Self::link(key),
+            b's' => Self::table(*key.get(1)?, key.get(2..)?),
+            _ => None,
+        }
+    }
+
+    fn dir(key: &[u8]) -> Option<Self> {
+        let (dir, kind) = (keys::dir_of(key)?, keys::kind_of(key)?);
+        let (order, suffix) = (u64_at(key, 18)?, key.get(26..)?);
+        let bare = suffix.is_empty();
+        let parsed = match kind {
+            1 if bare && order == 0 => Self::Content(dir),
+            2 if bare && order == 0 => Self::DirXattr(dir),
+            3 if bare => Self::Header(dir, order),
+            4 if bare => Self::Entry(dir, order),
+            _ => Self::Cold(dir, order, cold(kind, suffix)?),
+        };
+        (order < pando_types::Order::END).then_some(parsed)
+    }
+
+    fn link(key: &[u8]) -> Option<Self> {
+        let (ino, kind, suffix) = (Ino(u64_at(key, 3)?), *key.get(11)?, key.get(12..)?);
+        if key[1..3] != ino.slot().0.to_be_bytes() {
+            return None;
+        }
+        Some(match kind {
+            4 if suffix.is_empty() => Self::Link(ino),
+            8 => {
+                let dir = DirId(suffix.get(..16)?.try_into().ok()?);
+                Self::LinkName(ino, dir, suffix.get(16..)?.to_vec())
+            }
+            _ => Self::LinkCold(ino, cold(kind, suffix)?),
+        })
+    }
+
+    fn table(table: u8, rest: &[u8]) -> Option<Self> {
+        let is = |t: Table| t as u8 == table;
+        let ends = |len: usize| (rest.len() == len).then_some(());
+        Some(if is(Table::Numbers) {
+            ends(0).map(|()| Self::Numbers)?
+        } else if is(Table::Stat) {
+            ends(0).map(|()| Self::Stat)?
+        } else if is(Table::Session) {
+            ends(8)?;
+            Self::Session(SessionId(u64_at(rest, 0)?))
+        } else if is(Table::Slot) {
+            ends(10)?;
+            Self::Slot(SessionId(u64_at(rest, 0)?), u16_at(rest, 8)?)
+        } else if is(Table::Open) {
+            ends(16)?;
+            Self::Open(Ino(u64_at(rest, 0)?), SessionId(u64_at(rest, 8)?))
+        } else if is(Table::Txn) {
+            ends(8)?;
+            Self::Txn(u64_at(rest, 0)?)
+        } else if is(Table::Prepared) || is(Table::Finished) {
+            ends(12)?;
+            let txn = TxnId { shard: ShardIndex(u16_at(rest, 0)?), number: u64_at(rest, 2)? };
+            let step = u16_at(rest, 10)?;
+            if is(Table::Prepared) { Self::Prepared(txn, step) } else { Self::Finished(txn, step) }
+        } else if is(Table::Floor) {
+            ends(2)?;
+            Self::Floor(ShardIndex(u16_at(rest, 0)?))
+        } else if is(Table::Arrival) {
+            ends(20)?;
+            let partition = u32::from_be_bytes(rest[16..].try_into().ok()?);
+            Self::Arrival(DirId(rest[..16].try_into().ok()?), PartitionIndex(partition))
+        } else if is(Table::Garbage) {
+            ends(16)?;
+            Self::Garbage(ObjectId(u128::from_be_bytes(rest.try_into().ok()?)))
+        } else {
+            return None;
+        })
+    }
+}
+
+fn cold(kind: u8, suffix: &[u8]) -> Option<Cold> {
+    match (kind, suffix.len()) {
+        (5, 0) => Some(Cold::Xattr),
+        (6, 0) => Some(Cold::Inline),
+        (7, 8) => Some(Cold::Slice(u64_at(suffix, 0)?)),
+        _ => None,
+    }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// Everything of a directory on a shard.
+pub fn dir_prefix(dir: DirId) -> Vec<u8> {
+    keys::dir(dir, Kind::Content, 0)[..17].to_vec()
+}
+
+/// All its rows of one kind.
+pub fn kind_prefix(dir: DirId, kind: Kind) -> Vec<u8> {
+    keys::dir(dir, kind, 0)[..18].to_vec()
+}
+
+/// Everything of a link inode.
+pub fn link_prefix(ino: Ino) -> Vec<u8> {
+    keys::link(ino, Kind::Entry)[..11].to_vec()
+}
+
+// Whoever adds a kind or a table comes by here: `parse` must know it, and somebody must judge it.
+const _: fn(Kind) = |kind| match kind {
+    Kind::Content | Kind::DirXattr | Kind::Header | Kind::Entry => {}
+    Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName => {}
+};
+const _: fn(Table) = |table| match table {
+    Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
+    Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
+    Table::Arrival | Table::Garbage => {}
+};
+
+// What `parse` reads must be what the schema writes.
+const _: () = assert!(Kind::Content as u8 == 1 && Kind::DirXattr as u8 == 2);
+const _: () = assert!(Kind::Header as u8 == 3 && Kind::Entry as u8 == 4 && Kind::Xattr as u8 == 5);
+const _: () =
+    assert!(Kind::Inline as u8 == 6 && Kind::Slice as u8 == 7 && Kind::LinkName as u8 == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_schema_is_known_and_a_longer_or_shorter_one_is_not() {
+        let (dir, ino, session) = (DirId([9; 16]), Ino(77), SessionId(5));
+        let txn = TxnId { shard: ShardIndex(2), number: 99 };
+        let mut slice = keys::dir(dir, Kind::Slice, 48);
+        slice.extend_from_slice(&7u64.to_be_bytes());
+        let all = [
+            (keys::dir(dir, Kind::Content, 0), Key::Content(dir)),
+            (keys::dir(dir, Kind::DirXattr, 0), Key::DirXattr(dir)),
+            (keys::dir(dir, Kind::Header, 16), Key::Header(dir, 16)),
+            (keys::dir(dir, Kind::Entry, 48), Key::Entry(dir, 48)),
+            (keys::dir(dir, Kind::Xattr, 48), Key::Cold(dir, 48, Cold::Xattr)),
+            (keys::dir(dir, Kind::Inline, 48), Key::Cold(dir, 48, Cold::Inline)),
+            (slice, Key::Cold(dir, 48, Cold::Slice(7))),
+            (keys::link(ino, Kind::Entry), Key::Link(ino)),
+            (keys::link(ino, Kind::Inline), Key::LinkCold(ino, Cold::Inline)),
+            (keys::table(Table::Numbers), Key::Numbers),
+            (keys::table(Table::Stat), Key::Stat),
+            (keys::session(session), Key::Session(session)),
+            (keys::slot(session, 3), Key::Slot(session, 3)),
+            (keys::open(ino, session), Key::Open(ino, session)),
+            (keys::txn(4), Key::Txn(4)),
+            (keys::prepared(txn, 1), Key::Prepared(txn, 1)),
+            (keys::finished(txn, 1), Key::Finished(txn, 1)),
+            (keys::floor(ShardIndex(3)), Key::Floor(ShardIndex(3))),
+            (keys::arrival(dir, PartitionIndex(6)), Key::Arrival(dir, PartitionIndex(6))),
+            (keys::garbage(ObjectId(8)), Key::Garbage(ObjectId(8))),
+        ];
+        for (bytes, key) in all {
+            assert_eq!(Key::parse(&bytes).as_ref(), Some(&key));
+            let mut longer = bytes.clone();
+            longer.push(1);
+            assert_eq!(Key::parse(&longer), None, "{key:?}");
+            assert_ne!(Key::parse(&bytes[..bytes.len() - 1]).as_ref(), Some(&key));
+        }
+        let name = keys::link_name(ino, dir, b"name");
+        assert_eq!(Key::parse(&name), Some(Key::LinkName(ino, dir, b"name".to_vec())));
+        assert_eq!(Key::parse(b""), None);
+        assert_eq!(Key::parse(b"x"), None);
+    }
+}

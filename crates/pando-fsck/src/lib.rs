@@ -1,0 +1,150 @@
+//! Is a volume whole? Every invariant that spans records or shards is checked; what can be mended without guessing is,
+//! if wanted.
+//!
+//! ```text
+//!  rows of all shards ──► sweep ──► suspects ──► judge ──► findings ──► confirm (running) ──► report
+//!  (pages, key order)      │ maps of directories,  │ single rows,                              │
+//!                          │ bitmaps of inos       │ read again                                ▼ repair (stopped)
+//!  objects (listed) ───────┘                       └ locate: a second pass, if called for     writes per shard
+//! ```
+//!
+//! What is wrong has a stable [`Code`]. What is under way is no damage: what transactions hold is not judged
+//! ([`Report::pending`] counts it).
+//!
+//! # Running volumes
+//!
+//! Pages of a running volume are not of one moment, and operations are under way. So a finding counts only if
+//!
+//! 1. all that it follows from, absent rows included, is read again later, twice, and is each time as it was: rows
+//!    carry numbers and times that do not come back, so there was a moment at which all of it was so; and
+//! 2. between those two reads no transaction's record names a place that it concerns: a transaction's record is there
+//!    for as long as what it changes differs between places.
+//!
+//! Such a check may miss what changes all the time (it says how much it did not judge); it does not cry wolf. What
+//! only a whole, unchanging view can tell is left to stopped volumes: objects that nobody needs, and what `df` shows.
+//!
+//! # Repair
+//!
+//! Only of a stopped volume. A finding is repairable if what is right follows from other records, and nothing that
+//! can be reached is lost. That nobody needs an object is said only where nothing else is wrong. Each repair is one insert group on each shard concerned, and is made only while all that it
+//! follows from is unchanged; then everything is checked again, until nothing is left that can be mended.
+//!
+//! # Memory
+//!
+//! | what | bytes |
+//! |---|---|
+//! | directory | about 250, and 56 for each partition |
+//! | file with one name | a bit of its number, in compressed bitmaps (at worst 2) |
+//! | file with several names, or open without a name | about 100 |
+//! | open file | about 150 |
+//! | object that a file needs | 8 |
+//! | object to be deleted | 16 |
+#![forbid(unsafe_code)]
+
+mod busy;
+mod code;
+mod confirm;
+mod cursor;
+mod data;
+mod finding;
+mod inos;
+mod judge;
+mod key;
+mod locate;
+mod probe;
+mod repair;
+mod source;
+mod sweep;
+mod tree;
+mod volume;
+
+pub use code::Code;
+pub use finding::{Finding, Pending, Report};
+pub use pando_core::Write;
+pub use repair::{Repaired, repair};
+pub use source::{Objects, Page, Progress, Repairs, Row, Rows, Stored, Unwatched, Watch};
+pub use volume::Volume;
+
+use busy::Busy;
+use finding::At;
+use probe::Probe;
+use sweep::Sweep;
+
+/// Whether anything changes while it is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// No shard runs: all rows are of one moment. What a crash left unfinished is still under way.
+    Stopped,
+    /// Shards run.
+    Running,
+}
+
+/// Checks a volume. `objects`: the object store; without it nothing is said of objects. Errors, in words, are of
+/// reading, not of what was read.
+pub fn check(
+    rows: &mut dyn Rows,
+    mut objects: Option<&mut dyn Objects>,
+    volume: &Volume,
+    mode: Mode,
+    watch: &mut dyn Watch,
+) -> Result<Report, String> {
+    let busy = Busy::read(rows, volume)?;
+    let mut sweep = Sweep::run(rows, volume, &busy, watch)?;
+    let judged = judge::judge(rows, &mut objects, &mut sweep, mode, watch)?;
+    let swept = std::mem::take(&mut sweep.findings);
+    let not_kept = swept.more + judged.found.more + judged.not_looked_at;
+    let mut findings = swept.kept;
+    findings.extend(judged.found.kept);
+    let mut report = Report {
+        rows: sweep.rows,
+        directories: sweep.tree.directories(),
+        files: sweep.inos.files(),
+        objects: judged.objects,
+        pending: sweep.pending,
+        not_kept,
+        ..Report::default()
+    };
+    report.pending.sessions = sweep.tables.sessions.len() as u64;
+    match mode {
+        Mode::Stopped => {
+            findings.retain(|finding| !finding.under.iter().any(|place| busy.holds(place)));
+        }
+        Mode::Running => {
+            let before = findings.len();
+            findings = confirm::confirm(rows, &mut objects, volume, findings, watch)?;
+            report.unjudged = (before - findings.len()) as u64;
+        }
+    }
+    drop_derived(&mut findings);
+    // Whatever else is wrong may hide who needs an object.
+    if report.not_kept > 0 || findings.iter().any(|finding| finding.code != Code::ObjectUnnamed) {
+        findings.retain(|finding| finding.code != Code::ObjectUnnamed);
+    }
+    if findings.is_empty() && report.not_kept == 0 {
+        findings = judge::tables::usage(&sweep, mode);
+    }
+    findings.sort_by(|a, b| (a.shard, a.code, &a.what).cmp(&(b.shard, b.code, &b.what)));
+    let mut probe = Probe { rows, volume };
+    for finding in &mut findings {
+        if let Some(at) = &finding.at {
+            finding.path = probe.path(at)?;
+        }
+        if let (None, Some(At::Dir(dir) | At::Name(dir, _))) = (&finding.path, &finding.at)
+            && !finding.what.contains(&dir.to_string())
+        {
+            finding.what = format!("{} (directory {dir})", finding.what);
+        }
+    }
+    report.findings = findings;
+    Ok(report)
+}
+
+/// A count that is wrong because a name is missing, or too many, is no finding of its own.
+fn drop_derived(findings: &mut Vec<Finding>) {
+    let names: Vec<_> = findings.iter().filter_map(|finding| finding.name).collect();
+    findings.retain(|finding| {
+        finding.counted.as_ref().is_none_or(|(dir, orders)| {
+            !names.iter().any(|(there, order)| there == dir && orders.contains(order))
+        })
+    });
+}

@@ -1,0 +1,95 @@
+//! All rows of one link inode.
+
+use pando_core::Write;
+use pando_core::keys::{self, Kind};
+use pando_core::record::{LinkedName, Record};
+use pando_types::peer::Inode;
+use pando_types::{Ino, ShardIndex};
+
+use super::inode::EvidenceBeside;
+use super::names::link_in_words;
+use super::{Sweep, ino_words};
+use crate::busy::Place;
+use crate::code::Code;
+use crate::cursor::Cursor;
+use crate::data::ColdRows;
+use crate::finding::{At, Evidence, Finding};
+use crate::key::{Key, link_prefix};
+use crate::source::{Row, Rows};
+
+impl Sweep<'_> {
+    /// Everything with this prefix; the cursor ends behind it.
+    pub(super) fn link(
+        &mut self,
+        rows: &mut dyn Rows,
+        cursor: &mut Cursor,
+        (shard, ino): (ShardIndex, Ino),
+    ) -> Result<(), String> {
+        let owner = self.volume.map.link(ino);
+        let mut hot: Option<(Row, Option<Inode>)> = None;
+        let mut cold = ColdRows::default();
+        let mut name = None;
+        while let Some((key, value)) = cursor.next_in(rows, &link_prefix(ino))? {
+            let Some(parsed) = Key::parse(&key) else {
+                self.unknown(shard, &key, &value);
+                continue;
+            };
+            self.rows += 1;
+            if owner != shard {
+                let row = Evidence::row(shard, &key, Some(&value));
+                self.misplaced(shard, format!("a row of {}", link_in_words(ino)), owner, row);
+                continue;
+            }
+            match parsed {
+                Key::Link(_) => {
+                    let inode = self.decode::<Inode>(shard, &|| link_in_words(ino), &key, &value);
+                    if let Some(inode) = &inode {
+                        self.count_inode(shard, Some(inode));
+                        self.inos.link(ino, inode.attr.kind, inode.attr.nlink);
+                    }
+                    hot = Some(((key, value), inode));
+                }
+                Key::LinkCold(_, kind) if hot.is_some() => {
+                    self.pass_cold(&mut cold, shard, ino, kind, (&key, &value));
+                }
+                Key::LinkName(_, dir, bytes) if hot.is_some() => {
+                    let what = || format!("a name of {}", ino_words(ino));
+                    let record = self.decode::<LinkedName>(shard, &what, &key, &value);
+                    if record.is_some_and(|r| (r.dir.id, r.name.as_bytes()) == (dir, &*bytes)) {
+                        name.get_or_insert(At::Name(dir, bytes.clone()));
+                        self.inos.known(ino, dir, &bytes);
+                    }
+                }
+                _ => self.stray_link(shard, ino, key, &value),
+            }
+        }
+        let Some(((key, value), inode)) = hot else { return Ok(()) };
+        let Some(inode) = inode else {
+            self.tables.unreadable_links.insert(ino);
+            return Ok(());
+        };
+        let row = (shard, key.as_slice(), value.as_slice());
+        let what = link_in_words(ino);
+        if inode.attr.ino != ino {
+            let detail = format!("it says that it is inode {}", inode.attr.ino);
+            let finding = Finding::new(Code::UnreadableRecord, shard, what, detail);
+            self.findings.push(finding.known_by(Evidence::row(shard, &key, Some(&value))));
+            return Ok(());
+        }
+        let said = (what, name, Place::Link(ino));
+        let beside = EvidenceBeside::Link(ino);
+        self.inode(rows, &inode, cold, row, &|inode| inode.encode(), said, &beside)
+    }
+
+    fn stray_link(&mut self, shard: ShardIndex, ino: Ino, key: Vec<u8>, value: &[u8]) {
+        let what = format!("a row beside {}", link_in_words(ino));
+        let hot = keys::link(ino, Kind::Entry);
+        self.findings.push(
+            Finding::new(Code::StrayRow, shard, what, "the inode is not there".to_owned())
+                .known_by(Evidence::row(shard, &key, Some(value)))
+                .known_by(Evidence::row(shard, &hot, None))
+                .under(Place::Link(ino))
+                .mended_by(shard, vec![Write::Delete(key)]),
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens, transactions, garbage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pando_core::Write;
+use pando_core::keys::{self, Kind};
+use pando_core::record::{
+    Arriving, Decided, Floor, Numbers, Open, OpenAt, Outcome, Prepared, SessionRecord, Stat,
+};
+use pando_placement::range;
+use pando_types::{DirId, Ino, SessionId, ShardIndex};
+
+use super::{Sweep, ino_words};
+use crate::busy::Place;
+use crate::code::Code;
+use crate::cursor::Cursor;
+use crate::finding::{Evidence, Finding};
+use crate::key::Key;
+use crate::source::{Row, Rows};
+
+/// What the tables say that other rows must agree with.
+#[derive(Default)]
+pub struct Tables {
+    pub numbers: BTreeMap<ShardIndex, (Row, Numbers)>,
+    pub stats: BTreeMap<ShardIndex, (Row, Stat)>,
+    /// Shards that know a session.
+    pub sessions: BTreeMap<SessionId, BTreeSet<ShardIndex>>,
+    /// Opens of living sessions: on which shard, of which inode, where it is, the row.
+    pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
+    /// By coordinator: what its counter of transactions must have reached, and a row that says so.
+    pub txns: BTreeMap<ShardIndex, (u64, Evidence)>,
+    /// Directories with records that cannot be read.
+    pub unreadable_dirs: BTreeSet<DirId>,
+    /// Link inodes that cannot be read.
+    pub unreadable_links: BTreeSet<Ino>,
+}
+
+impl Sweep<'_> {
+    /// One row; the cursor ends behind it.
+    pub(super) fn table(
+        &mut self,
+        rows: &mut dyn Rows,
+        cursor: &mut Cursor,
+        (shard, parsed): (ShardIndex, Key),
+    ) -> Result<(), String> {
+        let Some((key, value)) = cursor.next(rows)? else { return Ok(()) };
+        self.rows += 1;
+        let what = || table_words(&parsed);
+        let row = (key, value);
+        let (key, value) = (&row.0, &row.1);
+        let evidence = Evidence::row(shard, key, Some(value));
+        match parsed {
+            Key::Numbers => {
+                if let Some(numbers) = self.decode::<Numbers>(shard, &what, key, value) {
+                    self.tables.numbers.insert(shard, (row, numbers));
+                }
+            }
+            Key::Stat => {
+                if let Some(stat) = self.decode::<Stat>(shard, &what, key, value) {
+                    self.tables.stats.insert(shard, (row, stat));
+                }
+            }
+            Key::Session(session) => {
+                self.decode::<SessionRecord>(shard, &what, key, value);
+                self.tables.sessions.entry(session).or_default().insert(shard);
+                self.number(ShardIndex(0), session.0.saturating_add(1), &evidence);
+            }
+            Key::Slot(session, _) => {
+                self.decode::<Outcome>(shard, &what, key, value);
+                self.of_session(shard, session, Code::OutcomeOfUnknownSession, what(), row);
+            }
+            Key::Open(ino, session) => {
+                let open = self.decode::<Open>(shard, &what, key, value);
+                self.pending.opens += 1;
+                let code = Code::OpenOfUnknownSession;
+                let lives = self.of_session(shard, session, code, what(), row.clone());
+                if let Some(open) = open.filter(|_| lives) {
+                    self.tables.opens.push((shard, ino, open.at, row));
+                }
+            }
+            Key::Txn(number) => {
+                if let Some(decided) = self.decode::<Decided>(shard, &what, key, value) {
+                    let strange = decided.steps.iter().any(|(_, to, _)| !self.is_shard(*to));
+                    if strange || decided.then.iter().any(|(to, _)| !self.is_shard(*to)) {
+                        let detail = "a step of it is on a shard that there is not".to_owned();
+                        let code = Code::StepOfUnknownTransaction;
+                        let finding = Finding::new(code, shard, what(), detail);
+                        self.findings.push(finding.known_by(evidence.clone()));
+                    }
+                }
+                self.number(shard, number.saturating_add(1), &evidence);
+            }
+            Key::Prepared(txn, _) => {
+                self.decode::<Prepared>(shard, &what, key, value);
+                let undo = vec![Write::Delete(key.clone())];
+                self.coordinator(
+                    shard,
+                    txn.shard,
+                    txn.number.saturating_add(1),
+                    what(),
+                    (evidence, undo),
+                );
+            }
+            Key::Finished(txn, _) => {
+                let undo = vec![Write::Delete(key.clone())];
+                self.coordinator(
+                    shard,
+                    txn.shard,
+                    txn.number.saturating_add(1),
+                    what(),
+                    (evidence, undo),
+                );
+            }
+            Key::Floor(coordinator) => {
+                if let Some(floor) = self.decode::<Floor>(shard, &what, key, value) {
+                    let undo = vec![Write::Delete(key.clone())];
+                    self.coordinator(shard, coordinator, floor.0, what(), (evidence, undo));
+                }
+            }
+            Key::Arrival(dir, partition) => {
+                self.pending.arriving += 1;
+                if let Some(record) = self.decode::<Arriving>(shard, &what, key, value) {
+                    let orders = range(partition, record.radix);
+                    let mut undo = vec![Write::Delete(key.clone())];
+                    undo.extend(keys::MOVING.map(|kind: Kind| {
+                        let (from, to) = keys::dir_range(dir, kind, &orders);
+                        Write::DeleteRange(from, to)
+                    }));
+                    let (coordinator, number) =
+                        (record.txn.shard, record.txn.number.saturating_add(1));
+                    self.coordinator(shard, coordinator, number, what(), (evidence, undo));
+                }
+            }
+            Key::Garbage(object) => self.needed.garbage(object),
+            // Not of a table.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_shard(&self, shard: ShardIndex) -> bool {
+        shard.0 < self.volume.map.shards
+    }
+
+    /// A number of a transaction, which its coordinator must have given.
+    fn number(&mut self, coordinator: ShardIndex, reached: u64, row: &Evidence) {
+        let known = self.tables.txns.entry(coordinator).or_insert((0, row.clone()));
+        if reached > known.0 {
+            *known = (reached, row.clone());
+        }
+    }
+
+    fn coordinator(
+        &mut self,
+        shard: ShardIndex,
+        coordinator: ShardIndex,
+        reached: u64,
+        what: String,
+        (row, undo): (Evidence, Vec<Write>),
+    ) {
+        if self.is_shard(coordinator) {
+            self.number(coordinator, reached, &row);
+            return;
+        }
+        let detail = format!("its coordinator, shard {coordinator}, does not exist");
+        let finding = Finding::new(Code::StepOfUnknownTransaction, shard, what, detail);
+        self.findings.push(finding.known_by(row).mended_by(shard, undo));
+    }
+
+    /// Whether a session lives on this shard; else its row is a finding.
+    fn of_session(
+        &mut self,
+        shard: ShardIndex,
+        session: SessionId,
+        code: Code,
+        what: String,
+        (key, value): Row,
+    ) -> bool {
+        let known = self.tables.sessions.get(&session);
+        if known.is_some_and(|shards| shards.contains(&shard)) {
+            return true;
+        }
+        let row = Evidence::row(shard, &key, Some(&value));
+        let gone = Evidence::row(shard, &keys::session(session), None);
+        let detail = format!("session {session} is not known to shard {shard}");
+        self.findings.push(
+            Finding::new(code, shard, what, detail)
+                .known_by(row)
+                .known_by(gone)
+                .under(Place::Session(session))
+                .mended_by(shard, vec![Write::Delete(key)]),
+        );
+        false
+    }
+
+    pub(super) fn missing_tables(&mut self, shard: ShardIndex) {
+        let key = keys::table(keys::Table::Numbers);
+        let unreadable =
+            |f: &Finding| (f.code, f.shard) == (Code::UnreadableRecord, shard) && f.what == NUMBERS;
+        if !self.tables.numbers.contains_key(&shard) && !self.findings.kept.iter().any(unreadable) {
+            let detail = "which numbers it has given cannot be known".to_owned();
+            let finding = Finding::new(Code::NumbersMissing, shard, NUMBERS.to_owned(), detail);
+            self.findings.push(finding.known_by(Evidence::row(shard, &key, None)));
+        }
+    }
+}
+
+const NUMBERS: &str = "the record of numbers given";
+
+fn table_words(key: &Key) -> String {
+    match key {
+        Key::Numbers => NUMBERS.to_owned(),
+        Key::Stat => "the count of files and bytes".to_owned(),
+        Key::Session(session) => format!("session {session}"),
+        Key::Slot(session, slot) => format!("the outcome in slot {slot} of session {session}"),
+        Key::Open(ino, session) => format!("{}, open in session {session}", ino_words(*ino)),
+        Key::Txn(number) => format!("the decision of transaction {number}"),
+        Key::Prepared(txn, step) => format!("prepared step {step} of transaction {txn}"),
+        Key::Finished(txn, step) => format!("finished step {step} of transaction {txn}"),
+        Key::Floor(shard) => format!("the floor of coordinator {shard}"),
+        Key::Arrival(dir, partition) => format!("partition {partition} of {dir} on its way"),
+        Key::Garbage(object) => format!("object {:032x}", object.0),
+        other => format!("{other:?}"),
+    }
+}

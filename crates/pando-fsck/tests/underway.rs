@@ -1,0 +1,238 @@
+//! What is under way is no damage: at whatever message everything stops, and while everything goes on.
+
+mod support;
+
+use std::cell::RefCell;
+
+use pando_core::keys::{self, Kind, Table};
+use pando_core::record::{Content, Header, Stat};
+use pando_fsck::{Code, Mode, Objects, Page, Report, Rows, Watch, check};
+use pando_types::op::{FileAt, FileRef, NewNode, Op};
+use pando_types::{DirRef, FileKind, Order, SessionId, SetAttr, ShardIndex};
+use support::{Bucket, Cluster, name};
+
+const ROOT: DirRef = DirRef::ROOT;
+
+fn is_clean(report: &Report, when: &str) {
+    assert!(report.is_clean(), "{when}: {:#?}", report.findings);
+}
+
+/// Each operation that takes several shards, wherever it must run.
+fn operations(c: &Cluster) -> Vec<(&'static str, Op)> {
+    let [a, b, big, deep] = ["a", "b", "big", "deep"].map(|dir| c.dir(dir));
+    let linked = FileRef { ino: c.ino("linked"), at: FileAt::Name(a, name("linked")) };
+    let mode = SetAttr { mode: Some(0o700), ..SetAttr::default() };
+    vec![
+        ("mkdir", Op::Mkdir(b, name("new"), 0o755)),
+        ("chmod of a directory that has split", Op::DirSetAttr(big, mode)),
+        ("rename of a directory", Cluster::rename_op(deep, "deeper", ROOT, "moved")),
+        ("rename of a file with data", Cluster::rename_op(a, "big-data", b, "moved-data")),
+        ("rename over a file with data", Cluster::rename_op(a, "small-data", b, "moved-data")),
+        ("rename of an open file by another", Cluster::rename_op(a, "open", b, "opened")),
+        ("link of a file with one name", {
+            let plain = FileRef { ino: c.ino("plain"), at: FileAt::Name(a, name("plain")) };
+            Op::Link(plain, big, name("plain-too"))
+        }),
+        ("link", Op::Link(linked, big, name("linked-four"))),
+        ("unlink of a linked file", Op::Unlink(b, name("linked-too"))),
+        ("rename over a directory", Cluster::rename_op(ROOT, "moved", ROOT, "empty")),
+        ("rmdir", Op::Rmdir(ROOT, name("c"))),
+        ("unlink in c", Op::Unlink(c.dir("c"), name("linked-three"))),
+        ("rmdir of what is empty now", Op::Rmdir(ROOT, name("c"))),
+    ]
+}
+
+#[test]
+fn at_whatever_message_everything_stops_nothing_is_wrong() {
+    let mut c = Cluster::busy();
+    let mut looks = 0;
+    let mut decided = 0;
+    let mut look = |c: &mut Cluster, what: &str| {
+        let report = c.check();
+        is_clean(&report, what);
+        looks += 1;
+        decided += u64::from(report.pending.decided > 0);
+    };
+    // Another session than that which has a file open.
+    let first = c.session;
+    c.begin_session();
+    for (what, op) in operations(&c) {
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+            look(&mut c, what);
+            while c.deliver() {
+                look(&mut c, what);
+            }
+            c.tick();
+            while c.deliver() {
+                look(&mut c, what);
+            }
+        }
+        c.settle();
+    }
+    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+    for n in 0..40 {
+        let (dir, node) = (c.dir("b"), node.clone());
+        let op = Op::Create { dir, name: name(&n.to_string()), node, exclusive: true, open: true };
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+            while c.deliver() {
+                look(&mut c, "splits");
+            }
+        }
+    }
+    for op in [Op::OpenSession, Op::EndSession(first)] {
+        c.send(ShardIndex(0), op);
+        while c.deliver() {
+            look(&mut c, "sessions");
+        }
+    }
+    c.settle();
+    assert!(looks > 150 && decided > 40, "{looks} looks, {decided} at something decided");
+    assert_eq!(c.list(ROOT).keys().cloned().collect::<Vec<_>>(), ["a", "b", "big", "empty"]);
+    c.end_session(c.session);
+    c.settle();
+    c.stop();
+    c.serves();
+    is_clean(&c.check(), "at rest");
+}
+
+/// A cluster in which things happen between any two pages.
+struct Lively<'a>(&'a RefCell<Cluster>, &'a RefCell<u64>);
+
+impl Lively<'_> {
+    /// A message, or, if there is none, something new.
+    fn step(&self) {
+        let mut c = self.0.borrow_mut();
+        if c.deliver() {
+            return;
+        }
+        let mut n = self.1.borrow_mut();
+        *n += 1;
+        let dirs = [ROOT, c.dir("a"), c.dir("b"), c.dir("big")];
+        let (dir, other) = (dirs[(*n % 4) as usize], dirs[(*n / 4 % 4) as usize]);
+        let (one, two) = (format!("x{}", *n * 7 % 13), format!("x{}", *n * 5 % 13));
+        let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+        let op = match *n % 6 {
+            0 | 1 => Op::Create { dir, name: name(&one), node, exclusive: true, open: false },
+            2 => Op::Mkdir(dir, name(&one), 0o755),
+            3 => Cluster::rename_op(dir, &one, other, &two),
+            4 => Op::Rmdir(dir, name(&one)),
+            _ => Op::Unlink(dir, name(&one)),
+        };
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+        }
+        if (*n).is_multiple_of(10) {
+            c.tick();
+        }
+    }
+}
+
+impl Rows for Lively<'_> {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        for _ in 0..6 {
+            self.step();
+        }
+        self.0.borrow_mut().stores.page(shard, from, bytes.min(500))
+    }
+}
+
+impl Watch for Lively<'_> {
+    fn pause(&mut self) {
+        let mut c = self.0.borrow_mut();
+        c.settle();
+    }
+}
+
+fn while_running(cluster: Cluster) -> (Report, Cluster) {
+    let volume = cluster.volume.clone();
+    let (cluster, count) = (RefCell::new(cluster), RefCell::new(0));
+    let (mut rows, mut watch) = (Lively(&cluster, &count), Lively(&cluster, &count));
+    let mut objects = Bucket(cluster.borrow().bucket.0.clone());
+    let objects: Option<&mut dyn Objects> = Some(&mut objects);
+    let report = check(&mut rows, objects, &volume, Mode::Running, &mut watch).unwrap();
+    (report, cluster.into_inner())
+}
+
+#[test]
+fn a_running_volume_is_not_slandered() {
+    let mut cluster = Cluster::busy();
+    let mut unjudged = 0;
+    for round in 0..10 {
+        let report;
+        (report, cluster) = while_running(cluster);
+        is_clean(&report, &format!("round {round}"));
+        unjudged += report.unjudged;
+    }
+    assert!(unjudged > 20, "only {unjudged} suspicions: nothing was proved");
+}
+
+#[test]
+fn damage_is_found_while_all_goes_on() {
+    type Inflict = fn(&mut Cluster);
+    let damages: [(Code, Inflict); 5] = [
+        (Code::WrongPermissionCopy, |c| {
+            let (shard, key) = c.header(c.dir("deep").id, 0);
+            c.change::<Header>(shard, &key, |header| header.inherit.mode = 0);
+        }),
+        (Code::WrongParentPointer, |c| {
+            let (shard, key) = c.content(c.dir("deeper"));
+            let parent = c.dir("empty");
+            c.change::<Content>(shard, &key, |content| content.parent = parent);
+        }),
+        (Code::StrayRow, |c| {
+            let (shard, key) = c.beside(c.dir("deep"), "nobody", Kind::Inline);
+            c.put(shard, &key, b"data");
+        }),
+        (Code::OutcomeOfUnknownSession, |c| {
+            let outcome = pando_core::record::Outcome { sequence: 1, result: None, at: None };
+            let bytes = pando_core::record::Record::encode(&outcome);
+            c.put(ShardIndex(2), &keys::slot(SessionId(3), 0), &bytes);
+        }),
+        (Code::ObjectMissing, |c| c.bucket.0.clear()),
+    ];
+    for (code, inflict) in damages {
+        let mut cluster = Cluster::busy();
+        inflict(&mut cluster);
+        let (report, _) = while_running(cluster);
+        let codes: Vec<_> = report.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [code], "{:#?}", report.findings);
+    }
+}
+
+#[test]
+fn what_only_an_unchanging_view_can_tell_is_not_said_of_a_running_volume() {
+    let mut cluster = Cluster::busy();
+    let key = keys::table(Table::Stat);
+    cluster.change::<Stat>(ShardIndex(1), &key, |stat| stat.bytes += 1);
+    cluster.bucket.0.insert(pando_types::op::ObjectId(77 << 64), 1);
+    let (report, _) = while_running(cluster);
+    is_clean(&report, "running");
+}
+
+#[test]
+fn an_object_that_its_session_may_still_name_is_left_alone() {
+    let mut c = Cluster::busy();
+    let object = pando_types::op::ObjectId(u128::from(c.session.0) << 64 | 1_000);
+    c.bucket.0.insert(object, 5);
+    c.stop();
+    is_clean(&c.check(), "with a session");
+    c.start();
+    let session = c.session;
+    c.end_session(session);
+    c.settle();
+    c.stop();
+    let codes: Vec<_> = c.check().findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::ObjectUnnamed]);
+}
+
+#[test]
+fn a_name_is_told_by_its_path() {
+    let mut c = Cluster::healthy();
+    c.count(c.dir("deep"), "deeper", 0, 1);
+    let (shard, _) = c.header(c.dir("deep").id, Order::END - 1);
+    let report = c.check();
+    let found = &report.findings[0];
+    assert_eq!((found.path.as_deref(), found.shard), (Some("/a/deep"), shard));
+}

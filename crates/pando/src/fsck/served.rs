@@ -1,0 +1,32 @@
+//! Rows of a volume that runs, page by page from its servers.
+
+use pando_fsck::{Page, Rows};
+use pando_types::ShardIndex;
+use pando_wire::{Ask, SCAN_MAX, Told};
+
+use crate::connect::Questioner;
+
+/// While a page is read its shard does nothing else.
+const PAGE_MAX: u32 = 256 << 10;
+
+/// See the module.
+pub struct Served(Questioner);
+
+impl Served {
+    pub const fn new(questioner: Questioner) -> Self {
+        Self(questioner)
+    }
+}
+
+impl Rows for Served {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        let bytes = u32::try_from(bytes).unwrap_or(SCAN_MAX).min(PAGE_MAX);
+        let ask = Ask::Scan { shard, from: from.to_vec(), bytes };
+        match self.0.ask_shard(shard, ask) {
+            Ok(Told::Rows { rows, is_last }) => Ok(Page { rows, is_last }),
+            Ok(Told::Failed(why)) => Err(why),
+            Ok(_) => Err(format!("the server of shard {shard} answers something else")),
+            Err(error) => Err(format!("shard {shard} cannot be read: {error}")),
+        }
+    }
+}

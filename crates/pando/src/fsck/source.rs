@@ -1,0 +1,197 @@
+//! Where `pando fsck` reads from: the servers of a volume that runs, or the stores of a stopped one, under its lock.
+//!
+//! Opening a store replays its log, as a start of the volume does, and begins a new epoch; what a crash left
+//! unfinished at the log's end is cut. No record is changed: what transactions have left under way stays so until the
+//! volume is started.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pando_core::Halt;
+use pando_core::contract::{GroupMeta, Rows as _};
+use pando_data::{Listing, LocalStore, ObjectStore, object};
+use pando_fsck::{Mode, Objects, Page, Repairs, Rows, Stored, Write};
+use pando_server::folder::FolderLock;
+use pando_server::host::RecoveryError;
+use pando_server::store::{Room, Store, StoreOptions};
+use pando_server::{Folder, Superblock};
+use pando_types::ShardIndex;
+use pando_types::op::ObjectId;
+
+use super::served::Served;
+use crate::failure::{FAILED, Failure, IN_USE};
+
+/// Every shard is read once, in order: a cache of its index is of little use.
+const CACHE_BYTES: usize = 4 << 20;
+/// No key of a store is longer.
+const KEY_MAX: usize = u16::MAX as usize;
+/// Log space of a change beyond its keys and values, at most.
+const CHANGE_BYTES: usize = 64;
+
+/// The rows to check.
+pub enum Source {
+    /// Of a stopped volume.
+    Stopped(Stopped),
+    /// Of one that runs.
+    Served(Served),
+}
+
+impl Source {
+    /// Whether rows change while they are read.
+    pub const fn mode(&self) -> Mode {
+        match self {
+            Self::Stopped(_) => Mode::Stopped,
+            Self::Served(_) => Mode::Running,
+        }
+    }
+
+    /// The rows.
+    pub fn rows(&mut self) -> &mut dyn Rows {
+        match self {
+            Self::Stopped(stopped) => stopped,
+            Self::Served(served) => served,
+        }
+    }
+
+    /// The same, to repair, where that can be.
+    pub fn repairs(&mut self) -> Option<&mut dyn Repairs> {
+        match self {
+            Self::Stopped(stopped) => Some(stopped),
+            Self::Served(_) => None,
+        }
+    }
+}
+
+/// What is to be done first, if a volume runs and is to be repaired.
+pub fn running(shown: &str) -> Failure {
+    let what = "it is running, and only a stopped volume can be repaired";
+    Failure::new(IN_USE, format!("{shown}: {what}: stop it with `pando down FOLDER` first"))
+}
+
+/// The stores of a stopped volume. Fields are dropped in this order.
+pub struct Stopped {
+    stores: Vec<Store>,
+    _lock: FolderLock,
+}
+
+impl Stopped {
+    /// Opens them.
+    pub fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
+        let lock = folder.lock()?;
+        let mut stores = Vec::new();
+        for shard in 0..superblock.shards {
+            let options = StoreOptions { cache_bytes: CACHE_BYTES, ..StoreOptions::default() };
+            let id = superblock.database_id(shard);
+            let opened = Store::open(&folder.shard(shard), id, &options);
+            let (store, opened) = opened.map_err(|error| {
+                Failure::from(RecoveryError { what: error.what, is_damage: error.is_damage })
+            })?;
+            if let Some(torn) = opened.torn {
+                eprintln!(
+                    "pando: shard {shard}: a crash left {torn}; cut, nobody was promised them"
+                );
+            }
+            stores.push(store);
+        }
+        Ok(Self { stores, _lock: lock })
+    }
+
+    fn store(&mut self, shard: ShardIndex) -> &mut Store {
+        &mut self.stores[usize::from(shard.0)]
+    }
+}
+
+impl Rows for Stopped {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        let mut page = Page { rows: Vec::new(), is_last: true };
+        let mut size = 0;
+        let end = [0xFF; KEY_MAX];
+        let read = self.store(shard).scan(from, &end, &mut |key, value| {
+            if size >= bytes && size > 0 {
+                page.is_last = false;
+                return false;
+            }
+            size += key.len() + value.len();
+            page.rows.push((key.to_vec(), value.to_vec()));
+            true
+        });
+        match read {
+            Ok(()) => Ok(page),
+            Err(Halt::Broken(error)) => Err(format!("shard {shard} cannot be read: {error}")),
+            Err(Halt::NotResident(_)) => Err(format!("shard {shard} asks for a block")),
+        }
+    }
+}
+
+impl Repairs for Stopped {
+    fn write(&mut self, shard: ShardIndex, writes: Vec<Write>) -> Result<(), String> {
+        let store = self.store(shard);
+        let bytes = writes.iter().map(|write| match write {
+            Write::Put(key, value) => key.len() + value.len(),
+            Write::Delete(key) => key.len(),
+            Write::DeleteRange(from, to) => from.len() + to.len(),
+        });
+        let bytes: usize = bytes.map(|bytes| bytes + CHANGE_BYTES).sum();
+        let cannot = |why: &str| format!("shard {shard} cannot be written: {why}");
+        match store.reserve(bytes as u64 + CHANGE_BYTES as u64, true) {
+            Room::Enough => {}
+            Room::Full => return Err(cannot("the disk is full; make room there")),
+            Room::Failed(why) => return Err(cannot(&why)),
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        store.apply(&writes, &GroupMeta { now, ..GroupMeta::default() });
+        store.write().map_err(|error| cannot(&error.what))?;
+        store.syncer().sync().map(drop).map_err(|error| cannot(&error.to_string()))
+    }
+}
+
+/// Objects in the volume's folder.
+pub struct StoredObjects {
+    store: LocalStore,
+    /// Goes on behind this object.
+    listing: Option<(Option<ObjectId>, Listing)>,
+}
+
+impl StoredObjects {
+    /// Opens the folder.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let store = LocalStore::open(path).map_err(|error| {
+            let shown = path.display();
+            Failure::new(FAILED, format!("cannot open the object store {shown}: {error}"))
+        })?;
+        Ok(Self { store, listing: None })
+    }
+
+    fn error(&self, error: &dyn std::fmt::Display) -> String {
+        format!("the object store {}: {error}", self.store.path().display())
+    }
+}
+
+impl Objects for StoredObjects {
+    fn list(&mut self, after: Option<ObjectId>, most: usize) -> Result<Vec<Stored>, String> {
+        let mut listing = match self.listing.take() {
+            Some((last, listing)) if last == after => listing,
+            _ => self.store.list(after).map_err(|error| self.error(&error))?,
+        };
+        let mut page = Vec::new();
+        for object in listing.by_ref().take(most) {
+            let (id, bytes) = object.map_err(|error| self.error(&error))?;
+            page.push(Stored { id, bytes });
+        }
+        self.listing = page.last().map(|last: &Stored| (Some(last.id), listing));
+        Ok(page)
+    }
+
+    fn size(&mut self, id: ObjectId) -> Result<Option<u64>, String> {
+        self.store.size(id).map_err(|error| self.error(&error))
+    }
+
+    fn size_for(&self, content: u64) -> u64 {
+        object::stored_len(content)
+    }
+
+    fn delete(&mut self, id: ObjectId) -> Result<(), String> {
+        self.store.delete(id).map_err(|error| self.error(&error))
+    }
+}

@@ -1,0 +1,54 @@
+//! Progress, on a terminal only.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pando_fsck::{Progress, Watch};
+
+use crate::text::count;
+
+/// Operations of a running volume that are under way come to their end within this time.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// A line on standard error; nothing if that is no terminal.
+pub struct Terminal {
+    bar: ProgressBar,
+    shards: u16,
+}
+
+impl Terminal {
+    pub fn new(shards: u16) -> Self {
+        // The target hides itself where there is no terminal.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
+            bar.set_style(style);
+        }
+        Self { bar, shards }
+    }
+
+    /// Takes the line away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watch for Terminal {
+    fn progress(&mut self, progress: Progress) {
+        self.bar.set_message(match progress {
+            Progress::Sweep { shard, rows } => {
+                format!("shard {} of {}, {} records", shard.0 + 1, self.shards, count(rows))
+            }
+            Progress::Objects(objects) => format!("{} objects", count(objects)),
+            Progress::Suspects(suspects) => {
+                format!("{} suspicions looked at", count(suspects))
+            }
+        });
+        self.bar.tick();
+    }
+
+    fn pause(&mut self) {
+        self.bar.set_message("letting operations come to their end");
+        self.bar.tick();
+        std::thread::sleep(PAUSE);
+    }
+}
