@@ -5,114 +5,10 @@ mod common;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
-use std::process::Output;
-use std::time::{Duration, Instant};
 
-use common::{Scratch, all, pando, shell};
-use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-
-/// A volume with servers and mounts in the background. Nothing of it stays.
-struct Site {
-    folder: PathBuf,
-    /// Servers and mounts, as they were started.
-    processes: Vec<Pid>,
-    mounts: Vec<PathBuf>,
-    scratch: Scratch,
-}
-
-impl Site {
-    /// Servers, one for each list of shards, and no mount.
-    fn new(servers: &[&str], extra: &[&str]) -> Self {
-        let scratch = Scratch::new();
-        let folder = scratch.path().join("volume");
-        let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
-        assert!(made.status.success(), "{}", all(&made));
-        let (processes, mounts) = Default::default();
-        let mut site = Self { folder, processes, mounts, scratch };
-        for shards in servers {
-            site.serve(shards, extra);
-        }
-        site
-    }
-
-    /// One server of all shards and two mounts.
-    fn pair() -> Self {
-        let mut site = Self::new(&["all"], &["--split-threshold", "40"]);
-        site.mount(&[]);
-        site.mount(&[]);
-        site
-    }
-
-    fn note(&mut self, output: &Output) -> Pid {
-        assert!(output.status.success(), "{}\n{}", all(output), self.log());
-        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
-        let pid = Pid::from_raw(pid).unwrap();
-        self.processes.push(pid);
-        pid
-    }
-
-    fn serve(&mut self, shards: &str, extra: &[&str]) -> Pid {
-        let mut command = pando();
-        command.arg("server").arg(&self.folder).args(["--shard", shards, "-d", "--json"]);
-        let output = command.args(extra).output().unwrap();
-        self.note(&output)
-    }
-
-    fn mount(&mut self, extra: &[&str]) -> Pid {
-        let path = self.scratch.path().join(format!("mount-{}", self.mounts.len()));
-        let log = self.scratch.path().join("mount-log");
-        let mut command = pando();
-        command.arg("mount").arg(&self.folder).arg(&path).args(["-d", "--json", "--log"]).arg(log);
-        let output = command.args(extra).output().unwrap();
-        self.mounts.push(path);
-        self.note(&output)
-    }
-
-    fn at(&self, mount: usize, path: &str) -> PathBuf {
-        self.mounts[mount].join(path)
-    }
-
-    fn log(&self) -> String {
-        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-        read(self.folder.join("run/log")) + &read(self.scratch.path().join("mount-log"))
-    }
-
-    /// Inodes on all shards, as the servers count them.
-    fn inodes(&self) -> u64 {
-        let output = pando().arg("status").arg(&self.folder).arg("--json").output().unwrap();
-        let status: Value = serde_json::from_slice(&output.stdout).expect(&all(&output));
-        let servers = status["servers"].as_array().unwrap().iter();
-        let shards = servers.flat_map(|server| server["shards"].as_array().unwrap());
-        shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum()
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.log());
-        }
-        for pid in self.processes.drain(..) {
-            let _ = kill_process(pid, Signal::CONT);
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        for mount in &self.mounts {
-            let _ = unmount(mount, UnmountFlags::DETACH);
-        }
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use common::shell;
+use common::site::{Site, until};
+use rustix::process::{Signal, kill_process};
 
 #[test]
 fn each_sees_at_once_what_the_other_does() {
@@ -294,32 +190,4 @@ fn what_a_dead_mount_held_open_goes_with_its_lease() {
     drop(open);
     // The other mount did not sleep through its own lease.
     fs::write(site.at(1, "file"), "y").unwrap();
-}
-
-#[test]
-fn a_mount_that_slept_through_its_lease_goes_on() {
-    let mut site = Site::new(&["all"], &["--lease-ms", "700"]);
-    let sleeper = site.mount(&[]);
-    site.mount(&[]);
-    fs::write(site.at(0, "kept"), "kept").unwrap();
-    fs::write(site.at(0, "lost"), "lost").unwrap();
-    let before = site.inodes();
-    let kept = File::options().read(true).write(true).open(site.at(0, "kept")).unwrap();
-    let lost = File::open(site.at(0, "lost")).unwrap();
-    fs::remove_file(site.at(1, "lost")).unwrap();
-    kill_process(sleeper, Signal::STOP).unwrap();
-    // The orphan goes only with the sleeper's session.
-    until("the session ends", || site.inodes() == before - 1);
-    kill_process(sleeper, Signal::CONT).unwrap();
-    fs::write(site.at(0, "new"), "new").unwrap();
-    assert_eq!(fs::read_to_string(site.at(1, "new")).unwrap(), "new");
-    kept.write_all_at(b"KEPT", 0).unwrap();
-    kept.sync_all().unwrap();
-    assert_eq!(fs::read_to_string(site.at(1, "kept")).unwrap(), "KEPT");
-    assert!(lost.metadata().is_err());
-    // It is held open under the new session: the other cannot take it away.
-    fs::remove_file(site.at(1, "kept")).unwrap();
-    let mut content = [0; 4];
-    kept.read_exact_at(&mut content, 0).unwrap();
-    assert_eq!(&content, b"KEPT");
 }

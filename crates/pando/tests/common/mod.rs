@@ -13,6 +13,7 @@ use serde_json::Value;
 
 pub mod model;
 pub mod random;
+pub mod site;
 pub mod worker;
 
 /// Sizes so small that everything happens all the time.

@@ -1,0 +1,126 @@
+//! A volume with servers and mounts in the background, on this machine. Nothing of it stays.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use pando_client::net::{NetOptions, Target, Tool};
+use pando_wire::{Ask, Told};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{Scratch, all, pando};
+
+/// See the module.
+pub struct Site {
+    pub folder: PathBuf,
+    /// Servers and mounts, as they were started.
+    pub processes: Vec<Pid>,
+    pub mounts: Vec<PathBuf>,
+    scratch: Scratch,
+}
+
+impl Site {
+    /// Servers, one for each list of shards, and no mount.
+    pub fn new(servers: &[&str], extra: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let folder = scratch.path().join("volume");
+        let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
+        assert!(made.status.success(), "{}", all(&made));
+        let (processes, mounts) = Default::default();
+        let mut site = Self { folder, processes, mounts, scratch };
+        for shards in servers {
+            site.serve(shards, extra);
+        }
+        site
+    }
+
+    /// One server of all shards and two mounts.
+    pub fn pair() -> Self {
+        let mut site = Self::new(&["all"], &["--split-threshold", "40"]);
+        site.mount(&[]);
+        site.mount(&[]);
+        site
+    }
+
+    fn note(&mut self, output: &Output) -> Pid {
+        assert!(output.status.success(), "{}\n{}", all(output), self.log());
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
+        self.processes.push(pid);
+        pid
+    }
+
+    pub fn serve(&mut self, shards: &str, extra: &[&str]) -> Pid {
+        let mut command = pando();
+        command.arg("server").arg(&self.folder).args(["--shard", shards, "-d", "--json"]);
+        let output = command.args(extra).output().unwrap();
+        self.note(&output)
+    }
+
+    pub fn mount(&mut self, extra: &[&str]) -> Pid {
+        let path = self.scratch.path().join(format!("mount-{}", self.mounts.len()));
+        let log = self.scratch.path().join("mount-log");
+        let mut command = pando();
+        command.arg("mount").arg(&self.folder).arg(&path).args(["-d", "--json", "--log"]).arg(log);
+        let output = command.args(extra).output().unwrap();
+        self.mounts.push(path);
+        self.note(&output)
+    }
+
+    pub fn at(&self, mount: usize, path: &str) -> PathBuf {
+        self.mounts[mount].join(path)
+    }
+
+    pub fn log(&self) -> String {
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+        read(self.folder.join("run/log")) + &read(self.scratch.path().join("mount-log"))
+    }
+
+    /// Inodes on all shards, as the servers count them. Starts no process: one that inherits a file of a suspended mount
+    /// would wait for it.
+    pub fn inodes(&self) -> u64 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = Target::Run(self.folder.join("run"));
+        runtime.block_on(async {
+            let mut tool = Tool::connect(&target, &NetOptions::default()).await.unwrap();
+            let mut inodes = 0;
+            for (addresses, _) in tool.processes() {
+                let Told::Json(json) = tool.ask(&addresses, Ask::Status).await.unwrap() else {
+                    panic!("no status");
+                };
+                let status: Value = serde_json::from_str(&json).unwrap();
+                let shards = status["shards"].as_array().unwrap().iter();
+                inodes += shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum::<u64>();
+            }
+            inodes
+        })
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        for pid in self.processes.drain(..) {
+            let _ = kill_process(pid, Signal::CONT);
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        for mount in &self.mounts {
+            let _ = unmount(mount, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
