@@ -1,19 +1,19 @@
 //! The client itself: its parts, its beginning and its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{MAX_SLOTS, ObjectId, Op};
-use pando_types::reply::Body;
 use pando_types::{Credentials, Errno, Ino, SessionId};
 
-use crate::call::take;
+use crate::call::Via;
 use crate::counters::Counters;
+use crate::doubts::Doubts;
 use crate::nodes::Nodes;
 use crate::renames::Renames;
 use crate::route::Routes;
-use crate::slots::Slots;
+use crate::sessions::Sessions;
 use crate::transport::Transport;
 
 /// The system's own credentials, for calls on whose behalf nobody is checked.
@@ -35,8 +35,8 @@ pub struct Volume {
 pub struct Options {
     /// Changing requests under way at once, 1 to [`MAX_SLOTS`]; others wait.
     pub slots: u16,
-    /// Give a request up with `EIO` once it waited this long for a lost answer, nanoseconds; `None`: never. A request
-    /// given up costs the session one slot.
+    /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`: never. Whether it ran, or
+    /// will, is then unknown, until [`Client::maintain`] finds out; so long it has its slot.
     pub patience: Option<u64>,
 }
 
@@ -46,16 +46,14 @@ impl Default for Options {
     }
 }
 
-/// A session with a volume. Used by many threads at once; calls are by ino, and an ino must have been looked up.
+/// One user of a volume, in a session at a time. Used by many threads at once; calls are by ino, and an ino must have been looked up.
 pub struct Client {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) options: Options,
     volume: [u8; 16],
     pub(crate) secrets: Secrets,
-    pub(crate) session: SessionId,
-    /// A shard said so. Nothing works from then on.
-    pub(crate) session_lost: AtomicBool,
-    pub(crate) slots: Slots,
+    pub(crate) sessions: Sessions,
+    pub(crate) doubts: Doubts,
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
     pub(crate) renames: Renames,
@@ -84,13 +82,12 @@ impl Client {
             return Err(Errno::EINVAL);
         }
         let Volume { id, secrets, map } = volume;
-        let mut client = Self {
+        let client = Self {
             transport,
             volume: id,
             secrets,
-            session: SessionId(0),
-            session_lost: AtomicBool::new(false),
-            slots: Slots::new(options.slots),
+            sessions: Sessions::new(),
+            doubts: Doubts::default(),
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
@@ -101,22 +98,20 @@ impl Client {
             version: AtomicU64::new(0),
             objects: AtomicU64::new(1),
         };
-        let body = client.run_plain(SYSTEM, Op::OpenSession).await?;
-        client.session = take!(body, Body::Session(session) => session)?;
+        let deadline = client.deadline(Via::Current);
+        client.session_for(false, deadline).await?;
         Ok(client)
     }
 
-    /// Ends the session: what it holds open is closed.
+    /// Ends the session: what it holds open is closed. Nothing can be asked from then on.
     pub async fn close(&self) -> Result<(), Errno> {
-        match self.run_plain(SYSTEM, Op::EndSession(self.session)).await {
-            Ok(_) => {
-                self.session_lost.store(true, Ordering::Release);
-                Ok(())
-            }
-            // The first answer was lost, or somebody else ended it.
-            Err(_) if self.session_lost.load(Ordering::Acquire) => Ok(()),
-            Err(errno) => Err(errno),
+        let deadline = self.deadline(Via::Current);
+        let session = self.within(deadline, self.sessions.to_end()).await;
+        if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
+            self.run_plain(SYSTEM, Op::EndSession(session.id)).await?;
         }
+        self.sessions.close();
+        Ok(())
     }
 
     /// The root directory.
@@ -131,10 +126,16 @@ impl Client {
         self.volume
     }
 
-    /// The session.
+    /// The newest session.
     #[must_use]
-    pub const fn session(&self) -> SessionId {
-        self.session
+    pub fn session(&self) -> SessionId {
+        self.sessions.id()
+    }
+
+    /// Changing requests that were given up and of which nobody knows yet whether they ran.
+    #[must_use]
+    pub fn doubts(&self) -> usize {
+        self.doubts.count()
     }
 
     /// What was sent so far.
@@ -149,10 +150,10 @@ impl Client {
         self.nodes.len()
     }
 
-    /// A name for a new object, never used before.
+    /// A name for a new object, never used before: the counter goes on from one session to the next.
     pub fn new_object(&self) -> ObjectId {
         let number = self.objects.fetch_add(1, Ordering::Relaxed);
-        ObjectId(u128::from(self.session.0) << 64 | u128::from(number))
+        ObjectId(u128::from(self.session().0) << 64 | u128::from(number))
     }
 
     /// Takes `count` lookups of `ino` back; with the last one, and nothing open, it is forgotten.

@@ -23,7 +23,7 @@ kinds! {
     GetAttr, SetAttr, Readlink, Open, Release, Access, ReadData, WriteData,
     GetXattr, ListXattr, SetXattr, RemoveXattr,
     DirGetAttr, PartitionStat, DirSetAttr, DirAccess, ReadDir, Parent,
-    StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir,
+    StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir, Renew,
 }
 
 /// Counts since the client began. They only go up.
@@ -31,6 +31,9 @@ pub struct Counters {
     requests: [AtomicU64; NAMES.len()],
     redirects: AtomicU64,
     retries: AtomicU64,
+    given_up: AtomicU64,
+    resolved: [AtomicU64; 2],
+    sessions: AtomicU64,
 }
 
 impl Counters {
@@ -39,6 +42,9 @@ impl Counters {
             requests: [const { AtomicU64::new(0) }; NAMES.len()],
             redirects: AtomicU64::new(0),
             retries: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            resolved: [const { AtomicU64::new(0) }; 2],
+            sessions: AtomicU64::new(0),
         }
     }
 
@@ -52,6 +58,18 @@ impl Counters {
 
     pub(crate) fn retried(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn gave_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn doubt_resolved(&self, has_run: bool) {
+        self.resolved[usize::from(has_run)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn session_begun(&self) {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests sent, all operations and tries together.
@@ -77,6 +95,24 @@ impl Counters {
     #[must_use]
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
+    }
+
+    /// Changing requests given up while it was unknown whether they ran.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Of those, how many are known not to have run by now (the first), and how many to have run.
+    #[must_use]
+    pub fn resolved(&self) -> [u64; 2] {
+        self.resolved.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Sessions begun.
+    #[must_use]
+    pub fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
     }
 }
 

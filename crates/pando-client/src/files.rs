@@ -2,11 +2,11 @@
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
-use pando_types::{Attr, Credentials, DirRef, Errno, Ino, SetAttr, Timestamp};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, SessionId, SetAttr, Timestamp};
 
-use crate::call::{Backoff, Failure, stale, take};
+use crate::call::{Backoff, Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
-use crate::nodes::Spot;
+use crate::nodes::{Spot, Stamp};
 
 /// How many places a file is looked for at, while this client itself moves files about.
 const PLACES_MAX: u32 = 64;
@@ -117,20 +117,35 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let asked = self.nodes.stamp();
         let (ino, at) = (file.ino, file.at.clone());
-        let body = self.by_ino(c, file, |file| Op::Open { file, access, truncate }).await?;
+        let op = |file| Op::Open { file, access, truncate };
+        let opened = self.on_file_told(Via::Current, c, file, op).await;
+        let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         // If it was found elsewhere, the table knows already.
         let spot = self.nodes.find(ino).unwrap_or(Spot::File(at));
-        self.nodes.open(ino, spot, asked);
+        self.opened(ino, spot, asked, session).await;
         Ok(attr)
     }
 
-    /// One open less. Tried until it is answered, whatever [`Options::patience`](crate::Options::patience) says.
+    /// `ino` was opened in `session`.
+    pub(crate) async fn opened(&self, ino: Ino, spot: Spot, asked: Stamp, session: SessionId) {
+        let counts = {
+            let state = self.sessions.state();
+            let counts = state.is_live(session);
+            self.nodes.open(ino, spot, asked, counts.then_some(session));
+            counts
+        };
+        if !counts {
+            self.hold(ino).await;
+        }
+    }
+
+    /// One open less. Tried until it is answered, whatever [`Options::patience`](crate::Options::patience) says: a release
+    /// that gets lost would keep an orphan for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
-        let released = self.by_ino(SYSTEM, file, Op::Release).await;
-        self.nodes.released(ino);
-        released.map(|_| ())
+        let _pinned = self.nodes.close(ino);
+        self.let_go(file).await
     }
 
     /// Where the bytes `offset .. offset + len` are.
@@ -150,7 +165,7 @@ impl Client {
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
         let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
-        match self.on_file(SYSTEM, file, op).await {
+        match self.on_file(Via::Current, SYSTEM, file, op).await {
             Ok(Body::Attr(attr)) => Ok(attr),
             Ok(_) => Err(WriteError::Errno(Errno::EIO)),
             Err(Failure::DataChanged) => Err(WriteError::DataChanged),
@@ -173,17 +188,31 @@ impl Client {
         file: FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Errno> {
-        self.on_file(by, file, op).await.map_err(|failure| stale(failure.into()))
+        let answer = self.on_file(Via::Current, by, file, op).await;
+        answer.map_err(|failure| stale(failure.into()))
     }
 
     /// Runs an operation on a file wherever it is: under its name, else at its link shard, else where this client has
     /// moved it meanwhile.
     pub(crate) async fn on_file(
         &self,
+        via: Via<'_>,
         by: &Credentials,
         file: FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Failure> {
+        self.on_file_told(via, by, file, op).await.map(|(body, _)| body)
+    }
+
+    /// The same; also in which session it ran.
+    pub(crate) async fn on_file_told(
+        &self,
+        via: Via<'_>,
+        by: &Credentials,
+        file: FileRef,
+        op: impl Fn(FileRef) -> Op,
+    ) -> Result<(Body, SessionId), Failure> {
+        let deadline = self.deadline(via);
         let ino = file.ino;
         let mut at = file.at;
         let mut name = FileAt::Link;
@@ -191,7 +220,7 @@ impl Client {
         let mut hold = None;
         let mut places = 0;
         loop {
-            let failure = match self.run(by, op(FileRef { ino, at: at.clone() })).await {
+            let failure = match self.run_told(via, by, op(FileRef { ino, at: at.clone() })).await {
                 Err(failure @ Failure::NotThere) => failure,
                 // What a link is told of an inode that has no names left.
                 Err(failure @ Failure::Errno(Errno::ENOENT)) if at == FileAt::Link => failure,
@@ -209,13 +238,14 @@ impl Client {
                 hold.get_or_insert_with(|| self.renames.hold());
             }
             // Before the table is read: a rename that is over has told it.
-            let is_moving = self.renames.concern(&name);
+            let is_moving = self.renames.concern(&name) || self.doubts.may_move(&name);
             match self.nodes.find(ino) {
                 Ok(Spot::File(next)) if next != at => at = next,
                 Err(_) if at != FileAt::Link => at = FileAt::Link,
-                _ if is_moving => {
-                    backoff.pause(self).await;
+                _ if is_moving && self.is_past(deadline) => {
+                    return Err(Failure::Errno(Errno::ETIMEDOUT));
                 }
+                _ if is_moving => backoff.pause(self).await,
                 _ => return Err(failure),
             }
         }

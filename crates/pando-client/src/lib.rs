@@ -6,7 +6,7 @@
 //!        │ by ino                        nodes   ino → where its inode is
 //!        ▼
 //!   names · make · moves · files · xattrs · stat · listing
-//!        │ Op                            call    slot, redirects, retries
+//!        │ Op                            call    session, slot, redirects, retries
 //!        ▼
 //!   routes  Op → shard                   slots   one changing request per slot
 //!        │ Request
@@ -14,29 +14,39 @@
 //!   Transport                            sockets, a channel, a simulator
 //! ```
 //!
+//! A client lives longer than its sessions: `maintain` renews the lease, and when a session is over nevertheless, the client
+//! goes on in the next (`sessions`, `reopen`). Requests that were given up are seen to their end (`doubts`).
+//!
 //! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a simulator can own time.
 //! There is no cache of attributes either: what a reply says is passed on and forgotten, except where things are.
 //!
 //! Invariants:
 //! 1. A slot has at most one changing request under way, and its sequence only goes up.
 //! 2. A lost or redirected request keeps its identity; a refusal by the owner ends it, and whatever is tried next has a new one.
-//! 3. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
+//! 3. A slot whose request may still run is not used, nor is what that request changes changed by another.
+//! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
 
 mod block;
 mod call;
 mod client;
 mod counters;
+mod doubts;
 mod files;
 mod hash;
 mod join;
 mod listing;
+mod maintain;
 mod make;
 mod moves;
 mod names;
+#[cfg(feature = "net")]
+pub mod net;
 mod nodes;
 pub mod path;
 mod renames;
+mod reopen;
 mod route;
+mod sessions;
 mod slots;
 mod stat;
 mod transport;

@@ -2,9 +2,9 @@
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op};
 use pando_types::reply::Body;
-use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, SessionId};
 
-use crate::call::{Backoff, stale, take};
+use crate::call::{Backoff, Via, stale, take};
 use crate::client::Client;
 use crate::names::{Entry, LOOKS_MAX};
 use crate::nodes::Spot;
@@ -23,12 +23,12 @@ impl Client {
     ) -> Result<(Attr, bool), Errno> {
         let dir = self.nodes.dir(parent)?;
         let asked = self.nodes.stamp();
-        let (Entry { attr, spot }, is_new) =
+        let (Entry { attr, spot }, is_new, session) =
             self.create_at(c, dir, name, node, exclusive, open).await?;
+        self.nodes.look_up(attr.ino, spot.clone(), asked);
         if open {
-            self.nodes.open(attr.ino, spot.clone(), asked);
+            self.opened(attr.ino, spot, asked, session).await;
         }
-        self.nodes.look_up(attr.ino, spot, asked);
         Ok((attr, is_new))
     }
 
@@ -59,7 +59,7 @@ impl Client {
         self.rmdir_at(c, dir, name).await
     }
 
-    /// See [`Client::create`].
+    /// See [`Client::create`]. Tells in which session it was opened.
     pub(crate) async fn create_at(
         &self,
         c: &Credentials,
@@ -68,19 +68,19 @@ impl Client {
         node: NewNode,
         exclusive: bool,
         open: bool,
-    ) -> Result<(Entry, bool), Errno> {
+    ) -> Result<(Entry, bool, SessionId), Errno> {
         let op = Op::Create { dir, name: name.clone(), node, exclusive, open };
         let mut backoff = Backoff::astray();
         for look in 0..LOOKS_MAX {
             if look > 1 {
                 backoff.pause(self).await;
             }
-            let ino = match self.run_plain(c, op.clone()).await? {
-                Body::Created(attr, is_new) => {
+            let ino = match self.run_told(Via::Current, c, op.clone()).await? {
+                (Body::Created(attr, is_new), session) => {
                     let spot = Spot::File(FileAt::Name(dir, name.clone()));
-                    return Ok((Entry { attr, spot }, is_new));
+                    return Ok((Entry { attr, spot }, is_new, session));
                 }
-                Body::Linked(ino, _) => ino,
+                (Body::Linked(ino, _), _) => ino,
                 _ => return Err(Errno::EIO),
             };
             let file = FileRef { ino, at: FileAt::Link };
@@ -89,9 +89,10 @@ impl Client {
             } else {
                 Op::GetAttr(file)
             };
-            match self.run_plain(c, op).await.map_err(stale) {
-                Ok(Body::Attr(attr)) => {
-                    return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false));
+            let answer = self.run_told(Via::Current, c, op).await;
+            match answer.map_err(|failure| stale(failure.into())) {
+                Ok((Body::Attr(attr), session)) => {
+                    return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false, session));
                 }
                 Ok(_) => return Err(Errno::EIO),
                 Err(Errno::ESTALE) => {}

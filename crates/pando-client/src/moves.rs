@@ -4,7 +4,7 @@ use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
-use crate::call::{Backoff, Failure, take};
+use crate::call::{Backoff, Failure, Via, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
 
@@ -48,7 +48,7 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
         let op = |file| Op::Link(file, dir, name.clone());
-        let body = self.on_file(c, file, op).await.map_err(Errno::from)?;
+        let body = self.on_file(Via::Current, c, file, op).await.map_err(Errno::from)?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         self.nodes.moved(ino, FileAt::Link);
         Ok(attr)
@@ -63,9 +63,11 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let mut backoff = Backoff::astray();
+        let deadline = self.deadline(Via::Current);
         let _renaming = loop {
             match self.renames.begin([(from, name), (to, new_name)]) {
                 Some(renaming) => break renaming,
+                None if self.is_past(deadline) => return Err(Errno::ETIMEDOUT),
                 None => backoff.pause(self).await,
             };
         };
@@ -74,10 +76,22 @@ impl Client {
             Failure::NotThere => Errno::ENOENT,
             other => other.into(),
         })?;
+        self.renamed((from, name), (to, new_name), flags, &body).await;
+        Ok(())
+    }
+
+    /// Tells the node table what a rename has moved.
+    pub(crate) async fn renamed(
+        &self,
+        (from, name): (DirRef, &Name),
+        (to, new_name): (DirRef, &Name),
+        flags: RenameFlags,
+        body: &Body,
+    ) {
         if let Body::Moved(ino, kind, is_linked) = body
-            && kind != FileKind::Directory
+            && *kind != FileKind::Directory
         {
-            self.nodes.moved(ino, place(is_linked, to, new_name));
+            self.nodes.moved(*ino, place(*is_linked, to, new_name));
         }
         if flags.exchange {
             // The answer speaks of one of the two only.
@@ -87,7 +101,6 @@ impl Client {
                 _ => {}
             }
         }
-        Ok(())
     }
 }
 

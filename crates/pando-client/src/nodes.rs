@@ -12,8 +12,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pando_types::op::FileAt;
-use pando_types::{DirRef, Errno, Ino};
+use pando_types::op::{FileAt, FileRef};
+use pando_types::{DirRef, Errno, Ino, SessionId};
 use parking_lot::Mutex;
 
 use crate::hash::Quick;
@@ -40,6 +40,17 @@ struct Node {
     lookups: u64,
     /// Opens not yet released.
     opens: u32,
+    /// Opens that count at the shards, and in which session. Fewer than `opens` where a session was over: one is enough.
+    held: (SessionId, u32),
+}
+
+impl Node {
+    fn hold(&mut self, session: SessionId) {
+        if self.held.0 != session {
+            self.held = (session, 0);
+        }
+        self.held.1 += 1;
+    }
 }
 
 /// All nodes. Neighbouring inos are in different shards.
@@ -92,9 +103,45 @@ impl Nodes {
         self.put(ino, spot, asked, |node| node.lookups += 1);
     }
 
-    /// As [`Nodes::look_up`], for something that was opened. One more open.
-    pub(crate) fn open(&self, ino: Ino, spot: Spot, asked: Stamp) {
-        self.put(ino, spot, asked, |node| node.opens += 1);
+    /// As [`Nodes::look_up`], for something that was opened. One more open, which counts in session `held`, if in any.
+    pub(crate) fn open(&self, ino: Ino, spot: Spot, asked: Stamp, held: Option<SessionId>) {
+        self.put(ino, spot, asked, |node| {
+            node.opens += 1;
+            if let Some(session) = held {
+                node.hold(session);
+            }
+        });
+    }
+
+    /// One open more counts in `session`. False if nobody knows `ino` any more.
+    pub(crate) fn held(&self, ino: Ino, session: SessionId) -> bool {
+        let mut nodes = self.shard(ino).lock();
+        nodes.get_mut(&ino).map(|node| node.hold(session)).is_some()
+    }
+
+    /// One open less, if more count at the shards than there are: in which session it counts.
+    pub(crate) fn take_excess(&self, ino: Ino) -> Option<SessionId> {
+        let mut nodes = self.shard(ino).lock();
+        let node = nodes.get_mut(&ino).filter(|node| node.held.1 > node.opens)?;
+        node.held.1 -= 1;
+        Some(node.held.0)
+    }
+
+    /// Files that are open.
+    pub(crate) fn open_files(&self) -> Vec<FileRef> {
+        let mut files = Vec::new();
+        for shard in &self.shards {
+            let nodes = shard.0.lock();
+            files.extend(nodes.iter().filter(|(_, node)| node.opens > 0).filter_map(
+                |(ino, node)| match &node.spot {
+                    Spot::File(at) => Some(FileRef { ino: *ino, at: at.clone() }),
+                    Spot::Dir(_) => None,
+                },
+            ));
+        }
+        // Tables have no order, and a simulator wants one.
+        files.sort_unstable_by_key(|file| file.ino);
+        files
     }
 
     /// Nobody looked `ino` up, but it is known where it is.
@@ -112,7 +159,8 @@ impl Nodes {
                 count(node);
             }
             None => {
-                let mut node = Node { spot, moved: Stamp(0), lookups: 0, opens: 0 };
+                let held = (SessionId(0), 0);
+                let mut node = Node { spot, moved: Stamp(0), lookups: 0, opens: 0, held };
                 count(&mut node);
                 nodes.insert(ino, node);
             }
@@ -124,9 +172,13 @@ impl Nodes {
         self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
     }
 
-    /// Takes one open back.
-    pub(crate) fn released(&self, ino: Ino) {
-        self.drop_if_unused(ino, |node| node.opens = node.opens.saturating_sub(1));
+    /// Takes one open back. The node stays until the shards know, too: as long as the pin.
+    pub(crate) fn close(&self, ino: Ino) -> Pinned<'_> {
+        if let Some(node) = self.shard(ino).lock().get_mut(&ino) {
+            node.opens = node.opens.saturating_sub(1);
+            node.lookups += 1;
+        }
+        Pinned { nodes: self, ino }
     }
 
     fn drop_if_unused(&self, ino: Ino, change: impl FnOnce(&mut Node)) {
@@ -164,6 +216,18 @@ impl Nodes {
     }
 }
 
+/// Keeps a node.
+pub(crate) struct Pinned<'a> {
+    nodes: &'a Nodes,
+    ino: Ino,
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        self.nodes.forget(self.ino, 1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,12 +245,32 @@ mod tests {
         assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
         nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
         nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
-        nodes.open(INO, Spot::File(at("a")), nodes.stamp());
+        nodes.open(INO, Spot::File(at("a")), nodes.stamp(), Some(SessionId(1)));
         nodes.forget(INO, 2);
         assert_eq!(nodes.find(INO), Ok(Spot::File(at("a"))));
-        nodes.released(INO);
+        let pinned = nodes.close(INO);
+        assert_eq!(nodes.find(INO), Ok(Spot::File(at("a"))));
+        drop(pinned);
         assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
         assert_eq!(nodes.len(), 0);
+    }
+
+    #[test]
+    fn what_counts_at_the_shards_is_brought_down_to_what_is_open() {
+        let nodes = Nodes::new();
+        let spot = || Spot::File(at("a"));
+        let (old, new) = (SessionId(1), SessionId(2));
+        nodes.open(INO, spot(), nodes.stamp(), Some(old));
+        nodes.open(INO, spot(), nodes.stamp(), Some(old));
+        assert!(nodes.held(INO, new), "one for both");
+        assert_eq!(nodes.take_excess(INO), None);
+        let first = nodes.close(INO);
+        assert_eq!(nodes.take_excess(INO), None);
+        let second = nodes.close(INO);
+        assert_eq!(nodes.take_excess(INO), Some(new));
+        assert_eq!(nodes.take_excess(INO), None);
+        drop((first, second));
+        assert!(!nodes.held(INO, new), "nobody knows it");
     }
 
     #[test]

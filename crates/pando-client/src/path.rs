@@ -86,7 +86,7 @@ impl<'a> Paths<'a> {
             let (dir, last) = next.ok_or(if_dir)?;
             let name = last.file(Errno::EISDIR)?;
             let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-            let (entry, is_new) =
+            let (entry, is_new, _) =
                 self.client.create_at(&self.by, dir, &name, node, exclusive, false).await?;
             let Spot::File(at) = entry.spot else { return Err(Errno::EIO) };
             if is_new || entry.attr.kind != FileKind::Symlink {

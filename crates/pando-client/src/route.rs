@@ -89,7 +89,8 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
         Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
-        Op::EndSession(_) => (Route::Shard(ShardIndex(0)), true),
+        // Twice does no harm either, and nothing is recorded for a session that is over.
+        Op::EndSession(_) | Op::Renew(_) => (Route::Shard(ShardIndex(0)), false),
     };
     Plan { route, changes }
 }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   free ──acquire (sequence + 1)──► under way ──answered──► free
-//!                                        └──dropped unanswered──► abandoned, for ever
+//!                                        └──given up──► doubtful ──answered after all──► free
 //! ```
 //!
-//! A slot whose request was given up is never used again: the request may still be on its way, and a shard that has not
-//! seen the slot's next sequence would run it.
+//! While it is in doubt whether a request ran, its slot is not used (see [`crate::doubts`]): a copy of the request may
+//! still be on its way, and a shard that has not seen the slot's next sequence would run it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,39 +21,39 @@ pub(crate) struct Slots {
 }
 
 struct State {
-    /// Slots without a request under way, with the last sequence each has used.
-    free: Vec<(u16, u64)>,
+    /// Slots without a request under way or in doubt, with the last sequence each has used.
+    free: Vec<Slot>,
     /// Who waits for one, oldest first.
     waiting: VecDeque<(u64, Waker)>,
     /// Tickets given to those who wait.
     tickets: u64,
-    /// Slots that are not abandoned.
-    usable: usize,
+    /// The session is over.
+    is_closed: bool,
 }
 
-/// A slot with one request under way. Dropping it without [`Slot::answered`] abandons the slot.
-pub(crate) struct Slot<'a> {
-    slots: &'a Slots,
+/// A slot and the sequence of its newest request. It must be given back with [`Slots::free`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) struct Slot {
     /// Which slot.
     pub(crate) index: u16,
     /// The request's sequence.
     pub(crate) sequence: u64,
-    answered: bool,
 }
 
-/// All slots are abandoned.
+/// The session is over: there are no more slots.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Exhausted;
+pub(crate) struct Closed;
 
 impl Slots {
     pub(crate) fn new(count: u16) -> Self {
-        let free = (0..count).rev().map(|index| (index, 0)).collect();
+        let free = (0..count).rev().map(|index| Slot { index, sequence: 0 }).collect();
         Self {
             state: Mutex::new(State {
                 free,
                 waiting: VecDeque::new(),
                 tickets: 0,
-                usable: usize::from(count),
+                is_closed: false,
             }),
         }
     }
@@ -62,36 +62,31 @@ impl Slots {
     pub(crate) fn acquire(&self) -> Acquire<'_> {
         Acquire { slots: self, ticket: None }
     }
-}
 
-impl Slot<'_> {
-    /// The request has its final answer: the slot is free.
-    pub(crate) fn answered(mut self) {
-        self.answered = true;
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        let woken: Option<Waker>;
-        let all: VecDeque<(u64, Waker)>;
-        {
-            let mut state = self.slots.state.lock();
-            if self.answered {
-                state.free.push((self.index, self.sequence));
-                woken = state.waiting.pop_front().map(|(_, waker)| waker);
-                all = VecDeque::new();
-            } else {
-                state.usable -= 1;
-                woken = None;
-                all = if state.usable == 0 {
-                    std::mem::take(&mut state.waiting)
-                } else {
-                    VecDeque::new()
-                };
-            }
+    /// The slot's newest request has its final answer, or was never sent.
+    pub(crate) fn free(&self, slot: Slot) {
+        let woken = {
+            let mut state = self.state.lock();
+            state.free.push(slot);
+            state.waiting.pop_front()
+        };
+        if let Some((_, waker)) = woken {
+            waker.wake();
         }
-        woken.into_iter().chain(all.into_iter().map(|(_, waker)| waker)).for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
+    /// Nobody gets a slot any more.
+    pub(crate) fn close(&self) {
+        let woken = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            std::mem::take(&mut state.waiting)
+        };
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
@@ -101,21 +96,21 @@ pub(crate) struct Acquire<'a> {
     ticket: Option<u64>,
 }
 
-impl<'a> Future for Acquire<'a> {
-    type Output = Result<Slot<'a>, Exhausted>;
+impl Future for Acquire<'_> {
+    type Output = Result<Slot, Closed>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slots = self.slots;
         let mut state = slots.state.lock();
-        if let Some((index, last)) = state.free.pop() {
+        if state.is_closed {
+            self.ticket = None;
+            return Poll::Ready(Err(Closed));
+        }
+        if let Some(Slot { index, sequence: last }) = state.free.pop() {
             if let Some(ticket) = self.ticket.take() {
                 state.waiting.retain(|(waiting, _)| *waiting != ticket);
             }
-            return Poll::Ready(Ok(Slot { slots, index, sequence: last + 1, answered: false }));
-        }
-        if state.usable == 0 {
-            self.ticket = None;
-            return Poll::Ready(Err(Exhausted));
+            return Poll::Ready(Ok(Slot { index, sequence: last + 1 }));
         }
         let waker = context.waker().clone();
         let place = state.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == self.ticket);

@@ -16,10 +16,7 @@ impl Wake for Count {
     }
 }
 
-fn poll<'a>(
-    future: Pin<&mut Acquire<'a>>,
-    count: &Arc<Count>,
-) -> Poll<Result<Slot<'a>, Exhausted>> {
+fn poll(future: Pin<&mut Acquire<'_>>, count: &Arc<Count>) -> Poll<Result<Slot, Closed>> {
     future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(count))))
 }
 
@@ -41,7 +38,7 @@ fn a_slot_never_uses_a_sequence_twice_nor_serves_two_at_once() {
                     }
                     for slot in held {
                         seen.lock().get_mut(&slot.index).expect("seen").1 = false;
-                        slot.answered();
+                        slots.free(slot);
                     }
                 }
             });
@@ -57,7 +54,7 @@ fn who_waits_is_woken_by_an_answer() {
     let first = block_on(slots.acquire()).expect("free");
     let mut waits = pin!(slots.acquire());
     assert!(poll(waits.as_mut(), &count).is_pending());
-    first.answered();
+    slots.free(first);
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
     let Poll::Ready(Ok(second)) = poll(waits, &count) else { panic!("a slot is free") };
     assert_eq!((second.index, second.sequence), (0, 2));
@@ -72,22 +69,22 @@ fn a_wake_up_that_nobody_takes_is_passed_on() {
     let mut two = Box::pin(slots.acquire());
     assert!(poll(one.as_mut(), &a).is_pending());
     assert!(poll(two.as_mut(), &b).is_pending());
-    first.answered();
+    slots.free(first);
     drop(one);
     assert_eq!(b.0.load(Ordering::SeqCst), 1);
     assert!(poll(two.as_mut(), &b).is_ready());
 }
 
 #[test]
-fn an_abandoned_slot_is_not_used_again() {
-    let slots = Slots::new(2);
-    drop(block_on(slots.acquire()).expect("free"));
-    let other = block_on(slots.acquire()).expect("one is left");
-    assert_eq!(other.index, 1);
+fn whoever_waits_hears_that_the_session_is_over() {
+    let slots = Slots::new(1);
     let count = Arc::new(Count::default());
+    let held = block_on(slots.acquire()).expect("free");
     let mut waits = pin!(slots.acquire());
     assert!(poll(waits.as_mut(), &count).is_pending());
-    drop(other);
+    slots.close();
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
-    assert!(matches!(poll(waits, &count), Poll::Ready(Err(Exhausted))));
+    assert_eq!(poll(waits, &count), Poll::Ready(Err(Closed)));
+    slots.free(held);
+    assert_eq!(block_on(slots.acquire()), Err(Closed));
 }

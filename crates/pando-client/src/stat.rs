@@ -12,7 +12,7 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
 use pando_types::{Attr, DirRef, Errno, PartitionIndex, Timestamp};
 
-use crate::call::{Backoff, stale, take};
+use crate::call::{Backoff, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;
@@ -78,8 +78,9 @@ impl Client {
     async fn part(&self, dir: DirRef, i: PartitionIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
         let head = self.head(self.reading());
-        let reply = self.send(SYSTEM, &op, Route::Partition(dir, i), head).await;
-        match reply.map_err(|_| Errno::EIO)? {
+        let (route, deadline) = (Route::Partition(dir, i), self.deadline(Via::Current));
+        let reply = self.send(SYSTEM, &op, route, head, deadline, &mut false).await;
+        match reply.map_err(Errno::from)? {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
             Err(Refusal::Redirect(history)) => {
                 self.counters.redirected();

@@ -21,12 +21,16 @@ pub trait Transport: Send + Sync {
 
     /// Ready after `nanos`; for back-off. A simulator uses its own time.
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()>;
+
+    /// Nanoseconds since any fixed moment, never going back.
+    fn now_nanos(&self) -> u64;
 }
 
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportError {
-    /// It is unknown whether the request ran: to be sent again, unchanged.
+    /// It is unknown whether the request ran: to be sent again, unchanged. So it is when the connection broke, and when no
+    /// reply came for long: a process that is stopped keeps its connections.
     Lost,
     /// The transport is shut down for good.
     Stopped,

@@ -273,6 +273,7 @@ impl Shard {
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
             Op::OpenSession | Op::EndSession(_) => self.session_request(ctx, tag, request),
+            Op::Renew(session) => self.renew(ctx, *session).map(Ran::from),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::GarbageDone(_, objects) => {
                 for object in objects {

@@ -150,6 +150,8 @@ pub struct Config {
     pub resend_after: u64,
     /// Ask a coordinator after being prepared for this long, nanoseconds.
     pub ask_after: u64,
+    /// How long a session lives without being renewed, nanoseconds.
+    pub lease: u64,
 }
 
 impl Config {
@@ -165,6 +167,7 @@ impl Config {
             split_page_rows: 512,
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,
+            lease: 60_000_000_000,
         }
     }
 }

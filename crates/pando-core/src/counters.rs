@@ -74,6 +74,8 @@ pub struct Counters {
     pub txns_remote: [u64; 9],
     /// Transactions undone and begun again.
     pub restarts: u64,
+    /// Sessions whose end was begun because their lease was over.
+    pub sessions_expired: u64,
     /// Splits within this shard.
     pub splits_local: u64,
     /// Splits to another shard.

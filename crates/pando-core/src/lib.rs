@@ -32,6 +32,7 @@ mod dirs;
 mod format;
 mod inode;
 pub mod keys;
+mod leases;
 mod locks;
 mod names;
 mod numbers;

@@ -1,4 +1,5 @@
-//! Sessions: issued and ended by the coordinator shard, known to all (DESIGN §6).
+//! Sessions: issued and ended by the coordinator shard, known to all (DESIGN §6). Who does not end his own is taken for
+//! dead when its lease is over: see [`crate::leases`].
 
 use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};

@@ -10,10 +10,12 @@ use crate::counters::Counters;
 use crate::ctx::{Ctx, broken};
 use crate::dirs::Dirs;
 use crate::keys::{self, Table};
+use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Open, Outcome, Prepared, Record, Stat};
+use crate::sessions::COORDINATOR;
 use crate::txn::{Txn, participant};
 
 /// One logical metadata server.
@@ -25,6 +27,8 @@ pub struct Shard {
     pub(crate) locks: Locks,
     pub(crate) opens: Opens,
     pub(crate) sessions: BTreeSet<SessionId>,
+    /// Of the coordinator only.
+    pub(crate) leases: Leases,
     /// Newest sequence run here, by session and slot.
     pub(crate) slots: BTreeMap<(SessionId, u16), u64>,
     /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
@@ -64,6 +68,7 @@ impl Shard {
         let numbers = Numbers::recover(config.shard, reserved);
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
         let mut shard = Self {
+            leases: Leases::new(config.lease, now.nanos),
             stat: ctx.load(&keys::table(Table::Stat))?.unwrap_or_default(),
             config,
             numbers,
@@ -93,7 +98,11 @@ impl Shard {
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         for (key, _) in table(ctx, Table::Session)? {
-            self.sessions.insert(SessionId(number(&key, 2)?));
+            let session = SessionId(number(&key, 2)?);
+            self.sessions.insert(session);
+            if self.config.shard == COORDINATOR {
+                self.leases.grant(session, ctx.now.nanos);
+            }
         }
         for (key, value) in table(ctx, Table::Slot)? {
             let (session, slot) = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;

@@ -121,6 +121,46 @@ fn a_repeated_request_gets_the_first_answer() {
     assert_eq!(c.run_as(ShardIndex(0), late, op), Err(Refusal::Answered));
 }
 
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
+    use pando_types::op::{FileAt, FileRef};
+    let mut c = Cluster::with_lease(4, 100, 8 * SECOND);
+    let attr = c.create(ROOT, "f").unwrap();
+    let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("f")) };
+    c.done(&Op::Open { file, access: 4, truncate: false }).unwrap();
+    c.unlink(ROOT, "f").unwrap();
+    let dead = c.session();
+    c.begin_session();
+    let renew = Op::Renew(c.session());
+    for _ in 0..3 {
+        c.wait(6 * SECOND);
+        assert_eq!(c.run(ShardIndex(0), renew.clone()), Ok(Body::Lease(8 * SECOND)));
+    }
+    assert_eq!(c.run(ShardIndex(0), Op::Renew(dead)), Err(Refusal::NoSession));
+    assert_eq!(c.counters()[0].sessions_expired, 1);
+    let orphan = FileRef { ino: attr.ino, at: FileAt::Link };
+    assert_eq!(c.on_owner(&Op::GetAttr(orphan)), Err(Refusal::NotUnderName));
+    assert_eq!(c.in_flight(), [0; 4]);
+    let id = pando_types::op::RequestId { session: dead, slot: 0, sequence: 1 << 40 };
+    let late = Op::Mkdir(ROOT, c.name("late"), 0o755);
+    for shard in 0..4 {
+        assert_eq!(c.run_as(ShardIndex(shard), id, late.clone()), Err(Refusal::NoSession));
+    }
+}
+
+#[test]
+fn after_a_restart_of_the_coordinator_every_session_has_a_whole_lease() {
+    let mut c = Cluster::with_lease(2, 100, 8 * SECOND);
+    let renew = Op::Renew(c.session());
+    c.wait(7 * SECOND);
+    c.restart_at_once();
+    c.wait(7 * SECOND);
+    assert_eq!(c.run(ShardIndex(0), renew.clone()), Ok(Body::Lease(8 * SECOND)));
+    assert_eq!(c.run(ShardIndex(1), renew), Err(Refusal::Errno(Errno::EINVAL)));
+}
+
 #[test]
 fn what_was_there_is_there_after_a_restart() {
     let mut c = Cluster::new(4, 8);

@@ -5,7 +5,11 @@
 //! FOLDER/formatting          there while `format` is at work
 //! FOLDER/shard-0000/ …       one store each
 //! FOLDER/objects/            file data
-//! FOLDER/run/lock            held (flock) by the process that has the volume open; its pid is inside
+//! FOLDER/objects/volume      which volume the objects belong to
+//! FOLDER/run/lock            held (flock) by the process that has the whole volume; its pid is inside; shared by servers
+//! FOLDER/run/shard-0000.lock   held (flock) by the server of that shard; its pid is inside
+//! FOLDER/run/hosts/          who serves which shard, and where
+//! FOLDER/run/server-0000.sock  where the server listens whose first shard that is
 //! FOLDER/run/admin.sock      where that process answers `status`, `info`, `down`
 //! FOLDER/run/sessions        client sessions not yet ended
 //! FOLDER/run/log             messages of a process in the background
@@ -23,6 +27,7 @@ use crate::superblock::{SUPERBLOCK_FILE, Superblock, SuperblockError};
 
 const FORMATTING_FILE: &str = "formatting";
 const OBJECTS: &str = "objects";
+const OBJECTS_MARK: &str = "volume";
 const RUN: &str = "run";
 /// How long the lock of a killed process is waited for.
 const DYING_FOR: Duration = Duration::from_secs(10);
@@ -86,12 +91,46 @@ pub enum FolderError {
         /// Who; `unknown` if it did not say.
         pid: String,
     },
+    /// Some of its shards are served.
+    #[error(
+        "{} is in use: its shards {} are served; `pando down {}` stops their servers",
+        .path.display(), list(.shards), .path.display()
+    )]
+    Served {
+        /// The folder.
+        path: PathBuf,
+        /// Shards and the processes that serve them.
+        shards: Vec<(u16, String)>,
+    },
+    /// Another process serves the shard.
+    #[error("shard {shard} of {} is served by process {pid} already", .path.display())]
+    ShardLocked {
+        /// The folder.
+        path: PathBuf,
+        /// Which shard.
+        shard: u16,
+        /// Who; `unknown` if it did not say.
+        pid: String,
+    },
+    /// The shard is kept elsewhere.
+    #[error(
+        "{} has no folder for shard {shard}: serve it where it is kept, or bring its folder here first",
+        .path.display()
+    )]
+    NoShard {
+        /// The folder.
+        path: PathBuf,
+        /// Which shard.
+        shard: u16,
+    },
 }
 
-/// The lock on a volume; released when dropped, and by the kernel when the process dies.
+/// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the process dies.
 #[derive(Debug)]
 pub struct FolderLock {
-    file: File,
+    /// With this process's pid inside.
+    files: Vec<File>,
+    _shared: Option<File>,
 }
 
 impl Folder {
@@ -210,55 +249,149 @@ impl Folder {
         }
     }
 
-    /// Takes the volume for this process.
+    /// Takes the whole volume for this process.
     pub fn lock(&self) -> Result<FolderLock, FolderError> {
-        let run = self.run();
-        make_folder(&run).map_err(io_error("make the folder", &run))?;
-        let path = run.join("lock");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(io_error("open", &path))?;
-        let begun = Instant::now();
-        while let Err(errno) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if errno != rustix::io::Errno::WOULDBLOCK {
-                return Err(io_error("lock", &path)(errno.into()));
+        let path = self.run_lock()?;
+        match take(&path, FlockOperation::NonBlockingLockExclusive)? {
+            Taken::Here(file) => Ok(FolderLock { files: vec![file], _shared: None }),
+            Taken::By(pid) => {
+                let shards = self.shard_holders()?;
+                let path = self.path.clone();
+                Err(match shards.is_empty() {
+                    true => FolderError::Locked { path, pid },
+                    false => FolderError::Served { path, shards },
+                })
             }
-            let pid = read_pid(&mut file);
-            let patience = if is_dying(&pid) { DYING_FOR } else { ENDING_FOR };
-            if begun.elapsed() >= patience {
-                return Err(FolderError::Locked { path: self.path.clone(), pid });
-            }
-            std::thread::sleep(Duration::from_millis(10));
         }
-        // The pid is a courtesy: a full disk is no reason to refuse.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(FolderLock { file })
     }
 
-    /// Who holds the volume, if anybody does.
-    pub fn holder(&self) -> Result<Option<String>, FolderError> {
-        let path = self.run().join("lock");
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error("open", &path)(error)),
+    /// Takes some shards for this process; others may take others.
+    pub fn lock_shards(&self, shards: &[u16]) -> Result<FolderLock, FolderError> {
+        let path = self.path.clone();
+        let shared = match take(&self.run_lock()?, FlockOperation::NonBlockingLockShared)? {
+            Taken::Here(file) => file,
+            Taken::By(pid) => return Err(FolderError::Locked { path, pid }),
         };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(None),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(read_pid(&mut file))),
-            Err(errno) => Err(io_error("lock", &path)(errno.into())),
+        let mut files = Vec::new();
+        for &shard in shards {
+            if !self.shard(shard).is_dir() {
+                return Err(FolderError::NoShard { path, shard });
+            }
+            let lock = self.shard_lock(shard);
+            match take(&lock, FlockOperation::NonBlockingLockExclusive)? {
+                Taken::Here(file) => files.push(file),
+                Taken::By(pid) => return Err(FolderError::ShardLocked { path, shard, pid }),
+            }
         }
+        Ok(FolderLock { files, _shared: Some(shared) })
+    }
+
+    fn run_lock(&self) -> Result<PathBuf, FolderError> {
+        let run = self.run();
+        make_folder(&run).map_err(io_error("make the folder", &run))?;
+        Ok(run.join("lock"))
+    }
+
+    fn shard_lock(&self, shard: u16) -> PathBuf {
+        self.run().join(format!("shard-{shard:04}.lock"))
+    }
+
+    /// Where the server listens whose first shard this is.
+    pub fn server_socket(&self, shard: u16) -> PathBuf {
+        self.run().join(format!("server-{shard:04}.sock"))
+    }
+
+    /// Shards of this folder that are served, and by which processes.
+    pub fn shard_holders(&self) -> Result<Vec<(u16, String)>, FolderError> {
+        let mut holders = Vec::new();
+        for shard in 0..self.read()?.shards {
+            if let Some(pid) = holder_of(&self.shard_lock(shard))? {
+                holders.push((shard, pid));
+            }
+        }
+        Ok(holders)
+    }
+
+    /// Notes in the objects' folder whose they are.
+    pub fn mark_objects(&self, uuid: &str) -> Result<(), FolderError> {
+        let objects = self.objects();
+        make_folder(&objects).map_err(io_error("make the folder", &objects))?;
+        let path = objects.join(OBJECTS_MARK);
+        if fs::read_to_string(&path).is_ok_and(|text| text.trim() == uuid) {
+            return Ok(());
+        }
+        create(&path, format!("{uuid}\n").as_bytes(), 0o600).map_err(io_error("write", &path))
+    }
+
+    /// Who holds the whole volume, if anybody does.
+    pub fn holder(&self) -> Result<Option<String>, FolderError> {
+        holder_of(&self.run().join("lock"))
+    }
+}
+
+/// Which volume's objects are in a folder; `None`: nobody has said.
+pub fn objects_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join(OBJECTS_MARK)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn list(shards: &[(u16, String)]) -> String {
+    let shown: Vec<_> =
+        shards.iter().map(|(shard, pid)| format!("{shard} (process {pid})")).collect();
+    shown.join(", ")
+}
+
+enum Taken {
+    Here(File),
+    By(String),
+}
+
+/// Locks a file, and writes this process's pid into it if the lock is exclusive.
+fn take(path: &Path, how: FlockOperation) -> Result<Taken, FolderError> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(io_error("open", path))?;
+    let begun = Instant::now();
+    while let Err(errno) = rustix::fs::flock(&file, how) {
+        if errno != rustix::io::Errno::WOULDBLOCK {
+            return Err(io_error("lock", path)(errno.into()));
+        }
+        let pid = read_pid(&mut file);
+        let patience = if is_dying(&pid) { DYING_FOR } else { ENDING_FOR };
+        if begun.elapsed() >= patience {
+            return Ok(Taken::By(pid));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if matches!(how, FlockOperation::NonBlockingLockExclusive) {
+        // The pid is a courtesy: a full disk is no reason to refuse.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    }
+    Ok(Taken::Here(file))
+}
+
+/// Who holds the exclusive lock on a file.
+fn holder_of(path: &Path) -> Result<Option<String>, FolderError> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error("open", path)(error)),
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(None),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(read_pid(&mut file))),
+        Err(errno) => Err(io_error("lock", path)(errno.into())),
     }
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        let _ = self.file.set_len(0);
+        self.files.iter().for_each(|file| drop(file.set_len(0)));
     }
 }
 

@@ -6,14 +6,11 @@
 use pando_placement::{ClusterMap, DirMap, Secrets};
 use pando_types::attr::Attr;
 use pando_types::op::{FileAt, FileRef, Head, Op, Request};
-use pando_types::reply::{Access, Body, Found, Refusal};
+use pando_types::reply::{Access, Body, Found, Refusal, Reply};
 use pando_types::{
     Credentials, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, ShardIndex,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::host::Host;
-use crate::wait::block_on;
 
 /// A client's steps, at most: more only if partitions split while it asks.
 const STEPS_MAX: u32 = 200;
@@ -103,9 +100,12 @@ pub struct SliceInfo {
     pub object_offset: u64,
 }
 
-/// Looks into a host's shards.
+/// Sends a request to a shard and waits for its reply; `None`: there is none.
+pub type Caller<'a> = &'a dyn Fn(ShardIndex, Request) -> Option<Reply>;
+
+/// Looks into shards, wherever they are.
 pub struct Inspector<'a> {
-    host: &'a Host,
+    call: Caller<'a>,
     map: ClusterMap,
     secrets: Secrets,
 }
@@ -118,8 +118,8 @@ struct Named {
 
 impl<'a> Inspector<'a> {
     /// Of the volume with this map and these secrets.
-    pub fn new(host: &'a Host, map: ClusterMap, secrets: Secrets) -> Self {
-        Self { host, map, secrets }
+    pub fn new(call: Caller<'a>, map: ClusterMap, secrets: Secrets) -> Self {
+        Self { call, map, secrets }
     }
 
     /// What the path of `names`, from the root, leads to. Symbolic links are not followed.
@@ -152,7 +152,7 @@ impl<'a> Inspector<'a> {
 
     fn directory(&self, dir: DirRef) -> Result<Info, Errno> {
         let mut partitions = Vec::new();
-        for shard in (0..self.host.shards()).map(ShardIndex) {
+        for shard in (0..self.map.shards).map(ShardIndex) {
             let Body::Inspected(found) = self.ask(shard, Op::InspectDir(shard, dir.id))? else {
                 return Err(Errno::EIO);
             };
@@ -247,9 +247,8 @@ impl<'a> Inspector<'a> {
     }
 
     fn call(&self, shard: ShardIndex, op: Op) -> Result<Result<Body, Refusal>, Errno> {
-        let head = Head { clock: self.host.now_nanos(), ..Head::default() };
-        let request = Request { head, credentials: Credentials::ROOT, op };
-        let reply = block_on(self.host.call(shard, request)).ok_or(Errno::EIO)?;
+        let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+        let reply = (self.call)(shard, request).ok_or(Errno::EIO)?;
         Ok(reply.result)
     }
 }

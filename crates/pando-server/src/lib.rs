@@ -1,7 +1,7 @@
 //! The shell around Pando's shards: everything a shard must not know of — files, threads, clocks, sockets.
 //!
 //! ```text
-//!  pando.superblock, locks ─ folder/         call(shard, request) ──► inbox ─┐
+//!  superblock, locks ─ folder/    sockets ─ net/ ─► call(shard, request) ──► inbox ─┐
 //!                                                                            ▼ whoever holds the shard
 //!  host/: one cell per shard   { inbox, state: machine + store + held messages }
 //!           ├ syncer thread: objects first, then the log; releases what waits for durability
@@ -19,6 +19,7 @@ pub mod host;
 pub mod inspect;
 pub mod machine;
 pub mod metrics;
+pub mod net;
 pub mod sessions;
 pub mod store;
 pub mod superblock;

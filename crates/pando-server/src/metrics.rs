@@ -133,6 +133,7 @@ kinds! {
     Garbage: Op::Garbage(..),
     GarbageDone: Op::GarbageDone(..),
     InspectDir: Op::InspectDir(..),
+    Renew: Op::Renew(..),
 }
 
 const BUCKETS: usize = 40;

@@ -11,6 +11,7 @@
 //! 3. It holds the hash secrets: the file is readable by its owner only.
 
 use pando_placement::{ClusterMap, Secrets};
+use pando_types::ShardIndex;
 use serde::{Deserialize, Serialize};
 
 /// Name of the file.
@@ -181,6 +182,11 @@ impl Superblock {
     /// Who owns which slot.
     pub fn map(&self) -> ClusterMap {
         ClusterMap::new(self.shards)
+    }
+
+    /// All its shards.
+    pub fn all_shards(&self) -> Vec<ShardIndex> {
+        (0..self.shards).map(ShardIndex).collect()
     }
 
     /// The UUID as bytes.

@@ -29,6 +29,7 @@ pub struct Mail(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     last: Ticket,
+    now: u64,
     wishes: Vec<Wish>,
     waiting: BTreeMap<Ticket, Slot>,
 }
@@ -40,6 +41,11 @@ struct Slot {
 }
 
 impl Mail {
+    /// It is `now`.
+    pub fn tick(&self, now: u64) {
+        self.lock().now = now;
+    }
+
     /// What was wished since the last time.
     #[must_use]
     pub fn wishes(&self) -> Vec<Wish> {
@@ -91,6 +97,10 @@ impl Transport for Mail {
         Box::pin(async move {
             let _ = self.register(|ticket| Wish::Sleep(ticket, nanos)).await;
         })
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.lock().now
     }
 }
 

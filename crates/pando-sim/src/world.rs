@@ -106,6 +106,7 @@ impl World {
         }
         let Some(((time, _), happening)) = self.queue.pop_first() else { return false };
         self.time = time;
+        self.mail.tick(time);
         self.happen(happening)
     }
 

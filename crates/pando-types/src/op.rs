@@ -331,4 +331,7 @@ pub enum Op {
     GarbageDone(ShardIndex, Vec<ObjectId>),
     /// For `pando info`: what the shard holds of a directory.
     InspectDir(ShardIndex, DirId),
+    /// Coordinator: the session's client lives; its lease begins anew. Refused as [`NoSession`](crate::reply::Refusal) once
+    /// the session is over, or its end has begun.
+    Renew(SessionId),
 }

@@ -216,4 +216,6 @@ pub enum Body {
     Objects(Vec<ObjectId>),
     /// Partitions on one shard.
     Inspected(Vec<Inspected>),
+    /// Renew: for how long the session lives from now on without another renewal, nanoseconds.
+    Lease(u64),
 }

@@ -7,6 +7,9 @@ use serde::de::DeserializeOwned;
 
 use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, UNASKED, VERSION};
 
+/// Room that an empty decoder keeps, bytes.
+const KEPT_MAX: usize = 256 << 10;
+
 /// Why a connection must be closed: what follows a bad frame cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
@@ -48,12 +51,19 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 /// Takes bytes as they arrive, gives messages.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
     /// Bytes of the buffer that are done with.
     taken: usize,
+    frame_max: u32,
     failed: Option<FrameError>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { buffer: Vec::new(), taken: 0, frame_max: FRAME_MAX, failed: None }
+    }
 }
 
 impl Decoder {
@@ -63,9 +73,21 @@ impl Decoder {
         Self::default()
     }
 
+    /// Refuses frames beyond `max` bytes from now on; [`FRAME_MAX`] at first.
+    pub fn limit(&mut self, max: u32) {
+        self.frame_max = max.min(FRAME_MAX);
+    }
+
     /// More bytes have come.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.taken > 0 && self.taken >= self.buffer.len() / 2 {
+        if self.taken == self.buffer.len() {
+            self.buffer.clear();
+            self.taken = 0;
+            // A frame that was once long is no reason to keep its room.
+            if self.buffer.capacity() > KEPT_MAX {
+                self.buffer = Vec::new();
+            }
+        } else if self.taken > 0 && self.taken >= self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;
         }
@@ -90,7 +112,9 @@ impl Decoder {
 
     fn step(&mut self) -> Result<Option<(Stream, Message)>, FrameError> {
         loop {
-            let Some(frame) = whole(&self.buffer[self.taken..])? else { return Ok(None) };
+            let Some(frame) = whole(&self.buffer[self.taken..], self.frame_max)? else {
+                return Ok(None);
+            };
             let read = read(frame);
             self.taken += frame.len();
             match read {
@@ -102,11 +126,11 @@ impl Decoder {
 }
 
 /// The first frame of `bytes`, if all of it is there.
-fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, FrameError> {
+fn whole(bytes: &[u8], frame_max: u32) -> Result<Option<&[u8]>, FrameError> {
     let Some(length) = bytes.first_chunk::<4>().copied().map(u32::from_le_bytes) else {
         return Ok(None);
     };
-    if length > FRAME_MAX || (length as usize) < HEADER_LEN - 4 {
+    if length > frame_max || (length as usize) < HEADER_LEN - 4 {
         return Err(FrameError::Length(length));
     }
     Ok(bytes.get(..4 + length as usize))
@@ -134,6 +158,13 @@ fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
         k if k == Kind::Request as u8 => Message::Request(parse(body, kind)?),
         k if k == Kind::Reply as u8 => Message::Reply(parse(body, kind)?),
         k if k == Kind::Peer as u8 => Message::Peer(parse(body, kind)?),
+        k if k == Kind::Hello as u8 => Message::Hello(parse(body, kind)?),
+        k if k == Kind::Challenge as u8 => Message::Challenge(parse(body, kind)?),
+        k if k == Kind::Proof as u8 => Message::Proof(parse(body, kind)?),
+        k if k == Kind::Welcome as u8 => Message::Welcome(parse(body, kind)?),
+        k if k == Kind::Refused as u8 => Message::Refused(parse(body, kind)?),
+        k if k == Kind::Ask as u8 => Message::Ask(parse(body, kind)?),
+        k if k == Kind::Told as u8 => Message::Told(parse(body, kind)?),
         k if UNASKED.contains(&k) => return Ok(None),
         _ => return Err(FrameError::Kind(kind)),
     };

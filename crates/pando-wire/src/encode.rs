@@ -1,23 +1,50 @@
 //! Message → bytes.
 
-use pando_types::codec;
+use serde::Serialize;
 
 use crate::{HEADER_LEN, Kind, Message, Stream, VERSION};
 
 /// Appends `message` to `out` as one frame, so that a batch is one write.
 pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
-    let (kind, body) = match message {
-        Message::Request(request) => (Kind::Request, codec::encode(VERSION, request)),
-        Message::Reply(reply) => (Kind::Reply, codec::encode(VERSION, reply)),
-        Message::Peer(peer) => (Kind::Peer, codec::encode(VERSION, peer)),
-    };
+    match message {
+        Message::Request(body) => frame(out, stream, Kind::Request, body),
+        Message::Reply(body) => frame(out, stream, Kind::Reply, body),
+        Message::Peer(body) => frame(out, stream, Kind::Peer, body),
+        Message::Hello(body) => frame(out, stream, Kind::Hello, body),
+        Message::Challenge(body) => frame(out, stream, Kind::Challenge, body),
+        Message::Proof(body) => frame(out, stream, Kind::Proof, body),
+        Message::Welcome(body) => frame(out, stream, Kind::Welcome, body),
+        Message::Refused(body) => frame(out, stream, Kind::Refused, body),
+        Message::Ask(body) => frame(out, stream, Kind::Ask, body),
+        Message::Told(body) => frame(out, stream, Kind::Told, body),
+    }
+}
+
+/// [`encode`] of a request that is kept.
+pub fn encode_request(out: &mut Vec<u8>, stream: Stream, request: &pando_types::op::Request) {
+    frame(out, stream, Kind::Request, request);
+}
+
+/// [`encode`] of a reply that is kept.
+pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &pando_types::reply::Reply) {
+    frame(out, stream, Kind::Reply, reply);
+}
+
+/// [`encode`] of a message between shards that is kept.
+pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) {
+    frame(out, Stream(0), Kind::Peer, peer);
+}
+
+fn frame(out: &mut Vec<u8>, stream: Stream, kind: Kind, body: &impl Serialize) {
     let start = out.len();
-    out.resize(start + 8, 0);
+    out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&[VERSION, kind as u8, 0, 0]);
     out.extend_from_slice(&stream.0.to_le_bytes());
-    // The body's own version byte is the frame's.
-    out.extend_from_slice(&body[1..]);
-    debug_assert_eq!(HEADER_LEN, 8 + 4 + 8);
+    debug_assert_eq!(out.len() - start, HEADER_LEN);
+    // The body's version is the frame's.
+    let mut taken = std::mem::take(out);
+    taken = postcard::to_extend(body, taken).expect("plain data always encodes");
+    *out = taken;
     let length = (out.len() - start - 4) as u32;
     let checksum = crc32c::crc32c(&out[start + 8..]);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());

@@ -15,11 +15,19 @@
 //! head (`pando_types::op::Head`, `pando_types::peer::Peer`).
 #![forbid(unsafe_code)]
 
+mod address;
+pub mod auth;
 mod decode;
 mod encode;
+mod hello;
 
+pub use address::{Address, NoAddress};
 pub use decode::{Decoder, FrameError};
-pub use encode::encode;
+pub use encode::{encode, encode_peer, encode_reply, encode_request};
+pub use hello::{
+    Ask, Challenge, FEATURE_LEVEL, Hello, Hosting, Proof, Refused, Role, Told, VolumeFacts,
+    Welcome, uuid,
+};
 
 use pando_types::op::Request;
 use pando_types::peer::Peer;
@@ -29,6 +37,10 @@ use pando_types::reply::Reply;
 pub const VERSION: u8 = 1;
 /// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
 pub const FRAME_MAX: u32 = 16 << 20;
+/// Longest frame before the other side has been welcomed.
+pub const FIRST_FRAMES_MAX: u32 = 64 << 10;
+/// Most bytes of records in one answer to a scan.
+pub const SCAN_MAX: u32 = 4 << 20;
 /// Bytes before the body, the length field included.
 pub const HEADER_LEN: usize = 20;
 
@@ -45,6 +57,20 @@ pub enum Message {
     Reply(Reply),
     /// A shard speaks to a shard.
     Peer(Peer),
+    /// A connection begins.
+    Hello(Hello),
+    /// Its second word.
+    Challenge(Challenge),
+    /// Its third.
+    Proof(Proof),
+    /// Its last.
+    Welcome(Welcome),
+    /// Or that.
+    Refused(Refused),
+    /// A tool asks.
+    Ask(Ask),
+    /// The answer.
+    Told(Told),
 }
 
 /// Kinds of frames. Numbers are never used again. 16 to 31 are reserved for what a shard sends unasked (recalls,
@@ -55,6 +81,13 @@ enum Kind {
     Request = 1,
     Reply = 2,
     Peer = 3,
+    Hello = 4,
+    Challenge = 5,
+    Proof = 6,
+    Welcome = 7,
+    Refused = 8,
+    Ask = 9,
+    Told = 10,
 }
 
 /// Kinds that may be skipped.

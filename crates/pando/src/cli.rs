@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pando_wire::Address;
 
 use crate::bench::args::BenchArgs;
 
@@ -46,6 +47,9 @@ Exit codes:
 pub enum Command {
     Format(FormatArgs),
     Up(UpArgs),
+    Server(ServerArgs),
+    Mount(MountArgs),
+    Umount(UmountArgs),
     Down(DownArgs),
     Status(StatusArgs),
     Info(InfoArgs),
@@ -101,6 +105,16 @@ pub struct UpArgs {
     /// Print one JSON object when the mount is usable
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sizes: SizesArgs,
+    /// This is the background process itself
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+/// Sizes that tests make small.
+#[derive(Args, Debug, Clone)]
+pub struct SizesArgs {
     /// Entries beyond which a directory's partition splits
     #[arg(long, value_name = "ENTRIES", hide = true, default_value_t = 8_000)]
     pub split_threshold: u64,
@@ -113,9 +127,6 @@ pub struct UpArgs {
     /// Log space that only deletions may use
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 1 << 20)]
     pub reserve_bytes: u64,
-    /// This is the background process itself
-    #[arg(long, hide = true)]
-    pub background: bool,
 }
 
 /// See docs/SEMANTICS.md.
@@ -136,7 +147,125 @@ impl DurabilityArg {
     }
 }
 
-/// Unmount a volume and stop its process
+/// Serve shards of a volume to mounts on this and other machines
+///
+/// One process can serve several shards. Each also listens on a Unix socket in FOLDER/run, for mounts on this machine.
+/// FOLDER need only hold the volume's superblock and the folders of the shards that are served from it.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Examples:
+  pando format ~/volume                                 once
+  pando server ~/volume --shard 0,1 -d                  for mounts on this machine
+  pando server ~/volume --shard 2,3 -d
+  pando mount ~/volume ~/tree -d
+  pando server /srv/v --shard 0 --listen 10.0.0.1:7400 --secret /etc/pando.secret   for others, too")]
+pub struct ServerArgs {
+    /// Where the volume is kept
+    pub folder: PathBuf,
+    /// Which shards, separated by commas; `all` of them
+    #[arg(long = "shard", value_name = "K[,K…]|all", required = true)]
+    pub shards: String,
+    /// Where to listen for other machines: HOST:PORT, or unix:PATH; may be given more than once
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<Address>,
+    /// What others are told, where that is not what it listens on
+    #[arg(long, value_name = "ADDRESS")]
+    pub advertise: Vec<Address>,
+    /// A server that knows where the other shards are, if they are not served from this very folder
+    #[arg(long, value_name = "ADDRESS")]
+    pub join: Vec<Address>,
+    /// File with the secret that everybody who comes over TCP must know; needed beyond this machine
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Go to the background once it serves; messages go to FOLDER/run/log
+    #[arg(short, long)]
+    pub detach: bool,
+    /// When a change is acknowledged
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
+    pub durability: DurabilityArg,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
+    /// Print one JSON object when it serves
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub sizes: SizesArgs,
+    /// Seconds after which a client that takes no replies is cut off
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 60)]
+    pub stall_seconds: u64,
+    /// This is the background process itself
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+/// Mount a volume that servers serve
+///
+/// Any number of mounts, on any number of machines, see each other's changes at once.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Examples:
+  pando mount ~/volume ~/tree -d                                   servers of this machine
+  pando mount 10.0.0.1:7400 /mnt/tree --secret /etc/pando.secret   servers elsewhere")]
+pub struct MountArgs {
+    /// The volume's folder, or the address of any of its servers (several, separated by commas)
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// Where the tree appears; made if it is missing
+    pub path: PathBuf,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`: it waits
+    #[arg(long, value_name = "SECONDS|never", default_value = "30", value_parser = parse_timeout)]
+    pub timeout: Timeout,
+    /// Where file data is, if the servers' own path does not lead there from here
+    #[arg(long, value_name = "FOLDER")]
+    pub objects: Option<PathBuf>,
+    /// Go to the background once the mount is usable
+    #[arg(short, long)]
+    pub detach: bool,
+    /// Where the background process's messages go [default: a file in /run/pando or $XDG_RUNTIME_DIR/pando]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Threads that answer the kernel
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Print one JSON object when the mount is usable
+    #[arg(long)]
+    pub json: bool,
+    /// This is the background process itself
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+/// How long to wait; `None`: for ever.
+pub type Timeout = Option<std::time::Duration>;
+
+fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    if text == "never" {
+        return Ok(None);
+    }
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=1e9).contains(&seconds) => {
+            Ok(Some(std::time::Duration::from_secs_f64(seconds)))
+        }
+        _ => Err("write seconds (at least 0.1), or `never`".to_owned()),
+    }
+}
+
+/// Unmount a tree, and wait until all its data is stored
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  pando umount ~/tree")]
+pub struct UmountArgs {
+    /// Where it is mounted
+    pub path: PathBuf,
+    /// Even if files are open: detach it
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Unmount a volume and stop its process, or its servers on this machine
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando down ~/volume")]
 pub struct DownArgs {

@@ -44,7 +44,8 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_hanging_up(error: &io::Error) -> bool {
+/// It ended before it could answer.
+pub fn is_hanging_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }

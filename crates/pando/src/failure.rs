@@ -42,9 +42,12 @@ impl Failure {
 impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Self {
         let code = match &error {
-            FolderError::Locked { .. } => IN_USE,
+            FolderError::Locked { .. }
+            | FolderError::Served { .. }
+            | FolderError::ShardLocked { .. } => IN_USE,
             FolderError::Superblock { .. } => DAMAGED,
             FolderError::Io { .. }
+            | FolderError::NoShard { .. }
             | FolderError::NoVolume(_)
             | FolderError::Exists(_)
             | FolderError::Occupied { .. } => FAILED,

@@ -12,6 +12,7 @@ use pando_server::superblock::hex;
 
 use crate::cli::InfoArgs;
 use crate::failure::Failure;
+use crate::mounting::admin::socket;
 use crate::protocol::{Query, Told};
 use crate::text::{count, table};
 use crate::{mounts, output};
@@ -22,29 +23,24 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     })?;
     let mount = mounts::of(&path)
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
-    let found = mount.and_then(|mount| Some((mount.folder()?, mount.path)));
-    let Some((folder, root)) = found else {
+    let found = mount.and_then(|mount| Some((mount.volume()?, mount.path)));
+    let Some((volume, root)) = found else {
         return Err(Failure::plain(format!(
-            "{} is not on a mount of Pando: name a path below the one given to `pando up --mount`",
+            "{} is not on a mount of Pando: name a path below one",
             path.display()
         )));
     };
-    let folder = Folder::new(&folder)?;
     let relative = path.strip_prefix(&root).unwrap_or(Path::new(""));
     let names = relative.components().filter_map(|component| match component {
         Component::Normal(name) => Some(hex(name.as_bytes())),
         _ => None,
     });
     let query = Query::Info { names: names.collect() };
-    let info = match admin::ask(&folder.socket(), &query) {
-        Ok(Answer::Ok(Told::Info(info))) => info,
-        Ok(Answer::Ok(_)) => return Err(Failure::plain("the process answered something else")),
-        Ok(Answer::Error(error)) => {
+    let info = match ask(&root, &volume, &query)? {
+        Answer::Ok(Told::Info(info)) => info,
+        Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
+        Answer::Error(error) => {
             return Err(Failure::plain(format!("{}: {error}", path.display())));
-        }
-        Err(error) => {
-            let pid = folder.holder()?.unwrap_or_else(|| "unknown".to_owned());
-            return Err(crate::down::not_answering(&folder, &pid, &error));
         }
     };
     if args.json {
@@ -53,6 +49,19 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
         output::line(show(&path, &info).trim_end());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the process of a mount: a `pando mount`, or a `pando up`.
+fn ask(root: &Path, volume: &str, query: &Query) -> Result<Answer<Told>, Failure> {
+    if let Ok(answer) = admin::ask(&socket(root)?, query) {
+        return Ok(answer);
+    }
+    let folder = Folder::new(Path::new(volume))?;
+    admin::ask(&folder.socket(), query).map_err(|error| {
+        let holder = folder.holder().ok().flatten();
+        let pid = holder.unwrap_or_else(|| "unknown".to_owned());
+        crate::down::not_answering(&folder, &pid, &error)
+    })
 }
 
 #[derive(serde::Serialize)]

@@ -2,19 +2,27 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod background;
 mod bench;
 mod cli;
+mod connect;
 mod down;
 mod failure;
 mod fill;
 mod format;
+mod hosting;
 mod info;
 mod manifest;
+mod mount;
+mod mounting;
 mod mounts;
 mod output;
 mod protocol;
+mod server;
+mod signals;
 mod status;
 mod text;
+mod umount;
 mod up;
 
 use std::process::ExitCode;
@@ -28,6 +36,9 @@ fn main() -> ExitCode {
     let (as_json, result) = match cli.command {
         Command::Format(args) => (args.json, format::run(&args)),
         Command::Up(args) => (args.json, up::run(&args)),
+        Command::Server(args) => (args.json, server::run(&args)),
+        Command::Mount(args) => (args.json, mount::run(&args)),
+        Command::Umount(args) => (false, umount::run(&args)),
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),

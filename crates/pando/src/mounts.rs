@@ -18,17 +18,17 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// The volume's folder, if this is a mount of Pando.
-    pub fn folder(&self) -> Option<PathBuf> {
+    /// The volume's folder or its servers' addresses, if this is a mount of Pando.
+    pub fn volume(&self) -> Option<String> {
         let is_ours = self.kind == KIND || self.kind == "fuse";
         let path = self.source.strip_prefix(SOURCE_PREFIX.as_bytes()).filter(|_| is_ours)?;
-        Some(OsString::from_vec(path.to_vec()).into())
+        Some(String::from_utf8_lossy(path).into_owned())
     }
 }
 
-/// What a mount of the volume in `folder` is called in the list.
-pub fn source(folder: &Path) -> String {
-    format!("{SOURCE_PREFIX}{}", folder.display())
+/// What a mount of this volume (a folder, or addresses) is called in the list.
+pub fn source(volume: &str) -> String {
+    format!("{SOURCE_PREFIX}{volume}")
 }
 
 /// All mounts, those on top of others last.
@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_of_pando_tells_its_folder() {
+    fn a_mount_of_pando_tells_its_volume() {
         let line =
             br"36 25 0:33 / /mnt/a\040b rw,noatime shared:1 - fuse.pando pando:/srv/v\0401 rw";
         let mount = parse(line).unwrap();
         assert_eq!(mount.path, Path::new("/mnt/a b"));
-        assert_eq!(mount.folder().unwrap(), Path::new("/srv/v 1"));
+        assert_eq!(mount.volume().unwrap(), "/srv/v 1");
         let other = parse(b"1 2 0:3 / / rw - ext4 /dev/vda rw").unwrap();
-        assert_eq!(other.folder(), None);
+        assert_eq!(other.volume(), None);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Query {
 pub enum Told {
     Status(Box<VolumeStatus>),
     Info(Info),
+    /// Of a mount alone.
+    Mount(MountStatus),
     /// Unmounted; the process ends.
     Stopping,
 }
@@ -37,6 +39,17 @@ pub struct VolumeStatus {
     pub started_seconds_ago: u64,
     pub durability: String,
     pub mount: MountStatus,
+    pub shards: Vec<ShardStatus>,
+}
+
+/// A process that serves shards.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServerStatus {
+    pub pid: u32,
+    pub version: String,
+    pub started_seconds_ago: u64,
+    pub durability: String,
+    pub addresses: Vec<String>,
     pub shards: Vec<ShardStatus>,
 }
 

@@ -46,7 +46,7 @@ impl Dir<'_> {
     /// Makes a regular file; `EEXIST` if the name is taken. One message.
     pub async fn create(&self, name: &Name, mode: u16) -> Result<Attr, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        let (entry, _) = self.client.create_at(&self.by, self.at, name, node, true, false).await?;
+        let (entry, ..) = self.client.create_at(&self.by, self.at, name, node, true, false).await?;
         Ok(entry.attr)
     }
 

@@ -30,10 +30,13 @@ pub enum Fate {
     LoseReply,
     /// This is the answer; it does not run.
     Answer(Result<Body, Refusal>),
+    /// It does not arrive, and that is known only after so many nanoseconds.
+    Hang(u64),
     /// The transport stops.
     Stop,
 }
 
+type OnSleep = Box<dyn FnMut(&mut State) + Send>;
 type Hook = Box<dyn FnMut(&mut Namespace, ShardIndex, &Request) -> Option<Fate> + Send>;
 
 pub struct Cluster(Mutex<State>);
@@ -42,11 +45,18 @@ pub struct State {
     pub namespace: Namespace,
     pub log: Vec<(ShardIndex, Request)>,
     pub slept: Vec<u64>,
+    /// Time, nanoseconds: it passes while somebody sleeps, and while a call hangs.
+    pub now: u64,
     /// Pending polls before each request arrives, and again before its reply does.
     pub delay: u32,
+    /// Nanoseconds of sleep that take one poll.
+    pub nanos_a_poll: u64,
+    /// Happens when somebody sleeps.
+    pub on_sleep: Option<OnSleep>,
     hook: Option<Hook>,
     outcomes: HashMap<(SessionId, u16), Outcome>,
     under_way: HashSet<(SessionId, u16)>,
+    ended: HashSet<SessionId>,
 }
 
 /// The newest request of a slot, and its answer if the owner has run it.
@@ -59,10 +69,14 @@ impl Cluster {
             namespace: Namespace::new(secrets, ClusterMap::new(SHARDS)),
             log: Vec::new(),
             slept: Vec::new(),
+            now: 0,
             delay: 0,
+            nanos_a_poll: 50_000,
+            on_sleep: None,
             hook: None,
             outcomes: HashMap::new(),
             under_way: HashSet::new(),
+            ended: HashSet::new(),
         })))
     }
 
@@ -92,6 +106,11 @@ impl Cluster {
         self.state().hook = Some(Box::new(hook));
     }
 
+    /// The lease of a session is over: it ends, and all that is open is closed.
+    pub fn expire(&self, session: SessionId) {
+        self.state().expire(session);
+    }
+
     /// Requests since the last call.
     pub fn take_log(&self) -> Vec<(ShardIndex, Request)> {
         std::mem::take(&mut self.state().log)
@@ -115,6 +134,10 @@ impl Cluster {
         state.hook = hook;
         let result = match fate {
             Some(Fate::LoseRequest) => return Err(TransportError::Lost),
+            Some(Fate::Hang(nanos)) => {
+                state.now += nanos;
+                return Err(TransportError::Lost);
+            }
             Some(Fate::Stop) => return Err(TransportError::Stopped),
             Some(Fate::LoseReply) => {
                 let _lost = state.run(shard, &request);
@@ -137,8 +160,21 @@ impl Cluster {
 }
 
 impl State {
+    pub fn expire(&mut self, session: SessionId) {
+        self.ended.insert(session);
+        self.namespace.close_all();
+    }
+
     fn run(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
         let id = request.head.id;
+        let renewed = match request.op {
+            Op::Renew(session) => Some(session),
+            _ => None,
+        };
+        let changing = (id.sequence > 0).then_some(id.session);
+        if renewed.or(changing).is_some_and(|session| self.ended.contains(&session)) {
+            return Err(Refusal::NoSession);
+        }
         if id.sequence == 0 {
             return self.namespace.run(shard, &request.op);
         }
@@ -172,6 +208,17 @@ async fn travel(mut polls: u32) {
     .await;
 }
 
+/// Over when it is answered, or its caller gone.
+struct UnderWay<'a>(&'a Cluster, (SessionId, u16));
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.0.0.lock() {
+            state.under_way.remove(&self.1);
+        }
+    }
+}
+
 impl Transport for Cluster {
     fn call<'a>(
         &'a self,
@@ -188,10 +235,10 @@ impl Transport for Cluster {
                 }
                 state.delay
             };
+            let _arrives = UnderWay(self, key);
             travel(delay).await;
             let reply = self.arrive(shard, request);
             travel(delay).await;
-            self.state().under_way.remove(&key);
             reply
         })
     }
@@ -200,7 +247,15 @@ impl Transport for Cluster {
         let mut state = self.state();
         state.slept.push(nanos);
         // Time is counted in polls; a request takes `delay` of them there and as many back.
-        let polls = if state.delay == 0 { 0 } else { (nanos / 50_000) as u32 };
+        let polls = if state.delay == 0 { 0 } else { (nanos / state.nanos_a_poll) as u32 };
+        state.now += nanos;
+        if let Some(mut happens) = state.on_sleep.take() {
+            happens(&mut state);
+        }
         Box::pin(travel(polls))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.state().now
     }
 }

@@ -3,6 +3,8 @@
 mod fake;
 mod namespace;
 
+mod doubts;
+mod leases;
 mod listing;
 mod paths;
 mod places;

@@ -10,6 +10,9 @@ use pando_types::{
     ShardIndex, Timestamp,
 };
 
+/// Of every session, nanoseconds.
+pub const LEASE: u64 = 60_000_000_000;
+
 type Answer = Result<Body, Refusal>;
 
 pub struct Namespace {
@@ -103,6 +106,17 @@ impl Namespace {
             _ => None,
         });
         inline.chain(self.links.values()).filter(|it| it.attr.ino == ino).map(|it| it.opens).sum()
+    }
+
+    /// Nobody has anything open any more.
+    pub fn close_all(&mut self) {
+        let in_entries = self.dirs.values_mut().flat_map(|dir| dir.entries.values_mut());
+        let inline = in_entries.filter_map(|(_, value)| match value {
+            Value::File(inode) => Some(inode),
+            _ => None,
+        });
+        inline.chain(self.links.values_mut()).for_each(|inode| inode.opens = 0);
+        self.links.retain(|_, inode| inode.attr.nlink > 0);
     }
 
     fn ino(&mut self) -> Ino {
@@ -246,6 +260,7 @@ impl Namespace {
                 self.sessions += 1;
                 Ok(Body::Session(SessionId(self.sessions)))
             }
+            Op::Renew(_) => Ok(Body::Lease(LEASE)),
             Op::Sync(_) | Op::EndSession(_) => Ok(Body::Done),
             _ => errno(Errno::ENOSYS),
         }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pando_client::path::Paths;
 use pando_client::{Options, block_on};
 use pando_types::op::{RenameFlags, RequestId, XattrMode};
-use pando_types::reply::{Body, Refusal};
+use pando_types::reply::Body;
 use pando_types::{Credentials, Errno, Ino, SessionId};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
@@ -50,17 +50,18 @@ fn a_lost_request_is_sent_again_unchanged_with_growing_pauses_and_runs_once() {
 }
 
 #[test]
-fn a_request_given_up_costs_its_slot() {
+fn patience_counts_the_time_that_calls_take() {
+    const SECOND: u64 = 1_000_000_000;
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 1, patience: Some(50_000_000) });
-    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
-    let create = |text| block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, false));
-    assert_eq!(create("a"), Err(Errno::EIO));
-    cluster.on_request(|_, _, _| None);
+    let client = cluster.client_with(Options { slots: 1, patience: Some(5 * SECOND) });
     cluster.take_log();
-    assert_eq!(create("b"), Err(Errno::EIO));
-    assert_eq!(cluster.ops(), [""; 0]);
-    assert!(block_on(client.getattr(Ino::ROOT)).is_ok(), "reads need no slot");
+    cluster.on_request(|_, _, _| Some(Fate::Hang(2 * SECOND)));
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
+    assert_eq!(cluster.ops(), ["DirGetAttr"; 3], "at 0, 2.01 and 4.03 seconds");
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    let before = cluster.state().now;
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
+    assert_eq!(cluster.state().now - before, 5 * SECOND, "the last pause is cut");
 }
 
 #[test]
@@ -79,15 +80,11 @@ fn a_release_is_never_given_up() {
 }
 
 #[test]
-fn a_stopped_transport_and_a_lost_session_are_input_output_errors() {
+fn a_stopped_transport_is_an_input_output_error() {
     let cluster = Cluster::new();
     let client = cluster.client();
     cluster.on_request(|_, _, _| Some(Fate::Stop));
     assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO));
-    cluster.on_request(|_, _, _| Some(Fate::Answer(Err(Refusal::NoSession))));
-    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO));
-    cluster.on_request(|_, _, _| None);
-    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::EIO), "for good");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::inode::{self, Loc};
 use crate::keys::{self, Kind};
 use crate::names::{self, FoundEntry};
 use crate::record::{Header, LinkedName, OpenAt, Record, SessionRecord};
+use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
 /// Under a lock nothing is refused and nothing waits.
@@ -92,6 +93,9 @@ impl Shard {
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
             Change::OpenSession(session) => {
                 self.sessions.insert(*session);
+                if self.config.shard == COORDINATOR {
+                    self.leases.grant(*session, ctx.now.nanos);
+                }
                 let record = SessionRecord { root: DirRef::ROOT };
                 ctx.put(keys::session(*session), record.encode());
                 Ok(())
@@ -275,6 +279,7 @@ impl Shard {
         }
         self.running.retain(|(owner, _), _| *owner != session);
         self.sessions.remove(&session);
+        self.leases.drop(session);
         ctx.delete(keys::session(session));
         Ok(())
     }

@@ -437,6 +437,7 @@ impl Shard {
         for number in due {
             self.resend(ctx, number)?;
         }
+        self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
         Ok(())
     }
@@ -477,6 +478,6 @@ impl Shard {
         let asked = self.prepared.values().map(|(_, at)| *at);
         let heard = self.arriving.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
-        [later, resend, ask].into_iter().flatten().min()
+        [later, resend, ask, self.leases.next_look()].into_iter().flatten().min()
     }
 }

@@ -12,6 +12,9 @@ use pando_types::{
     Timestamp,
 };
 
+/// Longer than any test that does not wait for its end.
+pub const LEASE: u64 = 3_600_000_000_000;
+
 #[derive(Default)]
 struct Store(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -62,6 +65,10 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(count: u16, threshold: u64) -> Self {
+        Self::with_lease(count, threshold, LEASE)
+    }
+
+    pub fn with_lease(count: u16, threshold: u64, lease: u64) -> Self {
         let map = ClusterMap::new(count);
         let secrets = Secrets { dir: [7; 32], name: [9; 16] };
         let configs: Vec<_> = (0..count)
@@ -69,6 +76,7 @@ impl Cluster {
                 split_threshold: threshold,
                 partitions_per_shard: 2,
                 split_page_rows: 3,
+                lease,
                 ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
             })
             .collect();
@@ -92,7 +100,9 @@ impl Cluster {
         cluster
     }
 
-    fn begin_session(&mut self) {
+    /// A new session, which requests belong to from now on.
+    pub fn begin_session(&mut self) {
+        self.session = SessionId(0);
         match self.run(ShardIndex(0), Op::OpenSession) {
             Ok(Body::Session(session)) => self.session = session,
             other => panic!("no session: {other:?}"),
@@ -108,13 +118,18 @@ impl Cluster {
 
     /// All shards stop and start again; what was on its way is lost.
     pub fn restart(&mut self) {
+        self.restart_at_once();
+        self.settle();
+    }
+
+    /// The same, before anything else happens.
+    pub fn restart_at_once(&mut self) {
         self.messages.clear();
         for index in 0..self.shards.len() {
             let mut store = std::mem::take(&mut self.shards[index].1);
             let shard = self.recovered(index, &mut store);
             self.shards[index] = (shard, store);
         }
-        self.settle();
     }
 
     fn moment(&self) -> Now {
@@ -177,6 +192,25 @@ impl Cluster {
             }
         }
         panic!("no answer");
+    }
+
+    /// The session that requests belong to.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Lets time pass, in steps of a tenth of a second, for timers only.
+    pub fn wait(&mut self, nanos: u64) {
+        let until = self.now + nanos;
+        while self.now < until {
+            self.now += 100_000_000;
+            for shard in 0..self.shards.len() as u16 {
+                self.input(ShardIndex(shard), Input::Tick);
+            }
+            while let Some((to, peer)) = self.messages.pop_front() {
+                self.input(to, Input::Peer(peer));
+            }
+        }
     }
 
     /// Last request id used.

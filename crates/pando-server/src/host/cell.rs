@@ -56,6 +56,11 @@ impl Cell {
         self.attention.store(true, Ordering::SeqCst);
     }
 
+    pub(crate) fn push_all(&self, incoming: impl Iterator<Item = Incoming>) {
+        self.inbox.lock().extend(incoming);
+        self.attention.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn set_tick(&self) {
         self.tick.store(true, Ordering::Release);
         self.attention.store(true, Ordering::SeqCst);

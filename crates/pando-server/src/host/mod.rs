@@ -18,6 +18,7 @@
 //! 3. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
 
 pub(crate) mod cell;
+pub mod connection;
 mod held;
 mod objects;
 mod pending;
@@ -40,14 +41,15 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
+use pando_types::{Epoch, ShardIndex};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::store::StoreOptions;
 use cell::Cell;
+use connection::{PeerLinks, ReplyTo};
 use slot::Slot;
 use state::{Incoming, Outbox};
 use timer::Timer;
@@ -104,7 +106,10 @@ pub struct Host {
 }
 
 pub(crate) struct Shared {
-    cells: Vec<Cell>,
+    /// By shard; `None`: another process hosts it.
+    cells: Vec<Option<Cell>>,
+    /// How the others are reached.
+    links: OnceLock<Arc<dyn PeerLinks>>,
     pub(crate) clock: Clock,
     pub(crate) timer: Timer,
     before_sync: OnceLock<BeforeSync>,
@@ -113,9 +118,25 @@ pub(crate) struct Shared {
 }
 
 impl Host {
-    /// How many shards there are.
+    /// How many shards the volume has.
     pub fn shards(&self) -> u16 {
         self.shared.cells.len() as u16
+    }
+
+    /// Those that run here, ascending.
+    pub fn hosted(&self) -> Vec<ShardIndex> {
+        self.shared.hosted().map(|cell| cell.shard).collect()
+    }
+
+    /// Epoch of a shard that runs here; `None`: it does not.
+    pub fn epoch(&self, shard: ShardIndex) -> Option<Epoch> {
+        Some(self.shared.cells.get(usize::from(shard.0))?.as_ref()?.epoch)
+    }
+
+    /// Sets how shards of other processes are reached. Only the first call counts; before it, what is said to them is
+    /// lost, and said again.
+    pub fn set_links(&self, links: Arc<dyn PeerLinks>) {
+        let _ = self.shared.links.set(links);
     }
 
     /// Sets what is called before each fsync of a log. Only the first call counts.
@@ -127,7 +148,7 @@ impl Host {
     /// stopped, and whether the request was run is unknown.
     ///
     /// # Panics
-    /// When polled, if there is no such shard.
+    /// When polled, if the shard does not run here.
     pub fn call(&self, shard: ShardIndex, request: Request) -> Call {
         Call { shared: self.shared.clone(), shard, request: Some(request), slot: Arc::default() }
     }
@@ -150,15 +171,15 @@ impl Host {
         }
         self.shared.jobs.lock().take();
         self.shared.timer.stop();
-        self.shared.cells.iter().for_each(|cell| cell.sync.request());
+        self.shared.hosted().for_each(|cell| cell.sync.request());
         for thread in std::mem::take(&mut *self.threads.lock()) {
             let _ = thread.join();
         }
-        for cell in &self.shared.cells {
+        for cell in self.shared.hosted() {
             cell.state.lock().abandon();
             for incoming in cell.inbox.lock().drain(..) {
-                if let Incoming::Call { slot, .. } = incoming {
-                    slot.fill(None);
+                if let Incoming::Call { to, .. } = incoming {
+                    to.abandon();
                 }
             }
         }
@@ -172,8 +193,18 @@ impl Drop for Host {
 }
 
 impl Shared {
+    /// # Panics
+    /// If the shard does not run here.
     pub(crate) fn cell(&self, shard: ShardIndex) -> &Cell {
-        &self.cells[usize::from(shard.0)]
+        self.cells[usize::from(shard.0)].as_ref().expect("a shard that runs here")
+    }
+
+    pub(crate) fn hosted(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().flatten()
+    }
+
+    fn is_hosted(&self, shard: ShardIndex) -> bool {
+        self.cells.get(usize::from(shard.0)).is_some_and(Option::is_some)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -205,14 +236,26 @@ impl Shared {
     }
 
     fn deliver(&self, from: ShardIndex, outbox: &mut Outbox, work: &mut Vec<ShardIndex>) {
-        for (slot, reply) in outbox.replies.drain(..) {
-            slot.fill(Some(reply));
+        for (to, reply) in outbox.replies.drain(..) {
+            to.answer(reply, &mut outbox.sinks);
         }
+        outbox.sinks.drain(..).for_each(|sink| sink.flush());
+        let mut is_said_afar = false;
         for (to, peer) in outbox.peers.drain(..) {
+            if !self.is_hosted(to) {
+                if let Some(links) = self.links.get() {
+                    links.send(to, &peer);
+                    is_said_afar = true;
+                }
+                continue;
+            }
             self.cell(to).push(Incoming::Peer(peer));
             if to != from && !work.contains(&to) {
                 work.push(to);
             }
+        }
+        if let Some(links) = self.links.get().filter(|_| is_said_afar) {
+            links.flush();
         }
         if let Some(job) = outbox.job.take()
             && let Some(jobs) = &*self.jobs.lock()
@@ -266,8 +309,8 @@ impl Future for Call {
             if self.shared.is_stopped() {
                 return Poll::Ready(None);
             }
-            let (slot, begun) = (self.slot.clone(), Instant::now());
-            self.shared.cell(self.shard).push(Incoming::Call { slot, request, begun });
+            let (to, begun) = (ReplyTo::Slot(self.slot.clone()), Instant::now());
+            self.shared.cell(self.shard).push(Incoming::Call { to, request, begun });
             self.shared.run(self.shard);
             self.await_holder();
         }

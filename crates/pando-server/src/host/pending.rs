@@ -1,26 +1,25 @@
 //! Calls a shard has taken and not answered. A tag is a place in a table, and how often that place was used, so that a
 //! second answer to an old tag reaches nobody.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use pando_core::contract::ClientTag;
 use pando_types::op::{Request, RequestId};
 
-use super::slot::Slot;
+use super::connection::ReplyTo;
 use super::state::tag;
 use crate::metrics::OpKind;
 
 pub(crate) struct Pending {
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) to: ReplyTo,
     pub(crate) id: RequestId,
     pub(crate) kind: OpKind,
     pub(crate) begun: Instant,
 }
 
 impl Pending {
-    pub(crate) fn new(slot: Arc<Slot>, request: &Request, begun: Instant) -> Self {
-        Self { slot, id: request.head.id, kind: OpKind::of(&request.op), begun }
+    pub(crate) fn new(to: ReplyTo, request: &Request, begun: Instant) -> Self {
+        Self { to, id: request.head.id, kind: OpKind::of(&request.op), begun }
     }
 }
 
@@ -69,7 +68,7 @@ mod tests {
     fn a_second_answer_reaches_nobody() {
         let request =
             Request { head: Head::default(), credentials: Default::default(), op: Op::OpenSession };
-        let pending = || Pending::new(Arc::default(), &request, Instant::now());
+        let pending = || Pending::new(ReplyTo::Slot(Default::default()), &request, Instant::now());
         let mut calls = PendingCalls::default();
         let first = calls.insert(pending());
         assert!(calls.remove(first).is_some());

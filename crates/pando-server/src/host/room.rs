@@ -67,7 +67,8 @@ fn of_request(request: &Request) -> Wants {
         | Op::StatFs(..)
         | Op::Sync(..)
         | Op::Garbage(..)
-        | Op::InspectDir(..) => Wants::Nothing,
+        | Op::InspectDir(..)
+        | Op::Renew(..) => Wants::Nothing,
     }
 }
 

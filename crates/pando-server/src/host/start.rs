@@ -67,11 +67,12 @@ fn config(superblock: &Superblock, shard: ShardIndex, options: &HostOptions) -> 
 }
 
 impl Host {
-    /// Recovers and runs all shards of a volume.
+    /// Recovers and runs shards of a volume: those `hosted`, each named once.
     pub fn start(
         folder: &Folder,
         superblock: &Superblock,
         options: &HostOptions,
+        hosted: &[ShardIndex],
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
         let recover = |shard: ShardIndex, now: Now, store: &Store| {
             let config = config(superblock, shard, options);
@@ -82,21 +83,23 @@ impl Host {
             let database_id = superblock.database_id(shard);
             Store::open(&folder.shard(shard), database_id, &options.store)
         };
-        Self::start_machines(superblock.shards, options, open, recover)
+        Self::start_machines(superblock.shards, hosted, options, open, recover)
     }
 
     /// The same, of any machines.
     pub(crate) fn start_machines(
         shards: u16,
+        hosted: &[ShardIndex],
         options: &HostOptions,
         open: impl Fn(u16) -> Result<(Store, Opened), crate::store::StoreError> + Sync,
         recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
         let opened = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..shards)
+            let threads: Vec<_> = hosted
+                .iter()
                 .map(|shard| {
                     let open = &open;
-                    scope.spawn(move || open(shard))
+                    scope.spawn(move || open(shard.0))
                 })
                 .collect();
             let results = threads.into_iter().map(|thread| thread.join().expect("opening a store"));
@@ -105,9 +108,9 @@ impl Host {
         .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
         let clock = Clock::default();
         clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
-        let (mut cells, mut starts) = (Vec::new(), Vec::new());
-        for ((store, opened), shard) in opened.into_iter().zip(0..) {
-            let shard = ShardIndex(shard);
+        let mut cells: Vec<Option<Cell>> = (0..shards).map(|_| None).collect();
+        let mut starts = Vec::new();
+        for ((store, opened), &shard) in opened.into_iter().zip(hosted) {
             let now = Now {
                 nanos: clock.now_nanos(),
                 epoch: store.epoch(),
@@ -131,12 +134,13 @@ impl Host {
                 what: format!("shard {shard} cannot write what its recovery decided: {why}"),
                 is_damage: false,
             })?;
-            cells.push(cell);
+            cells[usize::from(shard.0)] = Some(cell);
             starts.push(ShardStart { shard, opened });
         }
         let (sender, jobs) = mpsc::channel();
         let shared = Arc::new(Shared {
             cells,
+            links: OnceLock::new(),
             clock,
             timer: Timer::default(),
             before_sync: OnceLock::new(),
@@ -148,7 +152,7 @@ impl Host {
             what: format!("cannot start a thread: {error}"),
             is_damage: false,
         })?;
-        for cell in &shared.cells {
+        for cell in shared.hosted() {
             cell.set_tick();
             shared.run(cell.shard);
         }
@@ -167,7 +171,7 @@ impl Host {
         };
         spawn("pando-timer".to_owned(), Box::new(|shared| shared.timer.serve(shared)))?;
         spawn("pando-index".to_owned(), Box::new(move |shared| shared.run_checkpoints(&jobs)))?;
-        for shard in (0..self.shards()).map(ShardIndex) {
+        for shard in self.hosted() {
             spawn(format!("pando-sync-{shard}"), Box::new(move |shared| shared.sync_loop(shard)))?;
         }
         Ok(())

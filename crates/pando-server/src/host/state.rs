@@ -16,11 +16,11 @@ use pando_types::reply::{Refusal, Reply};
 use pando_types::{Errno, Lsn, ShardIndex};
 
 use super::cell::Cell;
+use super::connection::{ReplySink, ReplyTo};
 use super::held::Held;
 use super::objects::names_objects;
 use super::pending::{Pending, PendingCalls};
 use super::room::{Wants, no_room_for, wants};
-use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::machine::Machine;
 use crate::store::{Room, Store};
@@ -30,14 +30,16 @@ const RETRY_FULL_NANOS: u64 = 200_000_000;
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
-    Call { slot: Arc<Slot>, request: Request, begun: Instant },
+    Call { to: ReplyTo, request: Request, begun: Instant },
     Peer(Peer),
 }
 
 /// What leaves a shard, to be delivered after it is let go.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    pub(crate) replies: Vec<(Arc<Slot>, Reply)>,
+    pub(crate) replies: Vec<(ReplyTo, Reply)>,
+    /// Connections with something to flush; empty between deliveries.
+    pub(crate) sinks: Vec<Arc<dyn ReplySink>>,
     pub(crate) peers: Vec<(ShardIndex, Peer)>,
     pub(crate) retired: Option<babu::Retired>,
     pub(crate) job: Option<babu::CheckpointJob>,
@@ -139,9 +141,9 @@ impl State {
                 cell.counters.peers_in.increment();
                 self.input(Input::Peer(peer), cell, shared);
             }
-            Incoming::Call { slot, request, begun } => {
+            Incoming::Call { to, request, begun } => {
                 cell.counters.requests.increment();
-                let tag = self.pending.insert(Pending::new(slot, &request, begun));
+                let tag = self.pending.insert(Pending::new(to, &request, begun));
                 self.input(Input::Client(tag, request), cell, shared);
             }
         }
@@ -285,7 +287,7 @@ impl State {
                     cell.counters.redirects.increment();
                 }
                 cell.latencies.record(pending.kind, elapsed_nanos(pending.begun));
-                outbox.replies.push((pending.slot, reply));
+                outbox.replies.push((pending.to, reply));
             }
         }
     }
@@ -295,16 +297,16 @@ impl State {
         self.leave.clear();
         for pending in self.pending.drain() {
             let reply = self.refuse(pending.id, Errno::EIO);
-            outbox.replies.push((pending.slot, reply));
+            outbox.replies.push((pending.to, reply));
         }
     }
 
     /// The host stops: nobody will be answered any more.
     pub(crate) fn abandon(&mut self) {
-        self.pending.drain().into_iter().for_each(|pending| pending.slot.fill(None));
+        self.pending.drain().into_iter().for_each(|pending| pending.to.abandon());
         for incoming in self.after_sync.drain(..) {
-            if let Incoming::Call { slot, .. } = incoming {
-                slot.fill(None);
+            if let Incoming::Call { to, .. } = incoming {
+                to.abandon();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pando_core::contract::Rows;
 use pando_types::op::{Head, Op, Request};
 use pando_types::reply::Body;
 use pando_types::{Credentials, ShardIndex};
@@ -9,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Host;
 use crate::metrics::OpLatency;
+
+/// Records, and whether they were the last.
+pub type Page = (Vec<(Vec<u8>, Vec<u8>)>, bool);
 
 /// One shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,14 +48,45 @@ pub struct ShardStatus {
 }
 
 impl Host {
-    /// All shards. Waits for each to be free.
+    /// All shards that run here. Waits for each to be free.
     pub fn status(&self) -> Vec<ShardStatus> {
-        (0..self.shards()).map(|shard| self.shard_status(ShardIndex(shard))).collect()
+        self.hosted().into_iter().map(|shard| self.shard_status(shard)).collect()
+    }
+
+    /// Records of a shard in key order, from a key on: about so many bytes of them, but at least one; and whether that was
+    /// the last. `None`: the shard does not run here.
+    pub fn page(
+        &self,
+        shard: ShardIndex,
+        from: &[u8],
+        bytes: usize,
+    ) -> Option<Result<Page, String>> {
+        self.epoch(shard)?;
+        let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
+        let read = {
+            let state = self.shared.cell(shard).state.lock();
+            // Keys begin with a letter: beyond 0xff there is none.
+            state.store.scan(from, &[0xff], &mut |key, value| {
+                if size >= bytes {
+                    is_last = false;
+                    return false;
+                }
+                size += key.len() + value.len();
+                rows.push((key.to_vec(), value.to_vec()));
+                true
+            })
+        };
+        // Others may have come while it was held.
+        self.run(shard);
+        Some(match read {
+            Ok(()) => Ok((rows, is_last)),
+            Err(halt) => Err(format!("{halt:?}")),
+        })
     }
 
     /// Why shards have stopped, those that have.
     pub fn status_failures(&self) -> Vec<String> {
-        let cells = self.shared.cells.iter();
+        let cells = self.shared.hosted();
         cells
             .filter_map(|cell| Some(format!("shard {}: {}", cell.shard, cell.failure()?)))
             .collect()

@@ -105,7 +105,8 @@ fn start(
         let toy: Box<dyn Machine> = Box::new(Toy { shard, asking: HashMap::new(), threads });
         Ok((toy, Effects::default()))
     };
-    let (host, starts) = Host::start_machines(3, options, open, recover).unwrap();
+    let (host, starts) =
+        Host::start_machines(3, &[0, 1, 2].map(ShardIndex), options, open, recover).unwrap();
     assert_eq!(starts.len(), 3);
     (host, threads)
 }

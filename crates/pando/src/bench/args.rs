@@ -52,8 +52,12 @@ Examples:
   pando bench metadata ~/tree --api mount --clients 4        through a mount
   pando bench metadata /dev/shm --api mount                  tmpfs, to compare")]
 pub struct MetadataArgs {
-    /// With `--api mount` a directory on any file system; else the folder of a volume [default: a temporary volume]
-    pub target: Option<PathBuf>,
+    /// With `--api mount` a directory on any file system; else a volume: its folder, or the address of a server [default: a
+    /// temporary volume]
+    pub target: Option<String>,
+    /// File with the secret that its servers want
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// What is called
     #[arg(long, value_enum, default_value_t = Api::Library)]
     pub api: Api,

@@ -1,8 +1,8 @@
 //! The volume that the library is measured on, and the way to it.
 
-use std::path::Path;
 use std::sync::Arc;
 
+use pando_client::net::Net;
 use pando_client::{BoxFuture, Transport, TransportError, Volume};
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
@@ -10,9 +10,11 @@ use pando_server::{Durability, Folder, Host, Superblock};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
+use pando_wire::auth::Secret;
 use tempfile::TempDir;
 
 use crate::cli::DurabilityArg;
+use crate::connect::Named;
 use crate::failure::Failure;
 
 /// A volume that can be called. Dropping it stops what was started for it.
@@ -20,12 +22,13 @@ pub struct Connected {
     pub transport: Arc<dyn Transport>,
     pub volume: Volume,
     pub shards: u16,
-    pub durability: &'static str,
+    /// `None`: its servers know.
+    pub durability: Option<&'static str>,
     /// What was connected to, in words.
     pub shown: String,
     /// Whether it goes away with this.
     pub is_temporary: bool,
-    _here: Here,
+    _here: Option<Here>,
 }
 
 /// The volume in this process. Fields are dropped in this order.
@@ -35,34 +38,56 @@ struct Here {
     _temporary: Option<TempDir>,
 }
 
-/// The volume in the folder `target`, opened in this process; without, a new one of `shards` that goes away in the end.
-pub fn connect(
-    target: Option<&Path>,
+/// Connects, in the current runtime: to the servers of `target`; to a folder that nobody serves by opening it in this
+/// process; without a target to a new volume of `shards` that goes away in the end.
+pub async fn connect(
+    target: Option<&str>,
     shards: u16,
     durability: DurabilityArg,
+    secret: Option<Secret>,
 ) -> Result<Connected, Failure> {
-    let temporary =
-        match target {
-            Some(_) => None,
-            None => Some(TempDir::with_prefix("pando-bench-").map_err(|error| {
-                Failure::plain(format!("cannot make a temporary folder: {error}"))
-            })?),
-        };
-    let folder = match (target, &temporary) {
-        (Some(target), _) => Folder::new(target)?,
-        (None, Some(temporary)) => {
-            let folder = Folder::new(&temporary.path().join("volume"))?;
-            crate::format::format(&folder, shards)?;
-            folder
-        }
-        (None, None) => unreachable!("one of both is there"),
+    let Some(target) = target else {
+        let temporary = TempDir::with_prefix("pando-bench-")
+            .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
+        let folder = Folder::new(&temporary.path().join("volume"))?;
+        crate::format::format(&folder, shards)?;
+        return open(folder, durability, Some(temporary));
     };
+    match Named::parse(target)? {
+        Named::Folder(folder, _) if !is_served(&folder)? => open(folder, durability, None),
+        named => {
+            let target = named.target();
+            let connecting = Net::connect(&target, named.options(secret));
+            let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
+            Ok(Connected {
+                transport: net,
+                volume: Volume::from(&facts),
+                shards: facts.map.shards,
+                durability: None,
+                shown: format!("{}, served by other processes", named.shown()),
+                is_temporary: false,
+                _here: None,
+            })
+        }
+    }
+}
+
+fn is_served(folder: &Folder) -> Result<bool, Failure> {
+    Ok(folder.holder()?.is_some() || !folder.shard_holders()?.is_empty())
+}
+
+/// Opens a volume in this process.
+fn open(
+    folder: Folder,
+    durability: DurabilityArg,
+    temporary: Option<TempDir>,
+) -> Result<Connected, Failure> {
     let superblock = folder.read()?;
     let lock = folder.lock()?;
     let host = start(&folder, &superblock, durability)?;
-    let shown = match target {
-        Some(_) => format!("{}, opened by this command", folder.path().display()),
-        None => format!("a temporary volume in {}", std::env::temp_dir().display()),
+    let shown = match temporary {
+        None => format!("{}, opened by this command", folder.path().display()),
+        Some(_) => format!("a temporary volume in {}", std::env::temp_dir().display()),
     };
     Ok(Connected {
         transport: Arc::new(Direct(host.clone())),
@@ -72,10 +97,10 @@ pub fn connect(
             map: superblock.map(),
         },
         shards: superblock.shards,
-        durability: durability.name(),
+        durability: Some(durability.name()),
         shown,
         is_temporary: temporary.is_some(),
-        _here: Here { host, _lock: lock, _temporary: temporary },
+        _here: Some(Here { host, _lock: lock, _temporary: temporary }),
     })
 }
 
@@ -89,7 +114,7 @@ fn start(
         DurabilityArg::Disk => Durability::Disk,
     };
     let options = HostOptions { durability, ..HostOptions::default() };
-    let (host, _) = Host::start(folder, superblock, &options)?;
+    let (host, _) = Host::start(folder, superblock, &options, &superblock.all_shards())?;
     Ok(Arc::new(host))
 }
 
@@ -115,5 +140,9 @@ impl Transport for Direct {
 
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
         Box::pin(self.0.sleep(nanos))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.0.now_nanos()
     }
 }

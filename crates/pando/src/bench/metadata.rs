@@ -14,6 +14,7 @@ use super::args::{Api, MetadataArgs};
 use super::connect::connect;
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
+use crate::connect::secret;
 use crate::failure::Failure;
 use crate::protocol::{Query, Told};
 use crate::{mounts, output};
@@ -24,7 +25,7 @@ pub fn run(args: &MetadataArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json)?;
     let (report, facts) = match (args.api, &args.target) {
         (Api::Library, _) => library(args, &workload, &progress)?,
-        (Api::Mount, Some(target)) => mount(target, &workload, &progress)?,
+        (Api::Mount, Some(target)) => mount(Path::new(target), &workload, &progress)?,
         (Api::Mount, None) => {
             let what =
                 "--api mount needs a directory to work in: pando bench metadata PATH --api mount";
@@ -50,7 +51,9 @@ fn library(
         .build()
         .map_err(|error| Failure::plain(format!("cannot start a runtime: {error}")))?;
     runtime.block_on(async {
-        let connected = connect(args.target.as_deref(), args.shards, args.durability)?;
+        let secret = secret(args.secret.as_ref())?;
+        let target = args.target.as_deref();
+        let connected = connect(target, args.shards, args.durability, secret).await?;
         let settings = Settings {
             in_flight: args.in_flight,
             naming: args.naming.into(),
@@ -85,7 +88,7 @@ fn file_system(target: &Path) -> Value {
     let mount = target.canonicalize().and_then(|path| mounts::of(&path)).ok().flatten();
     let Some(mount) = mount else { return json!({}) };
     let kind = json!({ "file_system": mount.kind });
-    let folder = mount.folder().and_then(|path| Folder::new(&path).ok());
+    let folder = mount.volume().and_then(|path| Folder::new(Path::new(&path)).ok());
     let status = folder.and_then(|folder| admin::ask(&folder.socket(), &Query::Status).ok());
     match status {
         Some(Answer::Ok(Told::Status(status))) => {

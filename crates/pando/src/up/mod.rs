@@ -1,69 +1,50 @@
 //! `pando up`: one process with all shards of a volume and its mount.
 //!
 //! ```text
-//! lock the folder ─ format if empty ─ recover shards ─ end old sessions ─ connect ─ mount ─ answer on the admin socket
+//! lock the folder ─ format if empty ─ recover shards, listen ─ end old sessions ─ connect ─ mount ─ admin socket
 //!       … until a signal, `pando down`, or somebody else's umount …
 //! unmount ─ flush data ─ end the session ─ sync logs ─ release the lock
 //! ```
 
-mod daemon;
-mod mountpoint;
 mod running;
 mod serve;
-mod stop;
 mod transport;
 
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
-use pando_server::host::HostOptions;
-use pando_server::store::StoreOptions;
-use pando_server::{Durability, Folder, Superblock};
+use pando_server::{Folder, Superblock};
 
-use crate::cli::{DurabilityArg, SHARDS, UpArgs};
+use crate::background::{self, Way};
+use crate::cli::{SHARDS, UpArgs};
 use crate::failure::Failure;
-use crate::output;
+use crate::hosting::host_options;
+use crate::mounting::mountpoint;
+use crate::signals::{self, Stop};
 use running::Running;
-use stop::Stop;
 
 pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
+    let folder = Folder::new(&args.folder)?;
+    let log = folder.log();
     if args.detach {
-        return daemon::start(args);
+        // Here, not there: it makes the folder of the log, and what it says is for the user's eyes.
+        open_or_format(&folder, args.shards)?;
     }
-    if args.background {
-        return daemon::serve(args);
-    }
-    let began = Instant::now();
-    let (running, stops) = bring_up(args)?;
-    announce(args, &running, began);
-    stop::serve_until_stopped(running, &stops)?;
-    Ok(ExitCode::SUCCESS)
+    let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
+    background::run(way, || bring_up(args, folder))
 }
 
 /// Everything up to a usable mount and an admin socket that answers.
-fn bring_up(args: &UpArgs) -> Result<(Running, Receiver<Stop>), Failure> {
-    let folder = Folder::new(&args.folder)?;
-    let mountpoint = mountpoint::prepare(&args.mount, folder.path())?;
+fn bring_up(args: &UpArgs, folder: Folder) -> Result<(Running, Receiver<Stop>), Failure> {
+    let mountpoint = mountpoint::prepare(&args.mount, Some(folder.path()))?;
     let superblock = open_or_format(&folder, args.shards)?;
     let lock = folder.lock()?;
-    let options = HostOptions {
-        durability: match args.durability {
-            DurabilityArg::Os => Durability::Os,
-            DurabilityArg::Disk => Durability::Disk,
-        },
-        checkpoint_bytes: args.checkpoint_bytes,
-        store: StoreOptions {
-            log_chunk_bytes: args.log_chunk_bytes,
-            reserve_bytes: args.reserve_bytes,
-            ..StoreOptions::default()
-        },
-        split_threshold: args.split_threshold,
-    };
+    let options = host_options(args.durability, &args.sizes);
     // In the way of nothing: neither the mountpoint's parent nor anything else stays busy for our sake.
     let _ = std::env::set_current_dir("/");
+    let (stop, stops) = signals::listen()?;
     let running = Running::start(folder, superblock, lock, &mountpoint, args, &options)?;
-    let stops = stop::listen(&running)?;
+    serve::serve(&running, stop)?;
     Ok((running, stops))
 }
 
@@ -87,18 +68,4 @@ fn open_or_format(folder: &Folder, shards: Option<u16>) -> Result<Superblock, Fa
         folder.path().display()
     );
     Ok(superblock)
-}
-
-fn announce(args: &UpArgs, running: &Running, began: Instant) {
-    if args.json {
-        output::json(&running.summary());
-    } else {
-        output::line(&format!(
-            "{} is mounted at {} ({} shards, ready in {} ms); Ctrl-C unmounts it",
-            running.folder.path().display(),
-            running.mountpoint().display(),
-            running.superblock.shards,
-            began.elapsed().as_millis()
-        ));
-    }
 }

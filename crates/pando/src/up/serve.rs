@@ -1,7 +1,5 @@
 //! Answers on the admin socket.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -11,14 +9,14 @@ use pando_data::DataFs;
 use pando_fuse::Mounted;
 use pando_server::admin;
 use pando_server::inspect::Inspector;
-use pando_server::superblock::unhex;
+use pando_server::wait::block_on;
 use pando_server::{Host, Superblock};
-use pando_types::Name;
 
 use super::running::Running;
-use super::stop::Stop;
 use crate::failure::Failure;
+use crate::mounting::admin::{parse_names, unmount};
 use crate::protocol::{MountStatus, Query, Told, VolumeStatus};
+use crate::signals::Stop;
 
 /// What is needed to answer. Weak, so that a late question does not keep a stopped volume alive.
 struct Parts {
@@ -37,18 +35,18 @@ struct Parts {
 /// Begins to answer.
 pub fn serve(running: &Running, stop: Sender<Stop>) -> Result<(), Failure> {
     let parts = Parts {
-        host: Arc::downgrade(&running.host),
-        client: Arc::downgrade(&running.client),
-        data: Arc::downgrade(&running.data),
-        mounted: Arc::downgrade(&running.mounted),
-        superblock: running.superblock.clone(),
-        folder: running.folder.path().display().to_string(),
-        mountpoint: running.mountpoint().display().to_string(),
-        durability: running.durability,
+        host: Arc::downgrade(&running.hosting.host),
+        client: Arc::downgrade(&running.mounting.client),
+        data: Arc::downgrade(&running.mounting.data),
+        mounted: Arc::downgrade(&running.mounting.mounted),
+        superblock: running.hosting.superblock.clone(),
+        folder: running.hosting.folder.path().display().to_string(),
+        mountpoint: running.mounting.mountpoint().display().to_string(),
+        durability: running.hosting.durability,
         began: running.began,
         stop,
     };
-    let socket = running.folder.socket();
+    let socket = running.hosting.folder.socket();
     admin::serve(&socket, move |query| parts.answer(query))
         .map_err(|error| Failure::plain(format!("cannot listen at {}: {error}", socket.display())))
 }
@@ -90,28 +88,16 @@ impl Parts {
     }
 
     fn info(&self, host: &Host, names: &[String]) -> Result<Told, String> {
-        let parse = |digits: &String| {
-            let bytes = unhex(digits).ok_or_else(|| format!("`{digits}` is not hexadecimal"))?;
-            Name::new(&bytes).map_err(|errno| format!("{:?}: {errno}", OsStr::from_bytes(&bytes)))
-        };
-        let names = names.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let inspector = Inspector::new(host, self.superblock.map(), self.superblock.secrets());
+        let names = parse_names(names)?;
+        let call = |shard, request| block_on(host.call(shard, request));
+        let inspector = Inspector::new(&call, self.superblock.map(), self.superblock.secrets());
         inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())
     }
 
     fn down(&self, mounted: &Mounted, force: bool) -> Result<Told, String> {
-        if let Err(error) = mounted.request_unmount() {
-            if !force {
-                return Err(format!(
-                    "{error}: programs have files open or work within {}. End them (`fuser -m {}` lists them), or `pando down --force {}`",
-                    self.mountpoint, self.mountpoint, self.folder
-                ));
-            }
-            mounted.detach().map_err(|error| {
-                format!("cannot detach the mount at {}: {error}", self.mountpoint)
-            })?;
-        }
-        let _ = self.stop.send(Stop::Down);
+        let again = format!("pando down --force {}", self.folder);
+        unmount(mounted, force, &again)?;
+        let _ = self.stop.send(Stop::Asked);
         Ok(Told::Stopping)
     }
 }

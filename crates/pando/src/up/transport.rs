@@ -60,4 +60,8 @@ impl Transport for InProcess {
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
         Box::pin(self.host.sleep(nanos))
     }
+
+    fn now_nanos(&self) -> u64 {
+        self.host.now_nanos()
+    }
 }

@@ -1,7 +1,7 @@
 //! In the background: this program starts itself once more, and waits for its word over a pipe.
 //!
 //! ```text
-//! pando up -d ──spawns──► pando up --background    stdin: none   stdout: pipe to the parent   stderr: FOLDER/run/log
+//! pando … -d ──spawns──► pando … --background    stdin: none   stdout: pipe to the parent   stderr: the log
 //!      ◄── one line: ready, or why not ──
 //! exits                    goes on, with stdout to the log as well
 //! ```
@@ -11,14 +11,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc::Receiver;
 
-use pando_server::Folder;
 use serde::{Deserialize, Serialize};
 
-use super::{bring_up, open_or_format, stop};
-use crate::cli::UpArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::Stop;
 
 /// What the background process says.
 #[derive(Serialize, Deserialize)]
@@ -28,14 +27,54 @@ enum Word {
     Failed(Failure),
 }
 
+/// What goes on in the background, or in the foreground until it is stopped.
+pub trait Service: Sized {
+    /// For scripts.
+    fn summary(&self) -> serde_json::Value;
+    /// For people: what is there now.
+    fn greeting(&self) -> String;
+    /// Serves until told to stop, and stops.
+    fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure>;
+}
+
+/// How a command is to run.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    /// `-d`: start the background process and leave.
+    pub detach: bool,
+    /// This is the background process.
+    pub background: bool,
+    pub json: bool,
+    /// Where the background process's messages go.
+    pub log: &'a Path,
+}
+
+/// Runs it, either way. `bring_up` makes it usable.
+pub fn run<S: Service>(
+    way: Way<'_>,
+    bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
+) -> Result<ExitCode, Failure> {
+    if way.detach {
+        return start(way);
+    }
+    if way.background {
+        return serve(bring_up);
+    }
+    let (service, stops) = bring_up()?;
+    if way.json {
+        output::json(&service.summary());
+    } else {
+        output::line(&format!("{}; Ctrl-C stops it", service.greeting()));
+    }
+    service.serve(&stops)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The parent's part.
-pub fn start(args: &UpArgs) -> Result<ExitCode, Failure> {
-    let folder = Folder::new(&args.folder)?;
-    // Here, not there: it makes the folder of the log, and what it says is for the user's eyes.
-    open_or_format(&folder, args.shards)?;
-    let log_path = folder.log();
+fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
+    let Way { json, log: log_path, .. } = way;
     let log =
-        OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path).map_err(
+        OpenOptions::new().create(true).append(true).mode(0o600).open(log_path).map_err(
             |error| Failure::plain(format!("cannot write {}: {error}", log_path.display())),
         )?;
     let own = std::env::current_exe()
@@ -54,7 +93,12 @@ pub fn start(args: &UpArgs) -> Result<ExitCode, Failure> {
     let read = BufReader::new(stdout).read_line(&mut line);
     match serde_json::from_str(&line) {
         Ok(Word::Ready(summary)) => {
-            announce(args, &folder, &summary);
+            if json {
+                output::json(&summary);
+            } else {
+                let greeting = summary["greeting"].as_str().unwrap_or_default();
+                output::line(&format!("{greeting} (process {})", summary["pid"]));
+            }
             Ok(ExitCode::SUCCESS)
         }
         Ok(Word::Failed(failure)) => Err(failure),
@@ -62,48 +106,35 @@ pub fn start(args: &UpArgs) -> Result<ExitCode, Failure> {
             let how = child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());
             let why = read.err().map(|error| format!(", {error}")).unwrap_or_default();
             Err(Failure::plain(format!(
-                "the background process ended before the mount was usable ({how}{why}); its last words are in {}:\n{}",
+                "the background process ended before it was ready ({how}{why}); its last words are in {}:\n{}",
                 log_path.display(),
-                tail(&log_path)
+                tail(log_path)
             )))
         }
     }
 }
 
-fn announce(args: &UpArgs, folder: &Folder, summary: &serde_json::Value) {
-    if args.json {
-        return output::json(summary);
-    }
-    let text = |key: &str| summary[key].as_str().unwrap_or_default().to_owned();
-    let shown = folder.path().display();
-    output::line(&format!(
-        "{shown} is mounted at {} (process {}); `pando down {shown}` unmounts it",
-        text("mount"),
-        summary["pid"]
-    ));
-}
-
 /// The child's part.
-pub fn serve(args: &UpArgs) -> Result<ExitCode, Failure> {
+fn serve<S: Service>(
+    bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
+) -> Result<ExitCode, Failure> {
     // Out of the terminal's reach. Fails only for a leader of a group, which a child is not.
     let _ = rustix::process::setsid();
-    match bring_up(args) {
+    match bring_up() {
         Err(failure) => {
             eprintln!("pando: {}", failure.message);
             let code = failure.code;
             output::json(&Word::Failed(failure));
             Ok(ExitCode::from(code))
         }
-        Ok((running, stops)) => {
-            output::json(&Word::Ready(running.summary()));
+        Ok((service, stops)) => {
+            let mut summary = service.summary();
+            summary["greeting"] = service.greeting().into();
+            output::json(&Word::Ready(summary));
             // The pipe's reader is about to leave.
             let _ = rustix::stdio::dup2_stdout(std::io::stderr());
-            eprintln!(
-                "pando: {} is mounted at {}",
-                running.folder.path().display(),
-                running.mountpoint().display()
-            );
-            stop::serve_until_stopped(running, &stops)?;
+            eprintln!("pando: {}", service.greeting());
+            service.serve(&stops)?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -13,7 +13,8 @@ use crate::mounts;
 const DEAD_MAX: usize = 64;
 
 /// An empty directory, absolute and free of links, on which nothing is mounted.
-pub fn prepare(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+/// `folder`: the volume's own, if it is on this machine.
+pub fn prepare(path: &Path, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let shown = path.display();
     let absolute = std::path::absolute(path)
         .map_err(|error| Failure::plain(format!("cannot find {shown}: {error}")))?;
@@ -37,7 +38,9 @@ pub fn prepare(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::plain(format!("cannot find {shown}: {error}")))?;
     clear_dead(&path)?;
     check_free(&path)?;
-    if folder.starts_with(&path) || path.starts_with(folder) {
+    if let Some(folder) = folder
+        && (folder.starts_with(&path) || path.starts_with(folder))
+    {
         return Err(Failure::plain(format!(
             "{shown} and the volume's folder {} lie within each other: mount somewhere else",
             folder.display()
@@ -51,8 +54,8 @@ fn check_free(path: &Path) -> Result<(), Failure> {
     let list = mounts::all()
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
     if let Some(mount) = list.iter().rfind(|mount| mount.path == path) {
-        let what = match mount.folder() {
-            Some(folder) => format!("the volume in {}", folder.display()),
+        let what = match mount.volume() {
+            Some(volume) => format!("the volume {volume}"),
             None => format!("{} ({})", String::from_utf8_lossy(&mount.source), mount.kind),
         };
         return Err(Failure::new(

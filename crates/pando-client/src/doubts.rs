@@ -1,0 +1,256 @@
+//! Changing requests that were given up while it was unknown whether they ran: their callers ran out of patience, or
+//! are gone.
+//!
+//! Such a request is still sent, with its own identity, by whoever drives [`Client::maintain`](crate::Client::maintain),
+//! until its owner answers. Until then:
+//!
+//! 1. Its slot is not used. A copy may be on its way, and a shard remembers one sequence of a slot: one that has not seen
+//!    the slot's next request would run a late copy of this one after it, and one that has would refuse this one unheard.
+//! 2. What it changes is changed by no further request of this client: that waits, within its own caller's patience. A
+//!    write that was given up must not come over one that was made after it and is known to have succeeded.
+//! 3. A file that it may be moving is looked for patiently (see [`crate::renames`]).
+//!
+//! The answer settles the rest: a file it moved is told to the node table, and what it opened for nobody is released.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use pando_types::op::{FileAt, FileRef, Op, Target};
+use pando_types::{Credentials, DirRef, Ino, Name};
+use parking_lot::Mutex;
+
+use crate::sessions::Session;
+use crate::slots::Slot;
+
+/// A request in doubt.
+pub(crate) struct Doubt {
+    pub(crate) session: Arc<Session>,
+    pub(crate) slot: Slot,
+    pub(crate) by: Credentials,
+    pub(crate) op: Op,
+}
+
+/// What a request changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Subject {
+    Name(DirRef, Name),
+    Inode(Ino),
+}
+
+/// All doubts of a client.
+#[derive(Default)]
+pub(crate) struct Doubts {
+    /// How many there are, to be read without the lock.
+    count: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    numbers: u64,
+    /// What each changes, and whether it moves it.
+    subjects: BTreeMap<u64, (Vec<Subject>, bool)>,
+    /// Those that nobody sends yet.
+    idle: Vec<(u64, Doubt)>,
+    /// Who sends them.
+    sender: Option<Waker>,
+    /// Who waits for one to be settled.
+    waiting: Vec<Waker>,
+}
+
+impl Doubts {
+    pub(crate) fn add(&self, doubt: Doubt) {
+        let mut state = self.state.lock();
+        state.numbers += 1;
+        let number = state.numbers;
+        let moves = matches!(doubt.op, Op::Rename { .. });
+        state.subjects.insert(number, (subjects(&doubt.op), moves));
+        self.count.store(state.subjects.len(), Ordering::Release);
+        state.idle.push((number, doubt));
+        wake(state.sender.take());
+    }
+
+    /// Takes those that nobody sends; `context` is woken when there are more.
+    pub(crate) fn take(&self, context: &Context<'_>) -> Vec<Taken<'_>> {
+        let mut state = self.state.lock();
+        state.sender = Some(context.waker().clone());
+        let taken = std::mem::take(&mut state.idle).into_iter();
+        taken.map(|(number, doubt)| Taken { doubts: self, number, doubt: Some(doubt) }).collect()
+    }
+
+    /// How many requests are in doubt.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Ready when no request in doubt changes what `op` does.
+    pub(crate) async fn clear_of(&self, op: &Op) {
+        if self.count() == 0 {
+            return;
+        }
+        let mine = subjects(op);
+        if mine.is_empty() {
+            return;
+        }
+        poll_fn(|context| {
+            let mut state = self.state.lock();
+            let meets =
+                |(theirs, _): &(Vec<Subject>, bool)| theirs.iter().any(|s| mine.contains(s));
+            if !state.subjects.values().any(meets) {
+                return Poll::Ready(());
+            }
+            if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                state.waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Whether a file missed at `at` may be on its way from there.
+    pub(crate) fn may_move(&self, at: &FileAt) -> bool {
+        let FileAt::Name(dir, name) = at else { return false };
+        if self.count() == 0 {
+            return false;
+        }
+        let it = Subject::Name(*dir, name.clone());
+        let state = self.state.lock();
+        state.subjects.values().any(|(subjects, moves)| *moves && subjects.contains(&it))
+    }
+
+    fn settled(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.subjects.remove(&number);
+        self.count.store(state.subjects.len(), Ordering::Release);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A doubt that somebody sends; if that one is dropped, it is there for the next.
+pub(crate) struct Taken<'a> {
+    doubts: &'a Doubts,
+    number: u64,
+    doubt: Option<Doubt>,
+}
+
+impl Taken<'_> {
+    pub(crate) fn doubt(&self) -> &Doubt {
+        self.doubt.as_ref().unwrap_or_else(|| unreachable!("it is there until it is settled"))
+    }
+
+    /// It has its answer, and all that follows from it is done.
+    pub(crate) fn settled(mut self) {
+        if let Some(doubt) = self.doubt.take() {
+            doubt.session.slots.free(doubt.slot);
+            self.doubts.settled(self.number);
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(doubt) = self.doubt.take() {
+            let mut state = self.doubts.state.lock();
+            state.idle.push((self.number, doubt));
+            wake(state.sender.take());
+        }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// What `op` changes that another request may change, too, so that their order matters. Opens and releases only count.
+fn subjects(op: &Op) -> Vec<Subject> {
+    let name = |dir: &DirRef, name: &Name| Subject::Name(*dir, name.clone());
+    let inode = |file: &FileRef| Subject::Inode(file.ino);
+    match op {
+        Op::Create { dir, name: at, .. }
+        | Op::Mkdir(dir, at, _)
+        | Op::Unlink(dir, at)
+        | Op::Rmdir(dir, at) => vec![name(dir, at)],
+        Op::Link(file, dir, at) => vec![inode(file), name(dir, at)],
+        Op::Rename { from, name: old, to, new_name, .. } => {
+            vec![name(from, old), name(to, new_name)]
+        }
+        Op::SetAttr(file, _)
+        | Op::WriteData { file, .. }
+        | Op::Open { file, truncate: true, .. }
+        | Op::SetXattr { target: Target::File(file), .. }
+        | Op::RemoveXattr(Target::File(file), _) => vec![inode(file)],
+        Op::DirSetAttr(dir, _)
+        | Op::SetXattr { target: Target::Dir(dir), .. }
+        | Op::RemoveXattr(Target::Dir(dir), _) => vec![Subject::Inode(dir.ino)],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block_on;
+    use pando_types::{SessionId, SetAttr};
+    use std::pin::pin;
+
+    const DIR: DirRef = DirRef::ROOT;
+
+    fn called(text: &str) -> Name {
+        Name::new(text.as_bytes()).expect("valid")
+    }
+
+    fn doubt(session: &Arc<Session>, op: Op) -> Doubt {
+        let slot = block_on(session.slots.acquire()).expect("free");
+        Doubt { session: session.clone(), slot, by: Credentials::ROOT, op }
+    }
+
+    fn is_clear(doubts: &Doubts, op: &Op) -> bool {
+        let mut clear = pin!(doubts.clear_of(op));
+        clear.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn what_is_in_doubt_is_not_changed_until_it_is_settled() {
+        let session = Session::new(SessionId(1), 1);
+        let doubts = Doubts::default();
+        let (a, b) = (called("a"), called("b"));
+        let op = Op::Rename {
+            from: DIR,
+            name: a.clone(),
+            to: DIR,
+            new_name: b.clone(),
+            flags: Default::default(),
+        };
+        doubts.add(doubt(&session, op));
+        let file = |name| FileAt::Name(DIR, name);
+        assert!(doubts.may_move(&file(a.clone())) && doubts.may_move(&file(b.clone())));
+        assert!(!is_clear(&doubts, &Op::Unlink(DIR, b.clone())));
+        assert!(is_clear(&doubts, &Op::Unlink(DIR, called("c"))));
+        let context = &Context::from_waker(Waker::noop());
+        drop(doubts.take(context));
+        assert_eq!(doubts.count(), 1, "whoever sent it is gone, it is not");
+        let taken = doubts.take(context).pop().expect("still there");
+        assert!(doubts.take(context).is_empty());
+        taken.settled();
+        assert!(is_clear(&doubts, &Op::Unlink(DIR, b)) && !doubts.may_move(&file(a)));
+        assert_eq!(block_on(session.slots.acquire()).map(|slot| slot.sequence), Ok(2));
+    }
+
+    #[test]
+    fn opens_and_releases_of_a_file_wait_for_nothing() {
+        let session = Session::new(SessionId(1), 1);
+        let doubts = Doubts::default();
+        let file = FileRef { ino: Ino(7), at: FileAt::Link };
+        doubts.add(doubt(&session, Op::SetAttr(file.clone(), SetAttr::default())));
+        let open = |truncate| Op::Open { file: file.clone(), access: 0, truncate };
+        assert!(is_clear(&doubts, &open(false)) && is_clear(&doubts, &Op::Release(file.clone())));
+        assert!(!is_clear(&doubts, &open(true)));
+    }
+}

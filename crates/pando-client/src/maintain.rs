@@ -1,0 +1,116 @@
+//! What a client does on its own, for as long as it lives: renews its lease, opens the next session when one is over,
+//! brings what is in doubt to its end.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use pando_types::ShardIndex;
+use pando_types::op::{FileAt, FileRef, Op};
+use pando_types::reply::Body;
+
+use crate::call::Answer;
+use crate::client::{Client, SYSTEM};
+use crate::doubts::Taken;
+use crate::route::{Route, plan};
+use crate::transport::BoxFuture;
+
+/// A lease is renewed so often within its length.
+const RENEWALS: u64 = 3;
+/// Ask again after this long when the coordinator says nothing of a lease, nanoseconds.
+const NO_LEASE: u64 = 10_000_000_000;
+
+impl Client {
+    /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a thread: renews the
+    /// lease, opens the next session when one is over, resolves requests that were given up. Ends only when the client is
+    /// closed or the transport stopped. Without it the session ends when its lease does, and what was given up stays so.
+    pub async fn maintain(&self) {
+        let _maintained = self.sessions.maintained();
+        let mut renewing = pin!(self.renew());
+        let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
+        poll_fn(|context| {
+            if renewing.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            let more = self.doubts.take(context).into_iter();
+            resolving
+                .extend(more.map(|taken| -> BoxFuture<'_, ()> { Box::pin(self.resolve(taken)) }));
+            resolving.retain_mut(|doubt| doubt.as_mut().poll(context).is_pending());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Ends when the client is closed or the transport stopped.
+    async fn renew(&self) {
+        let route = Route::Shard(ShardIndex(0));
+        while let Ok(session) = self.session_for(true, None).await {
+            let op = Op::Renew(session.id);
+            let answer = self.chase(SYSTEM, &op, route, self.reading(), None, &mut false).await;
+            let pause = match answer {
+                Ok(Answer::Final(Ok(Body::Lease(nanos)))) => nanos / RENEWALS,
+                Ok(Answer::Final(_)) => NO_LEASE,
+                Ok(Answer::NoSession) => {
+                    self.sessions.over(session.id);
+                    continue;
+                }
+                Err(_) => return,
+            };
+            let until = self.transport.now_nanos().saturating_add(pause);
+            self.within(Some(until), self.sessions.gone(session.id)).await;
+        }
+    }
+
+    /// Sends a request in doubt until it is answered, then does what its caller would have done.
+    async fn resolve(&self, taken: Taken<'_>) {
+        let doubt = taken.doubt();
+        let route = plan(&doubt.op, &self.secrets).route;
+        let id = Self::changing(&doubt.session, doubt.slot);
+        match self.chase(&doubt.by, &doubt.op, route, id, None, &mut true).await {
+            Ok(Answer::Final(Ok(body))) => {
+                self.counters.doubt_resolved(true);
+                let (session, op) = (doubt.session.clone(), doubt.op.clone());
+                self.settle(&op, &body).await;
+                taken.settled();
+                if let Some(file) = opened(&op, body) {
+                    // Nobody waits to hear of it.
+                    let _ = self.release_in(&session, file).await;
+                }
+            }
+            Ok(Answer::Final(Err(_))) => {
+                self.counters.doubt_resolved(false);
+                taken.settled();
+            }
+            // It will never run, if it has not.
+            Ok(Answer::NoSession) => {
+                self.counters.doubt_resolved(false);
+                self.sessions.over(doubt.session.id);
+                taken.settled();
+            }
+            // The transport is stopped: nothing will be known.
+            Err(_) => {}
+        }
+    }
+
+    /// Tells the node table what a request that was given up has moved.
+    async fn settle(&self, op: &Op, body: &Body) {
+        match op {
+            Op::Rename { from, name, to, new_name, flags } => {
+                self.renamed((*from, name), (*to, new_name), *flags, body).await;
+            }
+            Op::Link(file, ..) => self.nodes.moved(file.ino, FileAt::Link),
+            _ => {}
+        }
+    }
+}
+
+/// The file that `op` has opened.
+fn opened(op: &Op, body: Body) -> Option<FileRef> {
+    match (op, body) {
+        (Op::Create { dir, name, open: true, .. }, Body::Created(attr, _)) => {
+            Some(FileRef { ino: attr.ino, at: FileAt::Name(*dir, name.clone()) })
+        }
+        (Op::Open { file, .. }, Body::Attr(_)) => Some(file.clone()),
+        _ => None,
+    }
+}

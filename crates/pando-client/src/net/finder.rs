@@ -1,0 +1,170 @@
+//! Where shards are: from the volume's folder, or from whichever server answers.
+
+use std::time::Duration;
+
+use pando_net::{HandshakeError, HostsFolder, Inbound, Opened, Stream, newest, open, this_host};
+use pando_types::ShardIndex;
+use pando_wire::auth::Secret;
+use pando_wire::{Address, Ask, Hosting, Message, Role, Told, VolumeFacts, encode};
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::{NetError, NetOptions, Target, unreachable};
+
+/// A server that has not welcomed us by then is tried at its next address.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// A tool's question may take this long.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub(super) struct Finder {
+    target: Target,
+    secret: Option<Secret>,
+    /// Which volume; zero until it is known.
+    volume: Mutex<[u8; 16]>,
+    hosts: Mutex<Vec<Hosting>>,
+}
+
+impl Finder {
+    pub(super) fn new(target: &Target, options: &NetOptions) -> Self {
+        Self {
+            target: target.clone(),
+            secret: options.secret.clone(),
+            volume: Mutex::new(options.volume),
+            hosts: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn volume(&self) -> [u8; 16] {
+        *self.volume.lock()
+    }
+
+    /// What the volume is, from the first server that answers.
+    pub(super) async fn facts(&self) -> Result<VolumeFacts, NetError> {
+        let mut first = None;
+        for address in known(&self.target) {
+            match ask(&address, self.volume(), self.secret.as_ref(), Ask::Volume).await {
+                Ok(Told::Volume(facts)) => {
+                    *self.volume.lock() = facts.id;
+                    newest(&mut self.hosts.lock(), &facts.hosts);
+                    return Ok(*facts);
+                }
+                Ok(_) => return Err(NetError::OutOfTurn(address)),
+                // A refusal says more than a silence.
+                Err(error @ NetError::Unreachable { is_refusal: true, .. }) => return Err(error),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or(NetError::NoServer))
+    }
+
+    /// Connects to a shard.
+    pub(super) async fn connect(
+        &self,
+        shard: ShardIndex,
+        secret: Option<&Secret>,
+    ) -> Result<Inbound, String> {
+        let hosting = self.hosts.lock().iter().find(|hosting| hosting.shard == shard).cloned();
+        let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
+        let mut why = None;
+        for address in self.usable(&hosting) {
+            match dial(&address, self.volume(), Role::Client(shard), secret).await {
+                Ok(opened) => {
+                    newest(&mut self.hosts.lock(), &opened.welcome.hosts);
+                    return Ok(opened.inbound);
+                }
+                Err(error) => why = why.or(Some(format!("{address}: {error}"))),
+            }
+        }
+        Err(why.unwrap_or_else(|| {
+            format!("none of its addresses can be used from here: {}", hosting.addresses.join(", "))
+        }))
+    }
+
+    /// Addresses that lead there from here. Who came over a network stays with it.
+    fn usable(&self, hosting: &Hosting) -> Vec<Address> {
+        let is_near = match &self.target {
+            Target::Run(_) => true,
+            Target::Servers(servers) => servers.iter().any(|at| matches!(at, Address::Unix(_))),
+        };
+        let takes_unix = is_near && hosting.host == this_host();
+        let all = hosting.addresses.iter().filter_map(|address| address.parse().ok());
+        all.filter(|address| takes_unix || matches!(address, Address::Tcp(..))).collect()
+    }
+
+    /// Looks anew: in the folder, or with every server that is known.
+    pub(super) async fn refresh(&self) {
+        if let Target::Run(run) = &self.target {
+            newest(&mut self.hosts.lock(), &HostsFolder::new(run).read());
+            return;
+        }
+        let hosts = self.hosts.lock().clone();
+        let mut servers = known(&self.target);
+        servers.extend(hosts.iter().flat_map(|hosting| self.usable(hosting)));
+        servers.sort();
+        servers.dedup();
+        for address in servers {
+            let told = ask(&address, self.volume(), self.secret.as_ref(), Ask::Hosts).await;
+            if let Ok(Told::Hosts(heard)) = told
+                && !newest(&mut self.hosts.lock(), &heard).is_empty()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Servers that can be asked, nearest first.
+pub(super) fn known(target: &Target) -> Vec<Address> {
+    match target {
+        Target::Servers(servers) => servers.clone(),
+        Target::Run(run) => {
+            let (here, mut found) = (this_host(), Vec::new());
+            for hosting in HostsFolder::new(run).read() {
+                let all = hosting.addresses.iter().filter_map(|address| address.parse().ok());
+                let usable = all
+                    .filter(|at| hosting.host == here || matches!(at, Address::Tcp(..)))
+                    .filter(|at| !found.contains(at))
+                    .collect::<Vec<Address>>();
+                found.extend(usable);
+            }
+            found
+        }
+    }
+}
+
+async fn dial(
+    address: &Address,
+    volume: [u8; 16],
+    role: Role,
+    secret: Option<&Secret>,
+) -> Result<Opened, HandshakeError> {
+    let attempt = async {
+        let stream = Stream::connect(address).await?;
+        open(stream, volume, role, secret).await
+    };
+    timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(HandshakeError::Silent))
+}
+
+/// Asks one server one thing.
+pub(super) async fn ask(
+    address: &Address,
+    volume: [u8; 16],
+    secret: Option<&Secret>,
+    ask: Ask,
+) -> Result<Told, NetError> {
+    let failed = |error: HandshakeError| unreachable(address, &error);
+    let mut inbound = dial(address, volume, Role::Tool, secret).await.map_err(failed)?.inbound;
+    let mut bytes = Vec::new();
+    encode(&mut bytes, pando_wire::Stream(1), &Message::Ask(ask));
+    let out = pando_net::Outbound::new(inbound.stream().clone());
+    out.append(|buffer| buffer.extend_from_slice(&bytes));
+    out.flush();
+    let mut buffer = vec![0; 64 << 10];
+    let told = timeout(TOLD_WITHIN, inbound.message(&mut buffer)).await;
+    match told.map_err(|_| failed(HandshakeError::Silent))? {
+        Ok((_, Message::Told(told))) => Ok(told),
+        Ok(_) => Err(NetError::OutOfTurn(address.clone())),
+        Err(closed) => Err(failed(closed.into())),
+    }
+}

@@ -1,0 +1,251 @@
+//! The connection to one shard, and the calls on it.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pando_net::{Closed, Inbound, Outbound, READ_MAX};
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::reply::Reply;
+use pando_wire::auth::Secret;
+use pando_wire::{Message, Stream, encode_request};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use super::calls::Calls;
+use super::finder::Finder;
+use crate::transport::TransportError;
+
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What all links need to come about.
+pub(super) struct Way {
+    pub(super) finder: Finder,
+    pub(super) secret: Option<Secret>,
+    pub(super) notice: fn(&str),
+}
+
+/// One shard's.
+pub(super) struct Link {
+    shard: ShardIndex,
+    way: Arc<Way>,
+    state: Mutex<State>,
+    is_started: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Calls,
+    out: Option<Arc<Outbound>>,
+    task: Option<AbortHandle>,
+    is_stopped: bool,
+}
+
+impl Link {
+    pub(super) fn new(shard: ShardIndex, way: &Arc<Way>) -> Arc<Self> {
+        let (state, is_started) = Default::default();
+        Arc::new(Self { shard, way: way.clone(), state, is_started })
+    }
+
+    /// Begins to connect, unless that was begun.
+    pub(super) fn start(self: &Arc<Self>, runtime: &Handle) {
+        if self.is_started.load(Ordering::Acquire) || self.is_started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let task = runtime.spawn(self.clone().keep());
+        self.state.lock().task = Some(task.abort_handle());
+    }
+
+    /// A call; `is_batched`: the link's task writes, together with what else is said by then.
+    pub(super) fn call(&self, request: Request, is_batched: bool) -> Call<'_> {
+        Call { link: self, next: Next::Send(Box::new(request)), is_batched }
+    }
+
+    /// Ends it for good.
+    pub(super) fn stop(&self) {
+        let mut wakers = Vec::new();
+        {
+            let mut state = self.state.lock();
+            state.is_stopped = true;
+            if let Some(out) = state.out.take() {
+                out.close();
+            }
+            if let Some(task) = state.task.take() {
+                task.abort();
+            }
+            state.calls.end(TransportError::Stopped, &mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives up calls that have waited through more than `patience` sweeps.
+    pub(super) fn sweep(&self, patience: u32) {
+        let mut wakers = Vec::new();
+        self.state.lock().calls.sweep(patience, &mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Connects, and connects again, for ever.
+    async fn keep(self: Arc<Self>) {
+        let mut pause = PAUSE_MIN;
+        let mut is_missed = false;
+        loop {
+            match self.way.finder.connect(self.shard, self.way.secret.as_ref()).await {
+                Ok(inbound) => {
+                    if is_missed {
+                        (self.way.notice)(&format!("shard {} answers again", self.shard));
+                    }
+                    (pause, is_missed) = (PAUSE_MIN, false);
+                    self.serve(inbound).await;
+                }
+                Err(why) => {
+                    if !is_missed {
+                        (self.way.notice)(&format!(
+                            "shard {} cannot be reached, and what needs it waits: {why}",
+                            self.shard
+                        ));
+                        is_missed = true;
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    self.way.finder.refresh().await;
+                }
+            }
+        }
+    }
+
+    /// One connection, from beginning to end.
+    async fn serve(&self, inbound: Inbound) {
+        let out = Arc::new(Outbound::new(inbound.stream().clone()));
+        {
+            let mut state = self.state.lock();
+            for (stream, request) in state.calls.unsent() {
+                out.append(|bytes| encode_request(bytes, stream, &request));
+            }
+            state.out = Some(out.clone());
+        }
+        out.flush();
+        let (mut reading, mut writing) = (pin!(self.read(inbound)), pin!(out.drive()));
+        let why = std::future::poll_fn(|context| {
+            if let Poll::Ready(closed) = reading.as_mut().poll(context) {
+                return Poll::Ready(Some(closed));
+            }
+            writing.as_mut().poll(context).map(|()| None)
+        })
+        .await;
+        if let Some(Closed::Frame(error)) = why {
+            (self.way.notice)(&format!(
+                "shard {}: closed the connection: it sent {error}",
+                self.shard
+            ));
+        }
+        out.close();
+        let mut wakers = Vec::new();
+        {
+            let mut state = self.state.lock();
+            state.out = None;
+            state.calls.lose_sent(&mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Takes replies, until there is no more; why.
+    async fn read(&self, mut inbound: Inbound) -> Closed {
+        let mut buffer = vec![0; READ_MAX];
+        let (mut replies, mut wakers) = (Vec::new(), Vec::new());
+        loop {
+            let end = loop {
+                match inbound.next_message() {
+                    Ok(Some((stream, Message::Reply(reply)))) => replies.push((stream, reply)),
+                    // Frames of other kinds mean nothing here.
+                    Ok(Some(_)) => {}
+                    Ok(None) => break None,
+                    Err(closed) => break Some(closed),
+                }
+            };
+            if !replies.is_empty() {
+                let mut state = self.state.lock();
+                for (stream, reply) in replies.drain(..) {
+                    state.calls.answer(stream, reply, &mut wakers);
+                }
+            }
+            wakers.drain(..).for_each(Waker::wake);
+            if let Some(closed) = end {
+                return closed;
+            }
+            if let Err(closed) = inbound.fill(&mut buffer).await {
+                return closed;
+            }
+        }
+    }
+}
+
+/// A call under way.
+pub(super) struct Call<'a> {
+    link: &'a Link,
+    next: Next,
+    is_batched: bool,
+}
+
+enum Next {
+    Send(Box<Request>),
+    Await(Stream),
+    Done,
+}
+
+impl Future for Call<'_> {
+    type Output = Result<Reply, TransportError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match std::mem::replace(&mut self.next, Next::Done) {
+            Next::Done => Poll::Ready(Err(TransportError::Stopped)),
+            Next::Send(request) => {
+                let mut state = self.link.state.lock();
+                if state.is_stopped {
+                    return Poll::Ready(Err(TransportError::Stopped));
+                }
+                let (stream, out) = match state.out.clone() {
+                    None => (state.calls.begin(Some(request)), None),
+                    Some(out) => {
+                        let stream = state.calls.begin(None);
+                        out.append(|bytes| encode_request(bytes, stream, &request));
+                        (stream, Some(out))
+                    }
+                };
+                state.calls.poll(stream, context.waker());
+                drop(state);
+                self.next = Next::Await(stream);
+                match out {
+                    Some(out) if self.is_batched => out.flush_soon(),
+                    Some(out) => out.flush(),
+                    None => {}
+                }
+                Poll::Pending
+            }
+            Next::Await(stream) => {
+                let polled = self.link.state.lock().calls.poll(stream, context.waker());
+                match polled {
+                    Some(result) => Poll::Ready(result),
+                    None => {
+                        self.next = Next::Await(stream);
+                        Poll::Pending
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Next::Await(stream) = self.next {
+            self.link.state.lock().calls.release(stream);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The transport over sockets: a connection to each shard, opened when it is first needed and again whenever it breaks.
+//!
+//! ```text
+//!  call ─► Link of the shard ─► Outbound ─────────────► server
+//!            calls under way ◄─ reader ◄───────────────
+//!            address ◄─ Finder: folder, or any server that answers
+//! ```
+//!
+//! Tasks run in the tokio runtime that [`Net::connect`] is called in. A call from that runtime's own thread leaves it to
+//! the link's task to write, so that all calls made at once are one write; a call from another thread writes by itself, so
+//! that nobody has to be woken for it.
+//!
+//! A call whose connection breaks, or that gets no answer in time, is [`TransportError::Lost`]: whether it ran is unknown. What
+//! could not be sent yet waits for the connection.
+
+mod calls;
+mod finder;
+mod link;
+
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use pando_net::HandshakeError;
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::reply::Reply;
+use pando_wire::auth::Secret;
+use pando_wire::{Address, Ask, Told, VolumeFacts};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::transport::{BoxFuture, Transport, TransportError};
+use crate::{Volume, client};
+use finder::Finder;
+use link::Link;
+
+/// Where a volume is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// In a folder on this machine; here, where its processes keep their things.
+    Run(std::path::PathBuf),
+    /// Behind these addresses, of any of its servers.
+    Servers(Vec<Address>),
+}
+
+/// How to reach it.
+#[derive(Clone, Debug)]
+pub struct NetOptions {
+    /// Which volume it must be; zero: whichever.
+    pub volume: [u8; 16],
+    /// To prove that we may.
+    pub secret: Option<Secret>,
+    /// A call without an answer is taken for lost after this long.
+    pub answer_within: Duration,
+    /// Is told when a shard cannot be reached, and when it can be again.
+    pub notice: fn(&str),
+}
+
+impl Default for NetOptions {
+    fn default() -> Self {
+        let notice = |what: &str| eprintln!("pando: {what}");
+        Self { volume: [0; 16], secret: None, answer_within: Duration::from_secs(5), notice }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// Nobody has said where a server is.
+    #[error("no server of this volume has been started yet")]
+    NoServer,
+    /// None of the known servers can be used; the first one's reason.
+    #[error("{address}: {why}")]
+    Unreachable {
+        /// Which server.
+        address: Address,
+        /// Why.
+        why: String,
+        /// Whether it was there and said no.
+        is_refusal: bool,
+    },
+    /// It answers what was not asked.
+    #[error("the server at {0} did not say what its volume is")]
+    OutOfTurn(Address),
+}
+
+/// A transport over sockets. Dropping it ends all connections.
+pub struct Net {
+    links: Vec<Arc<Link>>,
+    runtime: Handle,
+    /// The runtime's thread, if it has but one.
+    own_thread: Option<ThreadId>,
+    begun: Instant,
+    sweeper: Mutex<Option<AbortHandle>>,
+}
+
+/// How often calls are looked at that have waited for long.
+const SWEEP: Duration = Duration::from_millis(250);
+
+impl Net {
+    /// Asks a server what the volume is. Must be called in the runtime that is to do the work.
+    pub async fn connect(
+        target: &Target,
+        options: NetOptions,
+    ) -> Result<(Arc<Self>, VolumeFacts), NetError> {
+        let finder = Finder::new(target, &options);
+        let facts = finder.facts().await?;
+        let runtime = Handle::current();
+        let is_single = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
+        let patience = options.answer_within.as_millis().div_ceil(SWEEP.as_millis()) as u32 + 1;
+        let way = Arc::new(link::Way { finder, secret: options.secret, notice: options.notice });
+        let links = (0..facts.map.shards).map(|shard| Link::new(ShardIndex(shard), &way)).collect();
+        let net = Arc::new(Self {
+            links,
+            runtime: runtime.clone(),
+            own_thread: is_single.then(|| std::thread::current().id()),
+            begun: Instant::now(),
+            sweeper: Mutex::new(None),
+        });
+        let links = net.links.clone();
+        let sweeper = runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP).await;
+                links.iter().for_each(|link| link.sweep(patience));
+            }
+        });
+        *net.sweeper.lock() = Some(sweeper.abort_handle());
+        Ok((net, facts))
+    }
+
+    fn is_own_thread(&self) -> bool {
+        self.own_thread.is_some_and(|own| own == std::thread::current().id())
+    }
+}
+
+impl Transport for Net {
+    fn call<'a>(
+        &'a self,
+        shard: ShardIndex,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+        match self.links.get(usize::from(shard.0)) {
+            Some(link) => {
+                link.start(&self.runtime);
+                Box::pin(link.call(request, self.is_own_thread()))
+            }
+            None => Box::pin(std::future::ready(Err(TransportError::Stopped))),
+        }
+    }
+
+    fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
+        let _runtime = self.runtime.enter();
+        Box::pin(tokio::time::sleep(Duration::from_nanos(nanos)))
+    }
+
+    fn now_nanos(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.sweeper.lock().take() {
+            sweeper.abort();
+        }
+        self.links.iter().for_each(|link| link.stop());
+    }
+}
+
+impl From<&VolumeFacts> for Volume {
+    fn from(facts: &VolumeFacts) -> Self {
+        client::Volume { id: facts.id, secrets: facts.secrets.clone(), map: facts.map.clone() }
+    }
+}
+
+/// Asks one server one thing.
+pub async fn ask(address: &Address, options: &NetOptions, ask: Ask) -> Result<Told, NetError> {
+    finder::ask(address, options.volume, options.secret.as_ref(), ask).await
+}
+
+/// Where servers of a volume are, nearest first, as far as can be told without asking any.
+#[must_use]
+pub fn servers(target: &Target) -> Vec<Address> {
+    finder::known(target)
+}
+
+fn unreachable(address: &Address, error: &HandshakeError) -> NetError {
+    let is_refusal = !matches!(error, HandshakeError::Closed(_) | HandshakeError::Silent);
+    NetError::Unreachable { address: address.clone(), why: error.to_string(), is_refusal }
+}

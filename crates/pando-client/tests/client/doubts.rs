@@ -1,0 +1,135 @@
+//! Requests that were given up while nobody knew whether they ran.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use pando_client::{Client, Options, block_on};
+use pando_types::op::{Op, RenameFlags};
+use pando_types::{Errno, Ino};
+
+use crate::fake::{Cluster, Fate, ROOT, name};
+use crate::routing::file;
+
+pub const MILLISECOND: u64 = 1_000_000;
+const PATIENCE: u64 = 50 * MILLISECOND;
+/// Polls in which anything comes to its end that ever does.
+const POLLS: u32 = 100_000;
+
+/// Drives `client.maintain()` until `is_done`.
+pub fn maintain(cluster: &Cluster, client: &Client, mut is_done: impl FnMut() -> bool) {
+    let before = std::mem::replace(&mut cluster.state().delay, 1);
+    let mut maintain = pin!(client.maintain());
+    for _ in 0..POLLS {
+        if is_done() {
+            cluster.state().delay = before;
+            return;
+        }
+        let polled = maintain.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(polled, Poll::Pending, "the client is neither closed nor stopped");
+    }
+    panic!("what must be done is not done");
+}
+
+fn create(client: &Client, text: &str, open: bool) -> Result<Ino, Errno> {
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, open));
+    made.map(|(attr, _)| attr.ino)
+}
+
+fn impatient(cluster: &std::sync::Arc<Cluster>, slots: u16) -> Client {
+    cluster.client_with(Options { slots, patience: Some(PATIENCE) })
+}
+
+#[test]
+fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free() {
+    for lose_reply in [false, true] {
+        let cluster = Cluster::new();
+        let client = impatient(&cluster, 1);
+        let fate = move || if lose_reply { Fate::LoseReply } else { Fate::LoseRequest };
+        cluster.on_request(move |_, _, _| Some(fate()));
+        assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+        assert_eq!(client.doubts(), 1);
+        cluster.on_request(|_, _, _| None);
+        cluster.take_log();
+        assert_eq!(create(&client, "b", false), Err(Errno::ETIMEDOUT), "there is no other slot");
+        assert_eq!(cluster.ops(), [""; 0]);
+        assert!(block_on(client.getattr(Ino::ROOT)).is_ok(), "reads need no slot");
+        cluster.take_log();
+        maintain(&cluster, &client, || client.doubts() == 0);
+        let sent = cluster.take_log();
+        let again = sent.iter().find(|(_, request)| matches!(request.op, Op::Create { .. }));
+        assert_eq!(again.map(|(_, request)| request.head.id.sequence), Some(1));
+        assert!(create(&client, "b", false).is_ok());
+        assert_eq!(create(&client, "a", false), Err(Errno::EEXIST), "it has run, in the end");
+        assert_eq!((client.counters().given_up(), client.counters().resolved()), (1, [0, 1]));
+    }
+}
+
+#[test]
+fn what_was_opened_for_nobody_is_released() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 4);
+    cluster.on_request(|_, _, _| Some(Fate::LoseReply));
+    assert_eq!(create(&client, "a", true), Err(Errno::ETIMEDOUT));
+    cluster.on_request(|_, _, _| None);
+    let made = block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))).expect("made").ino;
+    assert_eq!(cluster.state().namespace.opens(made), 1);
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    assert_eq!(block_on(client.open(ROOT, made, 4, false)), Err(Errno::ETIMEDOUT));
+    cluster.on_request(|_, _, _| None);
+    maintain(&cluster, &client, || {
+        client.doubts() == 0 && cluster.state().namespace.opens(made) == 0
+    });
+    assert!(cluster.ops().iter().filter(|op| *op == "Release").count() == 2);
+}
+
+#[test]
+fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 8);
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+    cluster.on_request(|_, _, _| None);
+    let unlink = |text| block_on(client.unlink(ROOT, Ino::ROOT, &name(text)));
+    assert_eq!(unlink("a"), Err(Errno::ETIMEDOUT), "a late create would come over it");
+    assert_eq!(unlink("b"), Err(Errno::ENOENT));
+    maintain(&cluster, &client, || client.doubts() == 0);
+    assert_eq!(unlink("a"), Ok(()));
+}
+
+#[test]
+fn an_open_file_is_found_after_a_rename_of_which_nobody_heard() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 8);
+    let ino = create(&client, "a", true).expect("made");
+    cluster.on_request(|_, _, _| Some(Fate::LoseReply));
+    let flags = RenameFlags::default();
+    let (a, b) = (name("a"), name("b"));
+    let renamed = block_on(client.rename(ROOT, Ino::ROOT, &a, Ino::ROOT, &b, flags));
+    assert_eq!(renamed, Err(Errno::ETIMEDOUT));
+    cluster.on_request(|_, _, _| None);
+    assert_eq!(block_on(client.getattr(ino)), Err(Errno::ETIMEDOUT), "it may be on its way");
+    maintain(&cluster, &client, || client.doubts() == 0);
+    assert_eq!(block_on(client.getattr(ino)).map(|attr| attr.ino), Ok(ino));
+    assert_eq!(block_on(client.release(ino)), Ok(()));
+}
+
+#[test]
+fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 1, patience: None });
+    cluster.state().delay = 3;
+    let (a, b) = (name("a"), name("b"));
+    {
+        let mut sent = pin!(client.mkdir(ROOT, Ino::ROOT, &a, 0o755));
+        let mut waits = pin!(client.mkdir(ROOT, Ino::ROOT, &b, 0o755));
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(sent.as_mut().poll(context).is_pending());
+        assert!(waits.as_mut().poll(context).is_pending());
+    }
+    cluster.state().delay = 0;
+    assert_eq!(client.doubts(), 1, "the other one never left");
+    maintain(&cluster, &client, || client.doubts() == 0);
+    let look = |name| block_on(client.lookup(ROOT, Ino::ROOT, name)).map(drop);
+    assert_eq!((look(&a), look(&b)), (Ok(()), Err(Errno::ENOENT)));
+}

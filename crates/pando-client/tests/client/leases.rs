@@ -1,0 +1,147 @@
+//! Sessions that end before their client does.
+
+use pando_client::{Options, block_on};
+use pando_types::op::{Op, RequestId};
+use pando_types::{Errno, Ino, SessionId};
+
+use crate::doubts::{MILLISECOND, maintain};
+use crate::fake::{Cluster, Fate, ROOT, name};
+use crate::namespace::LEASE;
+use crate::routing::file;
+
+const FIRST: SessionId = SessionId(1);
+const SECOND: SessionId = SessionId(2);
+
+#[test]
+fn a_request_refused_for_its_session_runs_in_the_next_one() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.take_log();
+    cluster.expire(FIRST);
+    assert!(block_on(client.mkdir(ROOT, Ino::ROOT, &name("d"), 0o755)).is_ok());
+    let sent: Vec<_> = cluster.take_log().into_iter().map(|(_, request)| request).collect();
+    assert_eq!(sent.len(), 3);
+    assert_eq!(sent[1].op, Op::OpenSession);
+    let id = |session| RequestId { session, slot: 0, sequence: 1 };
+    assert_eq!((sent[0].head.id, sent[2].head.id), (id(FIRST), id(SECOND)));
+    assert_eq!(client.session(), SECOND);
+}
+
+#[test]
+fn a_request_that_may_have_run_in_a_session_that_is_over_fails() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let mut is_first = true;
+    cluster.on_request(move |_, _, _| std::mem::take(&mut is_first).then_some(Fate::LoseReply));
+    cluster.state().on_sleep = Some(Box::new(move |state| state.expire(FIRST)));
+    let made = block_on(client.mkdir(ROOT, Ino::ROOT, &name("d"), 0o755));
+    assert_eq!(made.map(drop), Err(Errno::EIO));
+    assert_eq!(client.doubts(), 0, "it cannot run any more");
+    let again = block_on(client.mkdir(ROOT, Ino::ROOT, &name("d"), 0o755));
+    assert_eq!(again.map(drop), Err(Errno::EEXIST), "the client goes on");
+    assert_eq!(client.counters().sessions(), 2);
+}
+
+#[test]
+fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let create = |text| {
+        let made = block_on(client.create(ROOT, Ino::ROOT, &name(text), file(), true, true));
+        made.expect("made").0.ino
+    };
+    let (a, b, gone) = (create("a"), create("b"), create("gone"));
+    block_on(client.open(ROOT, a, 4, false)).expect("opened");
+    block_on(client.unlink(ROOT, Ino::ROOT, &name("gone"))).expect("removed, and still open");
+    cluster.take_log();
+    cluster.expire(FIRST);
+    block_on(client.unlink(ROOT, Ino::ROOT, &name("b"))).expect("removed");
+    let opens = |ino| cluster.state().namespace.opens(ino);
+    assert_eq!((opens(a), opens(b)), (1, 1), "once each, and what was removed lives");
+    assert_eq!(block_on(client.getattr(b)).map(|attr| attr.nlink), Ok(0));
+    assert_eq!(block_on(client.getattr(gone)), Err(Errno::ESTALE));
+    let order: Vec<_> = cluster.ops();
+    assert_eq!(order[..2], ["Unlink", "OpenSession"]);
+    let last_open = order.iter().rposition(|op| op == "Open").expect("opened");
+    let unlink = order.iter().rposition(|op| op == "Unlink").expect("repeated");
+    assert!(last_open < unlink, "{order:?}");
+
+    assert_eq!(block_on(client.release(a)), Ok(()));
+    assert_eq!(opens(a), 1, "it is still open here");
+    assert_eq!(block_on(client.release(a)), Ok(()));
+    assert_eq!(block_on(client.release(b)), Ok(()));
+    assert_eq!(block_on(client.release(gone)), Ok(()));
+    assert_eq!((opens(a), opens(b)), (0, 0));
+}
+
+#[test]
+fn a_release_in_a_session_that_is_over_is_done() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let ino = made.expect("made").0.ino;
+    cluster.take_log();
+    cluster.expire(FIRST);
+    assert_eq!(block_on(client.release(ino)), Ok(()));
+    assert_eq!(cluster.ops(), ["Release"]);
+    assert_eq!(block_on(client.mkdir(ROOT, Ino::ROOT, &name("d"), 0o755)).map(drop), Ok(()));
+    assert_eq!(cluster.ops(), ["OpenSession", "Mkdir"], "nothing is open");
+}
+
+#[test]
+fn many_callers_share_one_new_session() {
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { slots: 2, patience: None });
+    cluster.state().delay = 2;
+    cluster.expire(FIRST);
+    cluster.take_log();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let client = &client;
+            scope.spawn(move || {
+                let name = name(&thread.to_string());
+                let made = block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, true));
+                assert!(made.expect("made").1);
+            });
+        }
+    });
+    assert_eq!(cluster.ops().iter().filter(|op| *op == "OpenSession").count(), 1);
+}
+
+#[test]
+fn an_idle_client_renews_its_lease_three_times_in_its_length() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.take_log();
+    let is_third = |cluster: &Cluster| cluster.state().log.len() >= 3;
+    // Time runs while somebody sleeps.
+    cluster.state().nanos_a_poll = LEASE / 64;
+    maintain(&cluster, &client, || is_third(&cluster));
+    let slept = std::mem::take(&mut cluster.state().slept);
+    assert!(slept.iter().all(|nanos| *nanos <= LEASE / 3) && slept[0] == LEASE / 3, "{slept:?}");
+    assert_eq!(cluster.ops(), ["Renew"; 3]);
+}
+
+#[test]
+fn an_idle_client_whose_session_is_over_begins_the_next_and_keeps_what_is_open() {
+    let cluster = Cluster::new();
+    let patience = Some(50 * MILLISECOND);
+    let client = cluster.client_with(Options { slots: 2, patience });
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let ino = made.expect("made").0.ino;
+    cluster.expire(FIRST);
+    assert_eq!(cluster.state().namespace.opens(ino), 0);
+    maintain(&cluster, &client, || client.session() == SECOND);
+    assert_eq!(cluster.state().namespace.opens(ino), 1);
+}
+
+#[test]
+fn maintenance_ends_with_the_client() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    assert_eq!(block_on(client.close()), Ok(()));
+    block_on(client.maintain());
+    let other = cluster.client();
+    cluster.on_request(|_, _, _| Some(Fate::Stop));
+    block_on(other.maintain());
+}

@@ -1,0 +1,177 @@
+//! Bytes on their way out of a connection.
+//!
+//! Whoever has something to say appends it; a batch is flushed once, on the thread that made it. Only what the socket
+//! does not take at once is left to the connection's own task.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::stream::Stream;
+
+/// Room that an empty buffer keeps, bytes.
+const KEPT_MAX: usize = 256 << 10;
+
+/// The outgoing half of a connection.
+#[derive(Debug)]
+pub struct Outbound {
+    stream: Arc<Stream>,
+    buffer: Mutex<Buffer>,
+    /// Bytes in the buffer.
+    waiting: AtomicUsize,
+    /// Bytes that the socket has taken, ever; tells whether the other side reads.
+    taken: AtomicUsize,
+    is_closed: AtomicBool,
+    /// There is something the socket did not take, or somebody prefers not to write himself.
+    write: Notify,
+    drained: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outbound {
+    /// Of this stream.
+    #[must_use]
+    pub fn new(stream: Arc<Stream>) -> Self {
+        Self {
+            stream,
+            buffer: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            write: Notify::new(),
+            drained: Notify::new(),
+        }
+    }
+
+    /// The stream.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Appends. What is appended to a closed connection is lost.
+    pub fn append(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_closed() {
+            return;
+        }
+        let mut buffer = self.buffer.lock();
+        encode(&mut buffer.bytes);
+        self.waiting.store(buffer.bytes.len() - buffer.sent, Ordering::Release);
+    }
+
+    /// Writes what the socket takes, now; leaves the rest to [`Outbound::drive`].
+    pub fn flush(&self) {
+        match self.write_some() {
+            Ok(true) => {}
+            Ok(false) => self.write.notify_one(),
+            Err(_) => self.close(),
+        }
+    }
+
+    /// Lets [`Outbound::drive`] write: when its task comes to it, more may have been appended.
+    pub fn flush_soon(&self) {
+        self.write.notify_one();
+    }
+
+    /// Bytes not yet taken by the socket.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Bytes the socket has taken so far.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns once fewer than `bytes` wait, or the connection is closed.
+    pub async fn below(&self, bytes: usize) {
+        loop {
+            let drained = self.drained.notified();
+            if self.waiting() < bytes || self.is_closed() {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    /// Writes what others left, until the connection is closed.
+    pub async fn drive(&self) {
+        while !self.is_closed() {
+            self.write.notified().await;
+            loop {
+                match self.write_some() {
+                    Ok(true) => break,
+                    Ok(false) => {
+                        if self.stream.writable().await.is_err() {
+                            return self.close();
+                        }
+                    }
+                    Err(_) => return self.close(),
+                }
+            }
+        }
+    }
+
+    /// Ends the connection, in both directions. Nothing is sent any more.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.stream.shut();
+        self.write.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether all is written.
+    fn write_some(&self) -> io::Result<bool> {
+        if self.is_closed() {
+            return Ok(true);
+        }
+        let mut buffer = self.buffer.lock();
+        while buffer.sent < buffer.bytes.len() {
+            match self.stream.try_write(&buffer.bytes[buffer.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    buffer.sent += count;
+                    self.taken.fetch_add(count, Ordering::Relaxed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let rest = buffer.bytes.len() - buffer.sent;
+                    if buffer.sent > rest {
+                        let sent = std::mem::take(&mut buffer.sent);
+                        buffer.bytes.drain(..sent);
+                    }
+                    self.waiting.store(rest, Ordering::Release);
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        buffer.bytes.clear();
+        buffer.sent = 0;
+        if buffer.bytes.capacity() > KEPT_MAX {
+            buffer.bytes = Vec::new();
+        }
+        let before = self.waiting.swap(0, Ordering::AcqRel);
+        drop(buffer);
+        if before > 0 {
+            self.drained.notify_waiters();
+        }
+        Ok(true)
+    }
+}

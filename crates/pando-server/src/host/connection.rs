@@ -1,0 +1,96 @@
+//! Shards and the world beyond this process: where replies go, and how shards of other processes are reached.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::peer::Peer;
+use pando_types::reply::Reply;
+
+use super::Host;
+use super::slot::Slot;
+use super::state::Incoming;
+
+/// The sending half of a connection from a client. Called by whichever thread ran the shard; never waits.
+pub trait ReplySink: Send + Sync {
+    /// Takes the reply to the request that came as `stream`; `None`: there will be none. Answers whether it must be
+    /// flushed, which it need not be if it must be already.
+    fn reply(&self, stream: u64, reply: Option<&Reply>) -> bool;
+    /// Lets go what was taken.
+    fn flush(&self);
+}
+
+/// Links to shards of other processes. Called by whichever thread ran a shard; never waits. What cannot be sent is
+/// lost: shards say it again.
+pub trait PeerLinks: Send + Sync {
+    /// Takes a message.
+    fn send(&self, to: ShardIndex, peer: &Peer);
+    /// Lets go what was taken.
+    fn flush(&self);
+}
+
+/// Where the reply to a request goes.
+pub(crate) enum ReplyTo {
+    /// To a caller in this process.
+    Slot(Arc<Slot>),
+    /// Over a connection.
+    Stream(Arc<dyn ReplySink>, u64),
+}
+
+impl ReplyTo {
+    /// Gives the reply; whom to flush afterwards is added to `sinks`.
+    pub(crate) fn answer(self, reply: Reply, sinks: &mut Vec<Arc<dyn ReplySink>>) {
+        match self {
+            Self::Slot(slot) => slot.fill(Some(reply)),
+            Self::Stream(sink, stream) => {
+                if sink.reply(stream, Some(&reply)) {
+                    sinks.push(sink);
+                }
+            }
+        }
+    }
+
+    /// There will be no reply.
+    pub(crate) fn abandon(self) {
+        match self {
+            Self::Slot(slot) => slot.fill(None),
+            Self::Stream(sink, stream) => {
+                sink.reply(stream, None);
+            }
+        }
+    }
+}
+
+impl Host {
+    /// Puts requests of one connection before a shard that runs here; [`Host::run`] gets them run.
+    pub fn submit(
+        &self,
+        shard: ShardIndex,
+        sink: &Arc<dyn ReplySink>,
+        requests: &mut Vec<(u64, Request)>,
+    ) {
+        if self.shared.is_stopped() {
+            for (stream, _) in requests.drain(..) {
+                sink.reply(stream, None);
+            }
+            return;
+        }
+        let begun = Instant::now();
+        self.shared.cell(shard).push_all(requests.drain(..).map(|(stream, request)| {
+            Incoming::Call { to: ReplyTo::Stream(sink.clone(), stream), request, begun }
+        }));
+    }
+
+    /// Puts a message of another process's shard before one that runs here.
+    pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
+        self.shared.cell(shard).push(Incoming::Peer(peer));
+    }
+
+    /// Runs a shard that runs here, unless another thread is at it, which then does it all.
+    pub fn run(&self, shard: ShardIndex) {
+        if !self.shared.is_stopped() {
+            self.shared.run(shard);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! One client's connection to one shard.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pando_net::{Closed, Inbound, Outbound};
+use pando_types::ShardIndex;
+use pando_wire::Message;
+
+use super::limits::CLIENT_FRAME_MAX;
+use super::say;
+use super::sink::Sink;
+use super::worker::Worker;
+use crate::host::connection::ReplySink;
+
+/// A frame that is not whole may hold this much while memory is short.
+const SMALL_FRAME: usize = 64 << 10;
+
+/// Why the server ends a connection by itself.
+enum End {
+    Closed(Closed),
+    OutOfTurn,
+    /// It holds a long frame while memory is short.
+    Memory,
+}
+
+impl From<Closed> for End {
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed)
+    }
+}
+
+/// Serves it until it ends.
+pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inbound, from: String) {
+    let out = Arc::new(Outbound::new(inbound.stream().clone()));
+    let sink = Arc::new(Sink::new(out.clone()));
+    let writing = worker.watch(out.clone(), from.clone());
+    let end = read(&worker, shard, inbound, &sink).await;
+    out.close();
+    drop(writing);
+    match end {
+        End::Closed(Closed::End | Closed::Cut | Closed::Io(_)) => {}
+        End::Closed(Closed::Frame(error)) => {
+            say(&format!("shard {shard}: closed the connection from {from}: it sent {error}"));
+        }
+        End::OutOfTurn => {
+            say(&format!(
+                "shard {shard}: closed the connection from {from}: a client sends requests only"
+            ));
+        }
+        End::Memory => {
+            say(&format!(
+                "shard {shard}: closed the connection from {from}: memory for connections is used up, and it \
+                 holds a frame that is long and not whole"
+            ));
+        }
+    }
+}
+
+async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &Arc<Sink>) -> End {
+    inbound.limit(CLIENT_FRAME_MAX);
+    let limits = &worker.limits;
+    let mut share = worker.budget.share();
+    let as_sink: Arc<dyn ReplySink> = sink.clone();
+    let mut requests = Vec::new();
+    loop {
+        match take(&mut inbound, &mut requests) {
+            Ok(()) => {}
+            Err(end) => return end,
+        }
+        if !requests.is_empty() {
+            sink.took(requests.len());
+            worker.host.submit(shard, &as_sink, &mut requests);
+            worker.run_soon();
+        }
+        sink.below(limits.in_flight).await;
+        sink.out.below(limits.replies).await;
+        while share.set(inbound.pending() + sink.out.waiting()) {
+            if inbound.pending() > SMALL_FRAME {
+                return End::Memory;
+            }
+            share.freed().await;
+        }
+        if let Err(closed) = worker.fill(&mut inbound).await {
+            return closed.into();
+        }
+        if sink.out.is_closed() {
+            return Closed::End.into();
+        }
+    }
+}
+
+/// All whole requests at hand.
+fn take(
+    inbound: &mut Inbound,
+    requests: &mut Vec<(u64, pando_types::op::Request)>,
+) -> Result<(), End> {
+    while let Some((stream, message)) = inbound.next_message()? {
+        match message {
+            Message::Request(request) => requests.push((stream.0, request)),
+            _ => return Err(End::OutOfTurn),
+        }
+    }
+    Ok(())
+}

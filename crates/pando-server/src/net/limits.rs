@@ -1,0 +1,37 @@
+//! How much others may ask of this process.
+
+use std::time::Duration;
+
+/// Limits of a server process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at once; beyond them new ones are refused.
+    pub connections: u32,
+    /// Requests under way on one connection; beyond them it is read no further.
+    pub in_flight: u32,
+    /// Bytes of replies that wait on one connection; beyond them it is read no further.
+    pub replies: usize,
+    /// Bytes that wait on all connections together: frames that are not whole, replies not taken. Beyond them nothing more
+    /// is read, and who then holds up a long frame is cut off.
+    pub memory: usize,
+    /// Who takes none of the replies that wait for it for this long is cut off.
+    pub stall: Duration,
+    /// Bytes of messages to one shard of another process that wait; beyond them messages are dropped, and said again.
+    pub link: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            in_flight: 1024,
+            replies: 1 << 20,
+            memory: 256 << 20,
+            stall: Duration::from_secs(60),
+            link: 8 << 20,
+        }
+    }
+}
+
+/// Longest frame of a client: a request with its longest name, value or inline data is far below.
+pub(super) const CLIENT_FRAME_MAX: u32 = 1 << 20;

@@ -1,0 +1,168 @@
+//! Links to shards of other processes: one connection each, opened and opened again by the net thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use pando_net::{Closed, Opened, Outbound, Stream, open, this_host};
+use pando_types::ShardIndex;
+use pando_types::peer::Peer;
+use pando_wire::auth::Secret;
+use pando_wire::{Address, Hosting, Role, encode_peer};
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::hosts::Hosts;
+use super::say;
+use crate::host::connection::PeerLinks;
+
+/// A connection that does not come about within this time is tried elsewhere.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// All links of a process.
+pub(super) struct Links {
+    /// By shard; those hosted here stay unused.
+    links: Vec<Link>,
+    limit: usize,
+    /// Messages that could not be sent.
+    pub(super) dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Link {
+    current: Mutex<Option<Arc<Outbound>>>,
+    is_dirty: AtomicBool,
+}
+
+/// What a link needs to come about.
+pub(super) struct Way {
+    pub(super) volume: [u8; 16],
+    pub(super) secret: Option<Secret>,
+    pub(super) hosts: Arc<Hosts>,
+}
+
+impl Links {
+    pub(super) fn new(shards: u16, limit: usize) -> Self {
+        let links = (0..shards).map(|_| Link::default()).collect();
+        Self { links, limit, dropped: AtomicU64::new(0) }
+    }
+
+    fn link(&self, shard: ShardIndex) -> &Link {
+        &self.links[usize::from(shard.0)]
+    }
+
+    /// Keeps the link to `shard` open, for ever.
+    pub(super) async fn keep(self: Arc<Self>, shard: ShardIndex, way: Arc<Way>) {
+        let mut pause = PAUSE_MIN;
+        let mut is_said = true;
+        loop {
+            match self.once(shard, &way, is_said).await {
+                Ok(()) => {
+                    pause = PAUSE_MIN;
+                    is_said = false;
+                }
+                Err(why) => {
+                    if !is_said && pause >= PAUSE_MAX {
+                        say(&format!("shard {shard} cannot be reached: {why}"));
+                        is_said = true;
+                    }
+                    sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    way.hosts.refresh();
+                }
+            }
+        }
+    }
+
+    /// One connection, from beginning to end.
+    async fn once(&self, shard: ShardIndex, way: &Way, is_said: bool) -> Result<(), String> {
+        let hosting = way.hosts.get(shard).ok_or("nobody knows where it is")?;
+        let opened = connect(shard, &hosting, way).await?;
+        way.hosts.learn(&opened.welcome.hosts);
+        let mut inbound = opened.inbound;
+        let out = Arc::new(Outbound::new(inbound.stream().clone()));
+        *self.link(shard).current.lock() = Some(out.clone());
+        if is_said {
+            say(&format!("shard {shard} is reached"));
+        }
+        let mut buffer = vec![0; 4096];
+        // Nothing is ever said on it: what is waited for is its end.
+        let listen = async {
+            match inbound.message(&mut buffer).await {
+                Ok(_) => "it speaks out of turn".to_owned(),
+                Err(Closed::End) => "it has ended".to_owned(),
+                Err(closed) => closed.to_string(),
+            }
+        };
+        let drive = out.drive();
+        tokio::pin!(listen, drive);
+        std::future::poll_fn(|context| {
+            if drive.as_mut().poll(context).is_ready() {
+                return std::task::Poll::Ready(());
+            }
+            listen.as_mut().poll(context).map(drop)
+        })
+        .await;
+        *self.link(shard).current.lock() = None;
+        out.close();
+        Ok(())
+    }
+}
+
+/// Tries all addresses, best first.
+async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Opened, String> {
+    let mut why = format!("it has no address that can be used from here: {:?}", hosting.addresses);
+    for address in usable(hosting) {
+        let attempt = async {
+            let stream = Stream::connect(&address).await.map_err(|error| error.to_string())?;
+            let role = Role::Peer(shard, way.hosts.own().to_vec());
+            open(stream, way.volume, role, way.secret.as_ref())
+                .await
+                .map_err(|error| error.to_string())
+        };
+        match timeout(CONNECT_WITHIN, attempt).await {
+            Ok(Ok(opened)) => return Ok(opened),
+            Ok(Err(error)) => why = format!("{address}: {error}"),
+            Err(_) => {
+                why = format!("{address}: no connection within {} s", CONNECT_WITHIN.as_secs());
+            }
+        }
+    }
+    Err(why)
+}
+
+/// Addresses that lead there from here.
+fn usable(hosting: &Hosting) -> Vec<Address> {
+    let is_here = hosting.host == this_host();
+    let all = hosting.addresses.iter().filter_map(|address| address.parse().ok());
+    all.filter(|address| is_here || matches!(address, Address::Tcp(..))).collect()
+}
+
+impl PeerLinks for Links {
+    fn send(&self, to: ShardIndex, peer: &Peer) {
+        let link = self.link(to);
+        match &*link.current.lock() {
+            Some(out) if out.waiting() < self.limit => {
+                out.append(|bytes| encode_peer(bytes, peer));
+                link.is_dirty.store(true, Ordering::Release);
+            }
+            _ => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn flush(&self) {
+        for link in &self.links {
+            if !link.is_dirty.swap(false, Ordering::AcqRel) {
+                continue;
+            }
+            let current = link.current.lock().clone();
+            if let Some(out) = current {
+                out.flush();
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A server: its threads, their beginning and end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+use pando_net::{HostsFolder, ListenError, Listener, is_loopback};
+use pando_types::ShardIndex;
+use pando_wire::Address;
+use pando_wire::auth::Secret;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+
+use super::accept::{Door, listen};
+use super::budget::Budget;
+use super::hosts::Hosts;
+use super::limits::Limits;
+use super::links::{Links, Way};
+use super::tool::Answer;
+use super::worker;
+use crate::host::Host;
+
+/// How a process serves its shards.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Which volume.
+    pub volume: [u8; 16],
+    /// Where to listen.
+    pub listen: Vec<Address>,
+    /// What others are told instead of a TCP address that says "any of this machine's".
+    pub advertise: Vec<Address>,
+    /// Demanded of everybody who comes over TCP.
+    pub secret: Option<Secret>,
+    /// How much others may ask.
+    pub limits: Limits,
+    /// Where the volume's processes keep their things.
+    pub run: PathBuf,
+    /// Servers that know where shards are, to be asked at the start.
+    pub join: Vec<Address>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// It would be open to everybody.
+    #[error(
+        "{0} can be reached from other machines: that needs a secret, in a file named with --secret \
+         (`head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE`)"
+    )]
+    Open(Address),
+    /// Nobody could be told where to come.
+    #[error(
+        "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
+    )]
+    Any(Address),
+    /// The name is unknown.
+    #[error("cannot resolve {0}: {1}")]
+    Unknown(Address, io::Error),
+    /// The system refuses threads.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// A process that serves shards. Dropping it ends all connections.
+pub struct Server {
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    addresses: Vec<Address>,
+    hosts: Arc<Hosts>,
+    links: Arc<Links>,
+    connections: Arc<AtomicU32>,
+}
+
+impl Server {
+    /// Listens, and serves the shards of `host`. `answer` is for tools.
+    pub fn start(
+        host: Arc<Host>,
+        options: ServerOptions,
+        answer: impl FnOnce(Arc<Hosts>) -> Answer,
+    ) -> Result<Self, StartError> {
+        check(&options)?;
+        let (entrance, net) = Entrance::open(options.listen.clone())?;
+        let addresses = entrance.addresses.clone();
+        let own: Vec<_> =
+            host.hosted().into_iter().filter_map(|s| Some((s, host.epoch(s)?))).collect();
+        let told = told(&addresses, &options)?;
+        let hosts = Arc::new(Hosts::new(HostsFolder::new(&options.run), &own, &told));
+        let links = Arc::new(Links::new(host.shards(), options.limits.link));
+        host.set_links(links.clone());
+        let connections = Arc::new(AtomicU32::new(0));
+        let mut threads = Vec::new();
+        let workers = start_workers(&host, &options.limits, &mut threads)?;
+        threads.push(net);
+        let way = Arc::new(Way {
+            volume: options.volume,
+            secret: options.secret.clone(),
+            hosts: hosts.clone(),
+        });
+        let afar =
+            (0..host.shards()).map(ShardIndex).filter(|s| host.epoch(*s).is_none()).collect();
+        let door = Arc::new(Door {
+            host,
+            volume: options.volume,
+            secret: options.secret,
+            limits: options.limits,
+            hosts: hosts.clone(),
+            answer: answer(hosts.clone()),
+            workers,
+            connections: connections.clone(),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let duty = Duty { door, links: links.clone(), way, afar, join: options.join, stopped };
+        // Its thread waits for nothing else.
+        let _ = entrance.begin.send(duty);
+        Ok(Self {
+            threads: Mutex::new(threads),
+            stop: Mutex::new(Some(stop)),
+            addresses,
+            hosts,
+            links,
+            connections,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Who hosts what.
+    #[must_use]
+    pub const fn hosts(&self) -> &Arc<Hosts> {
+        &self.hosts
+    }
+
+    /// Connections there are.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Messages to shards of other processes that could not be sent.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.links.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Ends all connections and threads.
+    pub fn stop(&self) {
+        if let Some(stop) = self.stop.lock().take() {
+            let _ = stop.send(());
+        }
+        // The door holds the way to the workers: they end after it.
+        for thread in self.threads.lock().drain(..).rev() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the net thread does once its sockets are there.
+struct Duty {
+    door: Arc<Door>,
+    links: Arc<Links>,
+    way: Arc<Way>,
+    /// Shards of other processes.
+    afar: Vec<ShardIndex>,
+    join: Vec<Address>,
+    stopped: oneshot::Receiver<()>,
+}
+
+impl Duty {
+    async fn serve(self, listeners: Vec<Listener>) {
+        for listener in listeners {
+            tokio::spawn(listen(self.door.clone(), listener));
+        }
+        super::hosts::join(&self.way, &self.join).await;
+        for shard in self.afar {
+            tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
+        }
+        let _ = self.stopped.await;
+    }
+}
+
+/// Sockets that listen, on a thread that waits to be told what for.
+struct Entrance {
+    addresses: Vec<Address>,
+    begin: oneshot::Sender<Duty>,
+}
+
+impl Entrance {
+    fn open(listen: Vec<Address>) -> Result<(Self, JoinHandle<()>), StartError> {
+        let (begin, duty) = oneshot::channel::<Duty>();
+        let (opened, is_open) = sync_channel(1);
+        let body = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(opened.send(Err(error.into()))),
+            };
+            runtime.block_on(async {
+                match bind(&listen).await {
+                    Ok((listeners, addresses)) => {
+                        let _ = opened.send(Ok(addresses));
+                        if let Ok(duty) = duty.await {
+                            duty.serve(listeners).await;
+                        }
+                    }
+                    Err(error) => drop(opened.send(Err(error))),
+                }
+            });
+            // Tools' questions may be under way.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("pando-net".to_owned()).spawn(body)?;
+        let addresses = is_open.recv().map_err(|_| io::Error::other("the net thread ended"))??;
+        Ok((Self { addresses, begin }, thread))
+    }
+}
+
+type Workers = Vec<Option<mpsc::UnboundedSender<worker::Arriving>>>;
+
+fn start_workers(
+    host: &Arc<Host>,
+    limits: &Limits,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Workers, StartError> {
+    let budget = Arc::new(Budget::new(limits.memory));
+    let mut workers: Workers = (0..host.shards()).map(|_| None).collect();
+    for shard in host.hosted() {
+        let (sender, arriving) = mpsc::unbounded_channel();
+        workers[usize::from(shard.0)] = Some(sender);
+        let (host, limits, budget) = (host.clone(), *limits, budget.clone());
+        threads.push(
+            std::thread::Builder::new()
+                .name(format!("pando-shard-{shard}"))
+                .spawn(move || worker::run(host, shard, limits, budget, arriving))?,
+        );
+    }
+    Ok(workers)
+}
+
+/// An address beyond this machine needs a secret.
+fn check(options: &ServerOptions) -> Result<(), StartError> {
+    for address in &options.listen {
+        let is_near =
+            is_loopback(address).map_err(|error| StartError::Unknown(address.clone(), error))?;
+        if !is_near && options.secret.is_none() {
+            return Err(StartError::Open(address.clone()));
+        }
+    }
+    Ok(())
+}
+
+async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), StartError> {
+    let (mut listeners, mut bound) = (Vec::new(), Vec::new());
+    for address in addresses {
+        let listener = Listener::bind(address).await?;
+        bound.push(listener.address()?);
+        listeners.push(listener);
+    }
+    Ok((listeners, bound))
+}
+
+/// What others are told: Unix sockets first, as they are nearest.
+fn told(addresses: &[Address], options: &ServerOptions) -> Result<Vec<Address>, StartError> {
+    let mut told: Vec<Address> =
+        addresses.iter().filter(|at| matches!(at, Address::Unix(_))).cloned().collect();
+    told.extend(options.advertise.iter().cloned());
+    for address in addresses {
+        let Address::Tcp(host, _) = address else { continue };
+        let is_any = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        if !is_any {
+            told.push(address.clone());
+        } else if options.advertise.is_empty() {
+            return Err(StartError::Any(address.clone()));
+        }
+    }
+    Ok(told)
+}

@@ -1,0 +1,148 @@
+//! A shard's own thread: all its connections, and the shard itself.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pando_net::{Closed, DetachedInbound, Inbound, Outbound, READ_MAX};
+use pando_types::ShardIndex;
+use pando_wire::Hosting;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
+
+use super::budget::Budget;
+use super::limits::Limits;
+use super::{client, peer, say};
+use crate::host::Host;
+
+/// A connection on its way to a shard's thread.
+pub(super) struct Arriving {
+    pub(super) inbound: DetachedInbound,
+    pub(super) from: String,
+    pub(super) speakers: Option<Vec<Hosting>>,
+    /// Dropped when the connection ends.
+    pub(super) place: Place,
+}
+
+/// A place among the connections a process takes.
+pub(super) struct Place(pub(super) Arc<std::sync::atomic::AtomicU32>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
+    }
+}
+
+/// What a shard's connections share.
+pub(super) struct Worker {
+    pub(super) host: Arc<Host>,
+    pub(super) limits: Limits,
+    pub(super) budget: Arc<Budget>,
+    buffer: RefCell<Vec<u8>>,
+    run: Notify,
+}
+
+/// The writing half of a connection; ends when dropped.
+pub(super) struct Writing(AbortHandle, AbortHandle);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.abort();
+        self.1.abort();
+    }
+}
+
+impl Worker {
+    /// The shard is run once everything at hand has been read.
+    pub(super) fn run_soon(&self) {
+        self.run.notify_one();
+    }
+
+    /// Waits for bytes of a connection and takes them.
+    pub(super) async fn fill(&self, inbound: &mut Inbound) -> Result<(), Closed> {
+        loop {
+            inbound.stream().readable().await?;
+            if inbound.fill_now(&mut self.buffer.borrow_mut())? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes what waits, and ends the connection once the other side takes nothing for too long.
+    pub(super) fn watch(self: &Rc<Self>, out: Arc<Outbound>, from: String) -> Writing {
+        let driven = out.clone();
+        let drive = spawn_local(async move { driven.drive().await });
+        let stall = self.limits.stall;
+        let watch = spawn_local(async move {
+            let (mut taken, mut idle) = (out.taken(), Duration::ZERO);
+            let step = stall / 8;
+            while !out.is_closed() {
+                tokio::time::sleep(step).await;
+                if out.waiting() == 0 || out.taken() != taken {
+                    (taken, idle) = (out.taken(), Duration::ZERO);
+                    continue;
+                }
+                idle += step;
+                if idle >= stall {
+                    say(&format!(
+                        "closed the connection from {from}: it has read none of its {} waiting bytes for {} s",
+                        out.waiting(),
+                        stall.as_secs()
+                    ));
+                    out.close();
+                }
+            }
+        });
+        Writing(drive.abort_handle(), watch.abort_handle())
+    }
+}
+
+/// The thread's body; ends when `arriving` does.
+pub(super) fn run(
+    host: Arc<Host>,
+    shard: ShardIndex,
+    limits: Limits,
+    budget: Arc<Budget>,
+    mut arriving: mpsc::UnboundedReceiver<Arriving>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return say(&format!("shard {shard} cannot be served: {error}")),
+    };
+    let worker = Rc::new(Worker {
+        host,
+        limits,
+        budget,
+        buffer: RefCell::new(vec![0; READ_MAX]),
+        run: Notify::new(),
+    });
+    let tasks = LocalSet::new();
+    let runner = worker.clone();
+    tasks.spawn_local(async move {
+        loop {
+            runner.run.notified().await;
+            runner.host.run(shard);
+        }
+    });
+    tasks.block_on(&runtime, async move {
+        while let Some(Arriving { inbound, from, speakers, place }) = arriving.recv().await {
+            let inbound = match Inbound::attach(inbound) {
+                Ok(inbound) => inbound,
+                Err(error) => {
+                    say(&format!("shard {shard}: lost the connection from {from}: {error}"));
+                    continue;
+                }
+            };
+            let worker = worker.clone();
+            spawn_local(async move {
+                let _place = place;
+                match speakers {
+                    None => client::serve(worker, shard, inbound, from).await,
+                    Some(speakers) => peer::serve(worker, shard, inbound, speakers, from).await,
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! A server and all that may come to its door. Real sockets; every wait has its end.
+
+mod frames;
+mod handshake;
+mod limits;
+mod peers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pando_net::{HandshakeError, Inbound, Opened, Outbound, Stream, open};
+use pando_server::host::{HostOptions, format_shard};
+use pando_server::net::{Limits, Server, ServerOptions, StartError};
+use pando_server::{Folder, Host, Superblock};
+use pando_types::op::{Head, Op, Request};
+use pando_types::reply::Reply;
+use pando_types::{Credentials, ShardIndex};
+use pando_wire::auth::Secret;
+use pando_wire::{Address, Message, Role, Told, encode_request};
+
+/// Nothing takes this long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A volume on disk.
+struct Volume {
+    temp: tempfile::TempDir,
+    folder: Folder,
+    superblock: Superblock,
+}
+
+impl Volume {
+    fn new(shards: u16) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(shards, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        Self { temp, folder, superblock }
+    }
+
+    fn options(&self, first: u16) -> ServerOptions {
+        ServerOptions {
+            volume: self.superblock.id(),
+            listen: vec![
+                Address::Unix(self.folder.server_socket(first)),
+                Address::Tcp("127.0.0.1".to_owned(), 0),
+            ],
+            advertise: Vec::new(),
+            secret: None,
+            limits: Limits::default(),
+            run: self.folder.run(),
+            join: Vec::new(),
+        }
+    }
+
+    fn serve(&self, shards: &[u16], options: ServerOptions) -> Served {
+        self.try_serve(shards, options).unwrap()
+    }
+
+    fn try_serve(&self, shards: &[u16], options: ServerOptions) -> Result<Served, StartError> {
+        let hosted: Vec<_> = shards.iter().map(|&shard| ShardIndex(shard)).collect();
+        let (host, _) =
+            Host::start(&self.folder, &self.superblock, &HostOptions::default(), &hosted).unwrap();
+        let host = Arc::new(host);
+        let answer = |_| -> pando_server::net::Answer {
+            Arc::new(|_, _| Told::Failed("not in this test".to_owned()))
+        };
+        let server = Server::start(host.clone(), options, answer)?;
+        Ok(Served { server, host, volume: self.superblock.id() })
+    }
+}
+
+/// A server that runs.
+struct Served {
+    server: Server,
+    host: Arc<Host>,
+    volume: [u8; 16],
+}
+
+impl Served {
+    fn unix(&self) -> Address {
+        self.server.addresses()[0].clone()
+    }
+
+    fn tcp(&self) -> Address {
+        self.server.addresses()[1].clone()
+    }
+
+    async fn client(&self, address: &Address) -> Client {
+        Client::of(self.dial(address, None).await.unwrap())
+    }
+
+    async fn dial(
+        &self,
+        address: &Address,
+        secret: Option<&Secret>,
+    ) -> Result<Opened, HandshakeError> {
+        let stream = Stream::connect(address).await.unwrap();
+        open(stream, self.volume, Role::Client(ShardIndex(0)), secret).await
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.server.stop();
+        self.host.stop();
+    }
+}
+
+/// A client's connection.
+struct Client {
+    inbound: Inbound,
+    out: Outbound,
+}
+
+impl Client {
+    fn of(opened: Opened) -> Self {
+        let out = Outbound::new(opened.inbound.stream().clone());
+        Self { inbound: opened.inbound, out }
+    }
+
+    fn send(&self, stream: u64, op: Op) {
+        let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+        self.out.append(|bytes| encode_request(bytes, pando_wire::Stream(stream), &request));
+        self.out.flush();
+    }
+
+    /// The next reply; `None`: the server has ended the connection.
+    async fn reply(&mut self) -> Option<(u64, Reply)> {
+        let mut buffer = vec![0; 64 << 10];
+        let heard = within(self.inbound.message(&mut buffer)).await;
+        match heard {
+            Ok((stream, Message::Reply(reply))) => Some((stream.0, reply)),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => None,
+        }
+    }
+
+    /// Asks something harmless; whether it was answered.
+    async fn works(&mut self) -> bool {
+        self.send(77, Op::StatFs(ShardIndex(0)));
+        self.reply().await.is_some_and(|(stream, reply)| stream == 77 && reply.result.is_ok())
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, future).await.expect("it takes for ever")
+}
+
+/// Runs a test's body on a runtime of its own.
+fn run(body: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(within(body));
+}
+
+/// Waits until something is so.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! Shards in two processes: what one says to the other arrives, also after it was away.
+
+use std::task::Poll;
+
+use pando_types::op::{Head, Op, Request, RequestId};
+use pando_types::reply::Body;
+use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
+
+use crate::{Served, Volume, run, within};
+
+fn request(id: RequestId, op: Op) -> Request {
+    Request { head: Head { id, ..Head::default() }, credentials: Credentials::ROOT, op }
+}
+
+/// A session is known to all shards, or does not begin: it takes both processes.
+async fn open_session(served: &Served) -> SessionId {
+    let opening = served.host.call(ShardIndex(0), request(RequestId::default(), Op::OpenSession));
+    match within(opening).await.unwrap().result {
+        Ok(Body::Session(session)) => session,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn mkdir(served: &Served, session: SessionId, number: u64) {
+    let name = Name::new(format!("dir-{number}").as_bytes()).unwrap();
+    let id = RequestId { session, slot: 0, sequence: number };
+    let op = Op::Mkdir(DirRef::ROOT, name, 0o755);
+    let reply = within(served.host.call(ShardIndex(0), request(id, op))).await.unwrap();
+    assert!(matches!(reply.result, Ok(Body::Made(..))), "{reply:?}");
+}
+
+#[test]
+fn what_takes_two_processes_waits_for_the_other_and_goes_on() {
+    let volume = Volume::new(2);
+    let one = volume.serve(&[0], volume.options(0));
+    run(async {
+        let two = volume.serve(&[1], volume.options(1));
+        let session = open_session(&one).await;
+        for number in 1..20 {
+            mkdir(&one, session, number).await;
+        }
+        drop(two);
+        let mut waiting = std::pin::pin!(async {
+            for number in 20..60 {
+                mkdir(&one, session, number).await;
+            }
+        });
+        // Half of all directories live over there, which is away now.
+        let first = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context)));
+        assert!(first.await.is_pending());
+        let _two = volume.serve(&[1], volume.options(1));
+        waiting.await;
+    });
+}

@@ -1,0 +1,215 @@
+//! The beginning of a connection: who speaks with whom, and whether they may.
+//!
+//! ```text
+//!  who opens                              who accepts
+//!     | -- Hello (versions, role, nonce) ---->|   other version, other volume, too many: Refused
+//!     |<-- Challenge (nonce, own proof) ------|   the proof only if there is a secret
+//!     | -- Proof ---------------------------->|   wrong: Refused
+//!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards
+//! ```
+
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::{Epoch, ShardIndex};
+use serde::{Deserialize, Serialize};
+
+use crate::auth::Mac;
+use crate::{Message, VERSION};
+
+/// What this build can do beyond its protocol's version; both sides use the lower of theirs.
+pub const FEATURE_LEVEL: u32 = 1;
+
+/// First word of who opens a connection.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// Oldest frame version it speaks.
+    pub oldest: u8,
+    /// Newest frame version it speaks; this frame's.
+    pub newest: u8,
+    /// Highest feature level.
+    pub features: u32,
+    /// Which volume is meant; zero: whichever there is.
+    pub volume: [u8; 16],
+    /// As what it comes.
+    pub role: Role,
+    /// Fresh random bytes.
+    pub nonce: [u8; 32],
+}
+
+impl Hello {
+    /// With this build's versions.
+    #[must_use]
+    pub const fn new(volume: [u8; 16], role: Role, nonce: [u8; 32]) -> Self {
+        Self { oldest: VERSION, newest: VERSION, features: FEATURE_LEVEL, volume, role, nonce }
+    }
+}
+
+/// What a connection is for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// Requests to one shard.
+    Client(ShardIndex),
+    /// Messages to one shard from the shards of another process, which are these.
+    Peer(ShardIndex, Vec<Hosting>),
+    /// Questions about the volume ([`Ask`]).
+    Tool,
+}
+
+/// Which process hosts a shard. Of two, that with the higher epoch is the truth.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hosting {
+    /// The shard.
+    pub shard: ShardIndex,
+    /// Epoch of its log: how often it was started.
+    pub epoch: Epoch,
+    /// Which machine, and which network on it, the process is in: Unix sockets lead there only from the same.
+    pub host: [u8; 16],
+    /// Where it listens, best first, as [`crate::Address`] writes them.
+    pub addresses: Vec<String>,
+}
+
+/// Answer to [`Hello`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Challenge {
+    /// Which volume this is.
+    pub volume: [u8; 16],
+    /// Fresh random bytes.
+    pub nonce: [u8; 32],
+    /// Feature level of this connection.
+    pub features: u32,
+    /// Whether a proof is demanded.
+    pub wants_proof: bool,
+    /// That this side knows the secret; `None`: it has none.
+    pub proof: Option<Mac>,
+}
+
+/// Answer to [`Challenge`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Proof {
+    /// That this side knows the secret; `None`: it has none.
+    pub proof: Option<Mac>,
+}
+
+/// The connection may be used.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Epoch of the shard that was asked for; 0 for a tool.
+    pub epoch: Epoch,
+    /// Requests that may be under way on this connection; beyond them the server stops to read.
+    pub in_flight: u32,
+    /// All hosts this side knows.
+    pub hosts: Vec<Hosting>,
+}
+
+/// The connection may not be used, and is closed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum Refused {
+    /// No common version.
+    #[error(
+        "the server speaks versions {oldest} to {newest} of the protocol, this program {}: use programs of the same version",
+        VERSION
+    )]
+    Version {
+        /// Oldest it speaks.
+        oldest: u8,
+        /// Newest it speaks.
+        newest: u8,
+    },
+    /// Another volume.
+    #[error("the server has another volume ({}): check the address", uuid(.0))]
+    Volume([u8; 16]),
+    /// The shard is not served there.
+    #[error("shard {0} is not served there")]
+    NotHere(ShardIndex),
+    /// A secret is demanded.
+    #[error("the server demands a secret: name its file with --secret")]
+    SecretWanted,
+    /// The proof is wrong.
+    #[error("the server does not accept the secret: it is not the one it has")]
+    SecretWrong,
+    /// A limit is reached.
+    #[error(
+        "the server has as many connections as it takes ({0}): close some, or raise its --max-connections"
+    )]
+    Full(u32),
+    /// It came out of turn, or took too long.
+    #[error("the server did not understand the beginning of the connection: {0}")]
+    Malformed(String),
+    /// It is about to end.
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+/// An identity in the form of a UUID.
+#[must_use]
+pub fn uuid(id: &[u8; 16]) -> String {
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    parts.join("-")
+}
+
+/// A tool's question.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// What must be known of the volume to use it.
+    Volume,
+    /// Who hosts what.
+    Hosts,
+    /// What the process and its shards are doing: JSON.
+    Status,
+    /// Records of a shard in key order, from a key on, up to about so many bytes.
+    Scan {
+        /// Which shard; must be hosted there.
+        shard: ShardIndex,
+        /// First key.
+        from: Vec<u8>,
+        /// Bytes, at most [`crate::SCAN_MAX`]; at least one record comes if there is one.
+        bytes: u32,
+    },
+    /// Stop the process; taken from a Unix socket only.
+    Stop,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Told {
+    /// To [`Ask::Volume`].
+    Volume(Box<VolumeFacts>),
+    /// To [`Ask::Hosts`].
+    Hosts(Vec<Hosting>),
+    /// To [`Ask::Status`].
+    Json(String),
+    /// To [`Ask::Scan`].
+    Rows {
+        /// Keys with their values.
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+        /// Whether there is nothing beyond.
+        is_last: bool,
+    },
+    /// To [`Ask::Stop`].
+    Stopping,
+    /// It could not be done.
+    Failed(String),
+}
+
+/// What must be known of a volume to use it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VolumeFacts {
+    /// Its identity.
+    pub id: [u8; 16],
+    /// Its hash secrets.
+    pub secrets: Secrets,
+    /// Who owns which slot.
+    pub map: ClusterMap,
+    /// Where file data is: a path on the server's host.
+    pub objects: String,
+    /// The server's host, as in [`Hosting::host`].
+    pub host: [u8; 16],
+    /// Who hosts what.
+    pub hosts: Vec<Hosting>,
+}
+
+impl From<Hello> for Message {
+    fn from(hello: Hello) -> Self {
+        Self::Hello(hello)
+    }
+}

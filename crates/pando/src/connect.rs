@@ -1,0 +1,163 @@
+//! From `FOLDER-or-ADDRESS` to a transport.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use pando_client::net::{Net, NetError, NetOptions, Target};
+use pando_client::{Transport, Volume};
+use pando_net::read_secret;
+use pando_server::Folder;
+use pando_server::folder::objects_of;
+use pando_server::superblock::Superblock;
+use pando_wire::auth::Secret;
+use pando_wire::{Address, VolumeFacts, uuid};
+use tokio::sync::oneshot;
+
+use crate::failure::{FAILED, Failure, NOT_RUNNING};
+
+/// A volume as users name it.
+#[derive(Clone, Debug)]
+pub enum Named {
+    /// By its folder on this machine.
+    Folder(Folder, Superblock),
+    /// By addresses of its servers.
+    Servers(Vec<Address>),
+}
+
+impl Named {
+    /// A folder, unless it cannot be anything but addresses.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let is_folder = text.starts_with(['/', '.', '~']) || Path::new(text).exists();
+        if !is_folder {
+            let addresses: Result<Vec<Address>, _> = text.split(',').map(str::parse).collect();
+            match addresses {
+                Ok(addresses) => return Ok(Self::Servers(addresses)),
+                Err(error) if text.contains(':') => return Err(Failure::plain(error)),
+                Err(_) => {}
+            }
+        }
+        let folder = Folder::new(Path::new(text))?;
+        let superblock = folder.read()?;
+        Ok(Self::Folder(folder, superblock))
+    }
+
+    /// In words.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Folder(folder, _) => folder.path().display().to_string(),
+            Self::Servers(servers) => {
+                servers.iter().map(Address::to_string).collect::<Vec<_>>().join(",")
+            }
+        }
+    }
+
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Folder(folder, _) => Target::Run(folder.run()),
+            Self::Servers(servers) => Target::Servers(servers.clone()),
+        }
+    }
+
+    /// How to reach its servers.
+    pub fn options(&self, secret: Option<Secret>) -> NetOptions {
+        let volume = match self {
+            Self::Folder(_, superblock) => superblock.id(),
+            Self::Servers(_) => [0; 16],
+        };
+        NetOptions { volume, secret, ..NetOptions::default() }
+    }
+
+    /// An error of the way there, as users understand it.
+    pub fn explain(&self, error: &NetError) -> Failure {
+        let shown = self.shown();
+        let start = match self {
+            Self::Folder(..) => format!("`pando server {shown} --shard all -d` starts one"),
+            Self::Servers(_) => "see that it runs, and that the address is right".to_owned(),
+        };
+        match error {
+            NetError::NoServer => Failure::new(
+                NOT_RUNNING,
+                format!("no server of {shown} has ever been started: {start}"),
+            ),
+            NetError::Unreachable { is_refusal: false, .. } => Failure::new(
+                NOT_RUNNING,
+                format!("no server of {shown} answers ({error}): {start}"),
+            ),
+            _ => Failure::new(FAILED, error),
+        }
+    }
+}
+
+/// Reads the secret, if a file was named.
+pub fn secret(path: Option<&PathBuf>) -> Result<Option<Secret>, Failure> {
+    path.map(|path| read_secret(path)).transpose().map_err(Failure::plain)
+}
+
+/// A transport whose sockets have a thread of their own.
+pub struct Connected {
+    pub transport: Arc<dyn Transport>,
+    pub facts: VolumeFacts,
+    _end: oneshot::Sender<()>,
+}
+
+/// Connects to a volume's servers.
+pub fn connect(named: &Named, secret: Option<Secret>) -> Result<Connected, Failure> {
+    let (target, options) = (named.target(), named.options(secret));
+    let (send, receive) = mpsc::channel();
+    let (end, ended) = oneshot::channel();
+    let body = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(send.send(Err(Failure::plain(error)))),
+        };
+        runtime.block_on(async {
+            match Net::connect(&target, options).await {
+                Ok(connected) => {
+                    let _ = send.send(Ok(Ok(connected)));
+                    let _ = ended.await;
+                }
+                Err(error) => drop(send.send(Ok(Err(error)))),
+            }
+        });
+    };
+    let no_thread = |error: &dyn std::fmt::Display| {
+        Failure::plain(format!("cannot start a thread for connections: {error}"))
+    };
+    std::thread::Builder::new()
+        .name("pando-net".to_owned())
+        .spawn(body)
+        .map_err(|error| no_thread(&error))?;
+    let (net, facts) = receive
+        .recv()
+        .map_err(|_| no_thread(&"it ended"))??
+        .map_err(|error| named.explain(&error))?;
+    Ok(Connected { transport: net, facts, _end: end })
+}
+
+impl Connected {
+    pub fn volume(&self) -> Volume {
+        Volume::from(&self.facts)
+    }
+
+    /// The folder with the volume's objects, as seen from here.
+    pub fn objects(&self, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+        let there = PathBuf::from(&self.facts.objects);
+        let folder = named.unwrap_or(&there);
+        let wanted = uuid(&self.facts.id);
+        match objects_of(folder) {
+            Some(found) if found == wanted => Ok(folder.clone()),
+            Some(found) => Err(Failure::plain(format!(
+                "{} has the objects of another volume ({found}): name this volume's folder of objects with --objects",
+                folder.display()
+            ))),
+            None => Err(Failure::plain(format!(
+                "the volume's file data is in {} on its server, and there is none of it in {} here: \
+                 make that folder available on this machine (NFS will do), and name it with --objects",
+                there.display(),
+                folder.display()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and `pando up`'s other half.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pando_net::this_host;
+use pando_server::folder::FolderLock;
+use pando_server::host::HostOptions;
+use pando_server::net::{Answer, Hosts, Server, ServerOptions};
+use pando_server::store::StoreOptions;
+use pando_server::{Durability, Folder, Host, Superblock};
+use pando_types::ShardIndex;
+use pando_wire::{Ask, Hosting as Place, SCAN_MAX, Told, VolumeFacts};
+
+use crate::cli::{DurabilityArg, SizesArgs};
+use crate::failure::{Failure, IN_USE};
+use crate::protocol::ServerStatus;
+
+/// See the module. Fields are dropped in this order.
+pub struct Hosting {
+    server: Server,
+    pub host: Arc<Host>,
+    pub superblock: Superblock,
+    pub folder: Folder,
+    pub durability: &'static str,
+    _lock: FolderLock,
+}
+
+/// What is done about `Ask::Stop`.
+pub type OnStop = Box<dyn Fn() + Send + Sync>;
+
+/// What it is made of.
+pub struct Plan<'a> {
+    pub folder: Folder,
+    pub superblock: Superblock,
+    pub lock: FolderLock,
+    pub shards: &'a [ShardIndex],
+    pub durability: DurabilityArg,
+    pub options: &'a HostOptions,
+    pub listen: ServerOptions,
+    pub on_stop: OnStop,
+}
+
+pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
+    HostOptions {
+        durability: match durability {
+            DurabilityArg::Os => Durability::Os,
+            DurabilityArg::Disk => Durability::Disk,
+        },
+        checkpoint_bytes: sizes.checkpoint_bytes,
+        store: StoreOptions {
+            log_chunk_bytes: sizes.log_chunk_bytes,
+            reserve_bytes: sizes.reserve_bytes,
+            ..StoreOptions::default()
+        },
+        split_threshold: sizes.split_threshold,
+    }
+}
+
+impl Hosting {
+    /// Recovers the shards and listens.
+    pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
+        let Plan { folder, superblock, lock, shards, durability, options, listen, on_stop } = plan;
+        folder.mark_objects(&superblock.uuid)?;
+        let (host, starts) = Host::start(&folder, &superblock, options, shards)?;
+        for start in starts {
+            if let Some(torn) = start.opened.torn {
+                eprintln!("pando: shard {}: cut what a crash left unfinished: {torn}", start.shard);
+            }
+        }
+        let host = Arc::new(host);
+        let answers = Answers {
+            host: host.clone(),
+            superblock: superblock.clone(),
+            folder: folder.clone(),
+            durability: durability.name(),
+            began: Instant::now(),
+            on_stop,
+        };
+        let server = Server::start(host.clone(), listen, |hosts| answers.into_answer(hosts))
+            .map_err(|error| Failure::new(IN_USE, error))?;
+        let durability = durability.name();
+        Ok(Self { server, host, superblock, folder, durability, _lock: lock })
+    }
+
+    pub const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Ends all in order.
+    pub fn finish(self) -> Result<(), Failure> {
+        self.server.stop();
+        self.host.stop();
+        match self.host.status_failures().first() {
+            None => Ok(()),
+            Some(reason) => {
+                Err(Failure::plain(format!("stopped, but a shard had failed: {reason}")))
+            }
+        }
+    }
+}
+
+struct Answers {
+    host: Arc<Host>,
+    superblock: Superblock,
+    folder: Folder,
+    durability: &'static str,
+    began: Instant,
+    on_stop: OnStop,
+}
+
+impl Answers {
+    fn into_answer(self, hosts: Arc<Hosts>) -> Answer {
+        Arc::new(move |ask, is_near| self.answer(ask, is_near, &hosts))
+    }
+
+    fn answer(&self, ask: Ask, is_near: bool, hosts: &Hosts) -> Told {
+        match ask {
+            Ask::Volume => Told::Volume(Box::new(self.facts(hosts.all()))),
+            Ask::Hosts => Told::Hosts(hosts.all()),
+            Ask::Status => match serde_json::to_string(&self.status(hosts)) {
+                Ok(json) => Told::Json(json),
+                Err(error) => Told::Failed(error.to_string()),
+            },
+            Ask::Scan { shard, from, bytes } => self.scan(shard, &from, bytes.min(SCAN_MAX)),
+            Ask::Stop if is_near => {
+                (self.on_stop)();
+                Told::Stopping
+            }
+            Ask::Stop => {
+                Told::Failed("only a process of the same machine may stop a server".to_owned())
+            }
+        }
+    }
+
+    fn facts(&self, hosts: Vec<Place>) -> VolumeFacts {
+        VolumeFacts {
+            id: self.superblock.id(),
+            secrets: self.superblock.secrets(),
+            map: self.superblock.map(),
+            objects: self.folder.objects().display().to_string(),
+            host: this_host(),
+            hosts,
+        }
+    }
+
+    fn status(&self, hosts: &Hosts) -> ServerStatus {
+        ServerStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_seconds_ago: self.began.elapsed().as_secs(),
+            durability: self.durability.to_owned(),
+            addresses: hosts.own().first().map_or_else(Vec::new, |own| own.addresses.clone()),
+            shards: self.host.status(),
+        }
+    }
+
+    fn scan(&self, shard: ShardIndex, from: &[u8], bytes: u32) -> Told {
+        match self.host.page(shard, from, bytes as usize) {
+            None => Told::Failed(format!("shard {shard} is not served here")),
+            Some(Ok((rows, is_last))) => Told::Rows { rows, is_last },
+            Some(Err(why)) => Told::Failed(format!("shard {shard}: {why}")),
+        }
+    }
+}

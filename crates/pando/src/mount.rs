@@ -1,0 +1,160 @@
+//! `pando mount`: a tree whose shards are served by other processes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Weak};
+
+use pando_client::{Client, Transport, Volume};
+use pando_data::{DataFs, LocalStore, SyncObjects};
+use pando_fuse::Mounted;
+use pando_server::admin;
+use pando_server::inspect::Inspector;
+
+use crate::background::{self, Service, Way};
+use crate::cli::MountArgs;
+use crate::connect::{Connected, Named, connect, secret};
+use crate::failure::Failure;
+use crate::mounting::admin::{log, parse_names, socket, unmount};
+use crate::mounting::stop::serve_until_unmounted;
+use crate::mounting::{Mounting, Plan, mountpoint};
+use crate::mounts;
+use crate::protocol::{MountStatus, Query, Told};
+use crate::signals::{self, Stop};
+
+pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
+    let named = Named::parse(&args.target)?;
+    let folder = match &named {
+        Named::Folder(folder, _) => Some(folder.path()),
+        Named::Servers(_) => None,
+    };
+    let path = mountpoint::prepare(&args.path, folder)?;
+    let log = match &args.log {
+        Some(path) => path.clone(),
+        None => log(&path)?,
+    };
+    let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
+    background::run(way, || bring_up(args, &named, path))
+}
+
+/// Fields are dropped in this order.
+struct Tree {
+    mounting: Mounting,
+    connected: Connected,
+    named: String,
+    socket: PathBuf,
+}
+
+fn bring_up(
+    args: &MountArgs,
+    named: &Named,
+    path: PathBuf,
+) -> Result<(Tree, Receiver<Stop>), Failure> {
+    let connected = connect(named, secret(args.secret.as_ref())?)?;
+    let objects = connected.objects(args.objects.as_ref())?;
+    let store = LocalStore::open(&objects).map_err(|error| {
+        Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
+    })?;
+    let _ = std::env::set_current_dir("/");
+    let (stop, stops) = signals::listen()?;
+    let mounting = Mounting::start(Plan {
+        transport: connected.transport.clone(),
+        volume: connected.volume(),
+        objects: Arc::new(store),
+        // The shards' process does not know of objects stored from here.
+        sync_objects: SyncObjects::BeforeCommit,
+        mountpoint: &path,
+        source: mounts::source(&named.shown()),
+        threads: args.threads,
+        patience: args.timeout,
+    })?;
+    let socket = socket(&path)?;
+    let tree = Tree { mounting, connected, named: named.shown(), socket };
+    answer(&tree, stop)?;
+    Ok((tree, stops))
+}
+
+impl Service for Tree {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({
+            "volume": self.named,
+            "mount": self.mounting.mountpoint(),
+            "shards": self.connected.facts.map.shards,
+            "pid": std::process::id(),
+        })
+    }
+
+    fn greeting(&self) -> String {
+        let path = self.mounting.mountpoint().display();
+        format!("{} is mounted at {path}; `pando umount {path}` unmounts it", self.named)
+    }
+
+    fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
+        serve_until_unmounted(&self.mounting.mounted, stops);
+        let shown = self.mounting.mountpoint().display().to_string();
+        let result = self.mounting.finish();
+        let _ = std::fs::remove_file(&self.socket);
+        result?;
+        eprintln!("pando: {shown} is unmounted, all is stored");
+        Ok(())
+    }
+}
+
+/// What is needed to answer. Weak, so that a late question does not keep a mount alive.
+struct Parts {
+    transport: Weak<dyn Transport>,
+    client: Weak<Client>,
+    data: Weak<DataFs>,
+    mounted: Weak<Mounted>,
+    volume: Volume,
+    path: String,
+    stop: Sender<Stop>,
+}
+
+fn answer(tree: &Tree, stop: Sender<Stop>) -> Result<(), Failure> {
+    let parts = Parts {
+        transport: Arc::downgrade(&tree.connected.transport),
+        client: Arc::downgrade(&tree.mounting.client),
+        data: Arc::downgrade(&tree.mounting.data),
+        mounted: Arc::downgrade(&tree.mounting.mounted),
+        volume: tree.connected.volume(),
+        path: tree.mounting.mountpoint().display().to_string(),
+        stop,
+    };
+    admin::serve(&tree.socket, move |query| parts.answer(query)).map_err(|error| {
+        Failure::plain(format!("cannot listen at {}: {error}", tree.socket.display()))
+    })
+}
+
+impl Parts {
+    fn answer(&self, query: Query) -> Result<Told, String> {
+        const ENDING: &str = "the mount is ending";
+        match query {
+            Query::Status => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                Ok(Told::Mount(MountStatus {
+                    path: self.path.clone(),
+                    known_inodes: client.known_inodes() as u64,
+                    dirty_bytes: data.dirty_bytes(),
+                    lost_bytes: data.lost_bytes(),
+                }))
+            }
+            Query::Info { names } => {
+                let transport = self.transport.upgrade().ok_or(ENDING)?;
+                let names = parse_names(&names)?;
+                let call =
+                    |shard, request| pando_client::block_on(transport.call(shard, request)).ok();
+                let Volume { map, secrets, .. } = self.volume.clone();
+                let inspector = Inspector::new(&call, map, secrets);
+                inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())
+            }
+            Query::Down { force } => {
+                let mounted = self.mounted.upgrade().ok_or(ENDING)?;
+                unmount(&mounted, force, &format!("pando umount --force {}", self.path))?;
+                let _ = self.stop.send(Stop::Asked);
+                Ok(Told::Stopping)
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A mounted tree, over whatever transport: client, contents, kernel; how it begins and ends.
+
+pub mod admin;
+pub mod mountpoint;
+pub mod stop;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pando_client::{Client, Transport, Volume};
+use pando_data::{DataFs, Limits, Maintenance, ObjectStore, SyncObjects};
+use pando_fuse::{Mounted, Vfs};
+
+use crate::failure::{FAILED, Failure, IN_USE};
+
+/// How often objects that nobody needs are deleted.
+const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What a mount is made of.
+pub struct Plan<'a> {
+    pub transport: Arc<dyn Transport>,
+    pub volume: Volume,
+    pub objects: Arc<dyn ObjectStore>,
+    pub sync_objects: SyncObjects,
+    pub mountpoint: &'a Path,
+    /// Shown in `/proc/mounts`.
+    pub source: String,
+    pub threads: Option<u16>,
+    /// Give up what no shard answers for this long.
+    pub patience: Option<Duration>,
+}
+
+/// A mounted tree. Fields are dropped in this order.
+pub struct Mounting {
+    pub mounted: Arc<Mounted>,
+    maintenance: Maintenance,
+    keeping: JoinHandle<()>,
+    pub data: Arc<DataFs>,
+    pub client: Arc<Client>,
+}
+
+impl Mounting {
+    /// Opens a session and mounts.
+    pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
+        let patience = plan.patience.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let options = pando_client::Options { patience, ..pando_client::Options::default() };
+        let connecting = Client::connect_with(plan.transport, plan.volume, options);
+        let client = pando_client::block_on(connecting)
+            .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
+        let client = Arc::new(client);
+        let limits = Limits { sync_objects: plan.sync_objects, ..Limits::default() };
+        let data = DataFs::new(client.clone(), plan.objects, limits);
+        let maintenance = data
+            .maintain(GARBAGE_INTERVAL)
+            .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
+        let mounted = mount(&client, &data, plan.mountpoint, plan.source, plan.threads)?;
+        // Begun last: it holds the client until that is closed.
+        let keeping = keep(&client)
+            .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
+        Ok(Self { mounted: Arc::new(mounted), maintenance, keeping, data, client })
+    }
+
+    pub fn mountpoint(&self) -> &Path {
+        self.mounted.mountpoint()
+    }
+
+    /// Ends all in order, after the mount is gone.
+    pub fn finish(self) -> Result<(), Failure> {
+        let Self { mounted, maintenance, keeping, data, client } = self;
+        if mounted.is_over() {
+            drop(mounted);
+        } else {
+            // Its end would be waited for; with this process the kernel ends it.
+            std::mem::forget(mounted);
+        }
+        drop(maintenance);
+        data.flush_old(Duration::ZERO);
+        let lost = data.lost_bytes() + data.dirty_bytes();
+        let closed = pando_client::block_on(client.close());
+        if closed.is_ok() {
+            let _ = keeping.join();
+        }
+        if lost > 0 {
+            return Err(Failure::plain(format!(
+                "unmounted, but {lost} bytes that programs wrote could not be stored"
+            )));
+        }
+        closed.map_err(|errno| {
+            Failure::plain(format!("unmounted, but the session could not be ended: {errno}"))
+        })
+    }
+}
+
+/// Keeps the session alive until the client is closed or the transport stopped.
+fn keep(client: &Arc<Client>) -> std::io::Result<JoinHandle<()>> {
+    let client = client.clone();
+    let keeping = move || pando_client::block_on(client.maintain());
+    std::thread::Builder::new().name("pando-session".to_owned()).spawn(keeping)
+}
+
+fn mount(
+    client: &Arc<Client>,
+    data: &Arc<DataFs>,
+    mountpoint: &Path,
+    source: String,
+    threads: Option<u16>,
+) -> Result<Mounted, Failure> {
+    let defaults = pando_fuse::Options::default();
+    let options = pando_fuse::Options {
+        threads: threads.map_or(defaults.threads, usize::from),
+        // Others may only be let in by root, or where /etc/fuse.conf says so.
+        allow_other: rustix::process::geteuid().is_root(),
+        source,
+        ..defaults
+    };
+    let vfs = Vfs::new(client.clone(), data.clone());
+    pando_fuse::mount(vfs, mountpoint, &options).map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::ResourceBusy => IN_USE,
+            _ => FAILED,
+        };
+        Failure::new(code, error)
+    })
+}
