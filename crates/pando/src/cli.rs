@@ -278,12 +278,18 @@ pub struct DownArgs {
 
 /// Say what a volume and its shards are doing
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  pando status ~/volume\n  pando status ~/volume --json | jq '.shards[].counters'"
-)]
+#[command(after_help = "\
+Examples:
+  pando status ~/volume
+  pando status ~/volume --json | jq '.shards[].counters'
+  pando status 10.0.0.1:7400 --secret /etc/pando.secret")]
 pub struct StatusArgs {
-    /// Where the volume is kept
-    pub folder: PathBuf,
+    /// The volume's folder, or the address of any of its servers
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// Print one JSON object, with all counters and latencies
     #[arg(long)]
     pub json: bool,

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use pando_client::net::{Net, NetError, NetOptions, Target};
+use pando_client::net::{Net, NetError, NetOptions, Target, Tool};
 use pando_client::{Transport, Volume};
 use pando_net::read_secret;
 use pando_server::Folder;
 use pando_server::folder::objects_of;
 use pando_server::superblock::Superblock;
+use pando_types::ShardIndex;
 use pando_wire::auth::Secret;
-use pando_wire::{Address, VolumeFacts, uuid};
+use pando_wire::{Address, Ask, Told, VolumeFacts, uuid};
 use tokio::sync::oneshot;
 
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
@@ -134,6 +135,40 @@ pub fn connect(named: &Named, secret: Option<Secret>) -> Result<Connected, Failu
         .map_err(|_| no_thread(&"it ended"))??
         .map_err(|error| named.explain(&error))?;
     Ok(Connected { transport: net, facts, _end: end })
+}
+
+/// All servers of a volume, to be asked; with the runtime that this takes.
+pub struct Questioner {
+    runtime: tokio::runtime::Runtime,
+    tool: Tool,
+}
+
+impl Questioner {
+    pub fn new(named: &Named, secret: Option<Secret>) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::plain)?;
+        let (target, options) = (named.target(), named.options(secret));
+        let tool = runtime
+            .block_on(Tool::connect(&target, &options))
+            .map_err(|error| named.explain(&error))?;
+        Ok(Self { runtime, tool })
+    }
+
+    pub const fn facts(&self) -> &VolumeFacts {
+        self.tool.facts()
+    }
+
+    /// Processes that serve shards: their addresses, their shards.
+    pub fn processes(&self) -> Vec<(Vec<Address>, Vec<ShardIndex>)> {
+        self.tool.processes()
+    }
+
+    /// Asks the process behind these addresses.
+    pub fn ask(&mut self, addresses: &[Address], ask: Ask) -> Result<Told, NetError> {
+        self.runtime.block_on(self.tool.ask(addresses, ask))
+    }
 }
 
 impl Connected {

@@ -7,21 +7,32 @@ use std::time::{Duration, Instant};
 use pando_server::Folder;
 use pando_server::admin::{self, Answer};
 
+use pando_wire::{Address, Ask, Told as wire};
+
 use crate::cli::DownArgs;
+use crate::connect::{Named, Questioner};
 use crate::failure::{Failure, IN_USE, NOT_RUNNING};
 use crate::output;
 use crate::protocol::{Query, Told};
 
 /// The process has this long to end after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(60);
+/// One that refused to may be ending all the same.
+const REFUSED_FOR: Duration = Duration::from_secs(3);
 
 pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     let folder = Folder::new(&args.folder)?;
     folder.read()?;
-    let shown = folder.path().display();
     let Some(pid) = folder.holder()? else {
-        return Err(Failure::new(NOT_RUNNING, format!("{shown} is not running")));
+        if !folder.shard_holders()?.is_empty() {
+            return stop_servers(folder);
+        }
+        return Err(Failure::new(
+            NOT_RUNNING,
+            format!("{} is not running", folder.path().display()),
+        ));
     };
+    let shown = folder.path().display();
     let query = Query::Down { force: args.force };
     match admin::ask::<_, Told>(&folder.socket(), &query) {
         Ok(Answer::Ok(_)) => {}
@@ -41,6 +52,42 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
         std::thread::sleep(Duration::from_millis(10));
     }
     output::line(&format!("{shown} is unmounted and stopped"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops all servers of this folder's shards.
+fn stop_servers(folder: Folder) -> Result<ExitCode, Failure> {
+    let named = Named::Folder(folder.clone(), folder.read()?);
+    let mut questioner = Questioner::new(&named, None)?;
+    let held = folder.shard_holders()?;
+    let mut refused = None;
+    for (addresses, shards) in questioner.processes() {
+        if !shards.iter().any(|shard| held.iter().any(|(here, _)| *here == shard.0)) {
+            continue;
+        }
+        let near: Vec<_> =
+            addresses.into_iter().filter(|at| matches!(at, Address::Unix(_))).collect();
+        match questioner.ask(&near, Ask::Stop) {
+            Ok(wire::Failed(error)) => refused = Some(error),
+            Ok(_) => {}
+            // It may end before its answer is on its way; whether it has ended is seen below.
+            Err(error) => refused = Some(error.to_string()),
+        }
+    }
+    let begun = Instant::now();
+    loop {
+        let left = folder.shard_holders()?;
+        let Some((shard, pid)) = left.first() else { break };
+        if begun.elapsed() > END_WITHIN || (refused.is_some() && begun.elapsed() > REFUSED_FOR) {
+            return Err(Failure::plain(format!(
+                "the server of shard {shard} (process {pid}) has not ended{}: see {}",
+                refused.map_or_else(String::new, |why| format!(" ({why})")),
+                folder.log().display()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    output::line(&format!("the servers of {} are stopped", folder.path().display()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,41 +2,49 @@
 
 use std::process::ExitCode;
 
-use pando_server::Folder;
 use pando_server::admin::{self, Answer};
 use pando_server::host::status::ShardStatus;
+use pando_server::{Folder, Superblock};
+
+use pando_wire::{Ask, Told as wire, uuid};
+use serde::Serialize;
 
 use crate::cli::StatusArgs;
-use crate::failure::{Failure, NOT_RUNNING};
+use crate::connect::{Named, Questioner, secret};
+use crate::failure::{FAILED, Failure, NOT_RUNNING};
 use crate::output;
-use crate::protocol::{Query, Told, VolumeStatus};
+use crate::protocol::{Query, ServerStatus, Told, VolumeStatus};
 use crate::text::{bytes, count, table};
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let folder = Folder::new(&args.folder)?;
-    let superblock = folder.read()?;
-    let shown = folder.path().display();
-    let Some(pid) = folder.holder()? else {
-        if args.json {
-            output::json(&serde_json::json!({
-                "running": false,
-                "folder": folder.path(),
-                "uuid": superblock.uuid,
-                "shards": superblock.shards,
-            }));
-        } else {
-            output::line(&format!(
-                "{shown} is not running (volume {}, {} shards); `pando up {shown} --mount PATH` starts it",
-                superblock.uuid, superblock.shards
-            ));
+    let named = Named::parse(&args.target)?;
+    if let Named::Folder(folder, superblock) = &named {
+        if let Some(pid) = folder.holder()? {
+            return whole(args, folder, &pid);
         }
-        return Ok(ExitCode::from(NOT_RUNNING));
-    };
+        if folder.shard_holders()?.is_empty() {
+            stopped(args, folder, superblock);
+            return Ok(ExitCode::from(NOT_RUNNING));
+        }
+    }
+    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let cluster = ask_all(&named, &mut questioner);
+    if args.json {
+        output::json(&cluster);
+    } else {
+        output::line(show_cluster(&cluster).trim_end());
+    }
+    let all_answer = cluster.servers.iter().all(|server| server.error.is_none());
+    Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// A `pando up`.
+fn whole(args: &StatusArgs, folder: &Folder, pid: &str) -> Result<ExitCode, Failure> {
     let status = match admin::ask(&folder.socket(), &Query::Status) {
         Ok(Answer::Ok(Told::Status(status))) => status,
         Ok(Answer::Ok(_)) => return Err(Failure::plain("the process answered something else")),
         Ok(Answer::Error(error)) => return Err(Failure::plain(error)),
-        Err(error) => return Err(crate::down::not_answering(&folder, &pid, &error)),
+        Err(error) => return Err(crate::down::not_answering(folder, pid, &error)),
     };
     if args.json {
         output::json(&status);
@@ -44,6 +52,99 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         output::line(show(&status).trim_end());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn stopped(args: &StatusArgs, folder: &Folder, superblock: &Superblock) {
+    if args.json {
+        return output::json(&serde_json::json!({
+            "running": false,
+            "folder": folder.path(),
+            "uuid": superblock.uuid,
+            "shards": superblock.shards,
+        }));
+    }
+    let shown = folder.path().display();
+    output::line(&format!(
+        "{shown} is not running (volume {}, {} shards); `pando up {shown} --mount PATH` starts it",
+        superblock.uuid, superblock.shards
+    ));
+}
+
+/// A volume whose shards are served by several processes.
+#[derive(Serialize)]
+struct Cluster {
+    running: bool,
+    volume: String,
+    uuid: String,
+    servers: Vec<Process>,
+}
+
+/// One of them.
+#[derive(Serialize)]
+struct Process {
+    addresses: Vec<String>,
+    shards: Vec<u16>,
+    /// Why it does not answer, if it does not.
+    error: Option<String>,
+    #[serde(flatten)]
+    status: Option<ServerStatus>,
+}
+
+fn ask_all(named: &Named, questioner: &mut Questioner) -> Cluster {
+    let mut known = questioner.processes();
+    known.sort_by_key(|(_, shards)| shards.first().copied());
+    let mut servers: Vec<Process> = known
+        .into_iter()
+        .map(|(addresses, shards)| {
+            let told = questioner.ask(&addresses, Ask::Status);
+            let status = match told {
+                Ok(wire::Json(json)) => {
+                    serde_json::from_str(&json).map_err(|error| error.to_string())
+                }
+                Ok(_) => Err("it answered something else".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            let addresses = addresses.iter().map(|address| address.to_string()).collect();
+            let shards = shards.into_iter().map(|shard| shard.0).collect();
+            let (status, error) = match status {
+                Ok(status) => (Some(status), None),
+                Err(error) => (None, Some(error)),
+            };
+            Process { addresses, shards, error, status }
+        })
+        .collect();
+    let facts = questioner.facts();
+    let is_known = |shard: &u16| servers.iter().any(|server| server.shards.contains(shard));
+    let missing: Vec<u16> = (0..facts.map.shards).filter(|shard| !is_known(shard)).collect();
+    if !missing.is_empty() {
+        let error = Some("never started, or nobody knows where".to_owned());
+        servers.push(Process { addresses: Vec::new(), shards: missing, error, status: None });
+    }
+    Cluster { running: true, volume: named.shown(), uuid: uuid(&facts.id), servers }
+}
+
+fn show_cluster(cluster: &Cluster) -> String {
+    let mut text = format!("{} is served (volume {})\n", cluster.volume, cluster.uuid);
+    for server in &cluster.servers {
+        let shards: Vec<_> = server.shards.iter().map(u16::to_string).collect();
+        let what = match (&server.status, &server.error) {
+            (Some(status), _) => format!(
+                "process {}, for {} s, durability {}",
+                status.pid,
+                count(status.started_seconds_ago),
+                status.durability
+            ),
+            (None, Some(error)) => format!("NOT REACHED: {error}"),
+            (None, None) => String::new(),
+        };
+        text.push_str(&format!(
+            "shards {} at {}: {what}\n",
+            shards.join(","),
+            server.addresses.join(", ")
+        ));
+    }
+    let statuses = cluster.servers.iter().filter_map(|server| server.status.as_ref());
+    text + &shards_table(statuses.flat_map(|status| &status.shards))
 }
 
 fn show(status: &VolumeStatus) -> String {
@@ -62,6 +163,10 @@ fn show(status: &VolumeStatus) -> String {
             bytes(status.mount.lost_bytes)
         ));
     }
+    text + &shards_table(status.shards.iter())
+}
+
+fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -> String {
     let heading = [
         "shard",
         "inodes",
@@ -74,9 +179,9 @@ fn show(status: &VolumeStatus) -> String {
         "state",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    rows.extend(status.shards.iter().map(row));
-    text.push_str(&table(&rows));
-    for shard in &status.shards {
+    rows.extend(shards.clone().map(row));
+    let mut text = table(&rows);
+    for shard in shards {
         if let Some(reason) = &shard.failed {
             text.push_str(&format!("shard {} has stopped: {reason}\n", shard.shard));
         }

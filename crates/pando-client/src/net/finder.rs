@@ -5,16 +5,15 @@ use std::time::Duration;
 use pando_net::{HandshakeError, HostsFolder, Inbound, Opened, Stream, newest, open, this_host};
 use pando_types::ShardIndex;
 use pando_wire::auth::Secret;
-use pando_wire::{Address, Ask, Hosting, Message, Role, Told, VolumeFacts, encode};
+use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::{NetError, NetOptions, Target, unreachable};
+use super::tool::Questions;
+use super::{NetError, NetOptions, Target};
 
 /// A server that has not welcomed us by then is tried at its next address.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// A tool's question may take this long.
-const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub(super) struct Finder {
@@ -39,6 +38,16 @@ impl Finder {
         *self.volume.lock()
     }
 
+    /// Which volume, and the secret that opens its servers.
+    pub(super) fn way(&self) -> ([u8; 16], Option<&Secret>) {
+        (self.volume(), self.secret.as_ref())
+    }
+
+    /// Who hosts what, as far as is known.
+    pub(super) fn hosts(&self) -> Vec<Hosting> {
+        self.hosts.lock().clone()
+    }
+
     /// What the volume is, from the first server that answers.
     pub(super) async fn facts(&self) -> Result<VolumeFacts, NetError> {
         let mut first = None;
@@ -59,16 +68,12 @@ impl Finder {
     }
 
     /// Connects to a shard.
-    pub(super) async fn connect(
-        &self,
-        shard: ShardIndex,
-        secret: Option<&Secret>,
-    ) -> Result<Inbound, String> {
+    pub(super) async fn connect(&self, shard: ShardIndex) -> Result<Inbound, String> {
         let hosting = self.hosts.lock().iter().find(|hosting| hosting.shard == shard).cloned();
         let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
         let mut why = None;
         for address in self.usable(&hosting) {
-            match dial(&address, self.volume(), Role::Client(shard), secret).await {
+            match dial(&address, self.volume(), Role::Client(shard), self.secret.as_ref()).await {
                 Ok(opened) => {
                     newest(&mut self.hosts.lock(), &opened.welcome.hosts);
                     return Ok(opened.inbound);
@@ -82,7 +87,7 @@ impl Finder {
     }
 
     /// Addresses that lead there from here. Who came over a network stays with it.
-    fn usable(&self, hosting: &Hosting) -> Vec<Address> {
+    pub(super) fn usable(&self, hosting: &Hosting) -> Vec<Address> {
         let is_near = match &self.target {
             Target::Run(_) => true,
             Target::Servers(servers) => servers.iter().any(|at| matches!(at, Address::Unix(_))),
@@ -115,7 +120,7 @@ impl Finder {
 }
 
 /// Servers that can be asked, nearest first.
-pub(super) fn known(target: &Target) -> Vec<Address> {
+fn known(target: &Target) -> Vec<Address> {
     match target {
         Target::Servers(servers) => servers.clone(),
         Target::Run(run) => {
@@ -133,7 +138,7 @@ pub(super) fn known(target: &Target) -> Vec<Address> {
     }
 }
 
-async fn dial(
+pub(super) async fn dial(
     address: &Address,
     volume: [u8; 16],
     role: Role,
@@ -147,24 +152,11 @@ async fn dial(
 }
 
 /// Asks one server one thing.
-pub(super) async fn ask(
+async fn ask(
     address: &Address,
     volume: [u8; 16],
     secret: Option<&Secret>,
     ask: Ask,
 ) -> Result<Told, NetError> {
-    let failed = |error: HandshakeError| unreachable(address, &error);
-    let mut inbound = dial(address, volume, Role::Tool, secret).await.map_err(failed)?.inbound;
-    let mut bytes = Vec::new();
-    encode(&mut bytes, pando_wire::Stream(1), &Message::Ask(ask));
-    let out = pando_net::Outbound::new(inbound.stream().clone());
-    out.append(|buffer| buffer.extend_from_slice(&bytes));
-    out.flush();
-    let mut buffer = vec![0; 64 << 10];
-    let told = timeout(TOLD_WITHIN, inbound.message(&mut buffer)).await;
-    match told.map_err(|_| failed(HandshakeError::Silent))? {
-        Ok((_, Message::Told(told))) => Ok(told),
-        Ok(_) => Err(NetError::OutOfTurn(address.clone())),
-        Err(closed) => Err(failed(closed.into())),
-    }
+    Questions::open(address, volume, secret).await?.ask(ask).await
 }

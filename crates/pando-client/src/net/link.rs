@@ -11,7 +11,6 @@ use pando_net::{Closed, Inbound, Outbound, READ_MAX};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
-use pando_wire::auth::Secret;
 use pando_wire::{Message, Stream, encode_request};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -21,13 +20,12 @@ use super::calls::Calls;
 use super::finder::Finder;
 use crate::transport::TransportError;
 
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What all links need to come about.
 pub(super) struct Way {
     pub(super) finder: Finder,
-    pub(super) secret: Option<Secret>,
     pub(super) notice: fn(&str),
 }
 
@@ -96,7 +94,7 @@ impl Link {
         let mut pause = PAUSE_MIN;
         let mut is_missed = false;
         loop {
-            match self.way.finder.connect(self.shard, self.way.secret.as_ref()).await {
+            match self.way.finder.connect(self.shard).await {
                 Ok(inbound) => {
                     if is_missed {
                         (self.way.notice)(&format!("shard {} answers again", self.shard));

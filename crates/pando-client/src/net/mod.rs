@@ -16,6 +16,7 @@
 mod calls;
 mod finder;
 mod link;
+mod tool;
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -26,7 +27,7 @@ use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
 use pando_wire::auth::Secret;
-use pando_wire::{Address, Ask, Told, VolumeFacts};
+use pando_wire::{Address, VolumeFacts};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -35,6 +36,8 @@ use crate::transport::{BoxFuture, Transport, TransportError};
 use crate::{Volume, client};
 use finder::Finder;
 use link::Link;
+
+pub use tool::Tool;
 
 /// Where a volume is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,7 +113,7 @@ impl Net {
         let runtime = Handle::current();
         let is_single = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
         let patience = options.answer_within.as_millis().div_ceil(SWEEP.as_millis()) as u32 + 1;
-        let way = Arc::new(link::Way { finder, secret: options.secret, notice: options.notice });
+        let way = Arc::new(link::Way { finder, notice: options.notice });
         let links = (0..facts.map.shards).map(|shard| Link::new(ShardIndex(shard), &way)).collect();
         let net = Arc::new(Self {
             links,
@@ -173,17 +176,6 @@ impl From<&VolumeFacts> for Volume {
     fn from(facts: &VolumeFacts) -> Self {
         client::Volume { id: facts.id, secrets: facts.secrets.clone(), map: facts.map.clone() }
     }
-}
-
-/// Asks one server one thing.
-pub async fn ask(address: &Address, options: &NetOptions, ask: Ask) -> Result<Told, NetError> {
-    finder::ask(address, options.volume, options.secret.as_ref(), ask).await
-}
-
-/// Where servers of a volume are, nearest first, as far as can be told without asking any.
-#[must_use]
-pub fn servers(target: &Target) -> Vec<Address> {
-    finder::known(target)
 }
 
 fn unreachable(address: &Address, error: &HandshakeError) -> NetError {

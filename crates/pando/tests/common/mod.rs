@@ -11,7 +11,9 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+pub mod model;
 pub mod random;
+pub mod worker;
 
 /// Sizes so small that everything happens all the time.
 pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "200000"];

@@ -8,16 +8,14 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod landing;
-mod model;
-mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Volume;
 use common::random::Random;
+use common::worker::Worker;
 use landing::Landings;
-use worker::Worker;
 
 const WORKERS: u64 = 4;
 /// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
@@ -54,7 +52,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
         landings.count_recovered(&volume);
         for worker in &mut workers {
             operations += worker.take_acknowledged();
-            worker.check(round);
+            worker.check(&volume.mount, round);
         }
     }
     eprintln!("{rounds} kills, {operations} acknowledged operations, {landings:?}");

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::random::Random;
-use crate::model::{self, Node, Tree};
+use super::model::{self, Node, Tree};
+use super::random::Random;
 
 const SHARED: &str = "shared";
 /// Objects beyond which it rather removes than makes.
@@ -58,12 +58,12 @@ impl Worker {
         std::mem::take(&mut self.acknowledged)
     }
 
-    /// Compares the tree with what it must be.
-    pub fn check(&mut self, round: u64) {
+    /// Compares the tree, as it is seen at `mount`, with what it must be.
+    pub fn check(&mut self, mount: &Path, round: u64) {
         let mut found = Tree::new();
-        model::read(&self.mount, &self.own(), &mut found).unwrap();
+        model::read(mount, &self.own(), &mut found).unwrap();
         let mut shared = Tree::new();
-        model::read(&self.mount, Path::new(SHARED), &mut shared).unwrap();
+        model::read(mount, Path::new(SHARED), &mut shared).unwrap();
         let own = |path: &Path| path.strip_prefix(SHARED).is_ok_and(|rest| self.is_mine(rest));
         found.extend(shared.into_iter().filter(|(path, _)| own(path)));
         let without = model::differences(&self.tree, &found);

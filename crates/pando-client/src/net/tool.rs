@@ -1,0 +1,121 @@
+//! Questions to servers, one after the other, over connections that are kept.
+
+use std::time::Duration;
+
+use pando_net::{HandshakeError, Inbound, Outbound};
+use pando_types::ShardIndex;
+use pando_wire::auth::Secret;
+use pando_wire::{Address, Ask, Hosting, Message, Role, Stream, Told, VolumeFacts, encode};
+use tokio::time::timeout;
+
+use super::finder::{Finder, dial};
+use super::{NetError, NetOptions, Target, unreachable};
+
+/// A question may take this long to be answered.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+const BUFFER: usize = 64 << 10;
+
+/// One connection for questions.
+pub(super) struct Questions {
+    address: Address,
+    inbound: Inbound,
+    out: Outbound,
+    buffer: Vec<u8>,
+}
+
+impl Questions {
+    pub(super) async fn open(
+        address: &Address,
+        volume: [u8; 16],
+        secret: Option<&Secret>,
+    ) -> Result<Self, NetError> {
+        let opened = dial(address, volume, Role::Tool, secret)
+            .await
+            .map_err(|error| unreachable(address, &error))?;
+        let out = Outbound::new(opened.inbound.stream().clone());
+        let buffer = vec![0; BUFFER];
+        Ok(Self { address: address.clone(), inbound: opened.inbound, out, buffer })
+    }
+
+    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Told, NetError> {
+        self.out.append(|bytes| encode(bytes, Stream(1), &Message::Ask(ask)));
+        self.out.flush();
+        let told = timeout(TOLD_WITHIN, self.inbound.message(&mut self.buffer)).await;
+        match told.map_err(|_| unreachable(&self.address, &HandshakeError::Silent))? {
+            Ok((_, Message::Told(told))) => Ok(told),
+            Ok(_) => Err(NetError::OutOfTurn(self.address.clone())),
+            Err(closed) => Err(unreachable(&self.address, &closed.into())),
+        }
+    }
+}
+
+/// All servers of a volume, to be asked.
+pub struct Tool {
+    finder: Finder,
+    facts: VolumeFacts,
+    kept: Vec<Questions>,
+}
+
+impl Tool {
+    /// Finds the volume's servers. Must be called in a tokio runtime, as all else here.
+    pub async fn connect(target: &Target, options: &NetOptions) -> Result<Self, NetError> {
+        let finder = Finder::new(target, options);
+        let facts = finder.facts().await?;
+        finder.refresh().await;
+        Ok(Self { finder, facts, kept: Vec::new() })
+    }
+
+    /// What the volume is.
+    #[must_use]
+    pub const fn facts(&self) -> &VolumeFacts {
+        &self.facts
+    }
+
+    /// Who serves which shard, those of one process together: its addresses and its shards.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(Vec<Address>, Vec<ShardIndex>)> {
+        let mut processes: Vec<(Vec<Address>, Vec<ShardIndex>)> = Vec::new();
+        for hosting in self.finder.hosts() {
+            let addresses = self.finder.usable(&hosting);
+            match processes.iter_mut().find(|(known, _)| *known == addresses) {
+                Some((_, shards)) => shards.push(hosting.shard),
+                None => processes.push((addresses, vec![hosting.shard])),
+            }
+        }
+        processes
+    }
+
+    /// Asks whoever serves a shard.
+    pub async fn ask_shard(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
+        let hosts: Vec<Hosting> = self.finder.hosts();
+        let hosting = hosts.iter().find(|hosting| hosting.shard == shard);
+        let addresses = hosting.map_or_else(Vec::new, |hosting| self.finder.usable(hosting));
+        self.ask(&addresses, ask).await
+    }
+
+    /// Asks the process behind the first of these addresses that answers.
+    pub async fn ask(&mut self, addresses: &[Address], ask: Ask) -> Result<Told, NetError> {
+        let mut first = None;
+        for address in addresses {
+            match self.ask_at(address, ask.clone()).await {
+                Ok(told) => return Ok(told),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or(NetError::NoServer))
+    }
+
+    async fn ask_at(&mut self, address: &Address, ask: Ask) -> Result<Told, NetError> {
+        let kept = self.kept.iter().position(|kept| kept.address == *address);
+        let mut questions = match kept {
+            Some(at) => self.kept.swap_remove(at),
+            None => {
+                let (volume, secret) = self.finder.way();
+                Questions::open(address, volume, secret).await?
+            }
+        };
+        let told = questions.ask(ask).await?;
+        self.kept.push(questions);
+        Ok(told)
+    }
+}

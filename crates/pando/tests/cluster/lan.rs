@@ -1,0 +1,91 @@
+//! Hosts with a network of their own each, joined by a switch: network namespaces. Nothing of them outlives the test.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Host numbers are the last byte of their addresses, from 1.
+pub struct Lan {
+    name: String,
+    hosts: u8,
+}
+
+/// Runs `ip`; it must succeed.
+fn ip(words: &[&str]) {
+    let output =
+        Command::new("ip").args(words).output().expect("`ip` (package iproute2) is needed");
+    assert!(
+        output.status.success(),
+        "ip {}: {} (this test needs root)",
+        words.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+impl Lan {
+    pub fn new(hosts: u8) -> Self {
+        static LANS: AtomicU32 = AtomicU32::new(0);
+        let number = LANS.fetch_add(1, Ordering::Relaxed);
+        let lan = Self { name: format!("pando-test-{}-{number}", std::process::id()), hosts };
+        let switch = lan.switch();
+        ip(&["netns", "add", &switch]);
+        ip(&["-n", &switch, "link", "add", "switch", "type", "bridge"]);
+        ip(&["-n", &switch, "link", "set", "switch", "up"]);
+        for host in 1..=hosts {
+            let (namespace, port) = (lan.namespace(host), port(host));
+            ip(&["netns", "add", &namespace]);
+            let pair = ["type", "veth", "peer", "name", "eth0", "netns", &namespace];
+            ip(&[&["link", "add", &port, "netns", &switch], &pair[..]].concat());
+            ip(&["-n", &switch, "link", "set", &port, "master", "switch", "up"]);
+            ip(&["-n", &namespace, "addr", "add", &format!("{}/24", address(host)), "dev", "eth0"]);
+            ip(&["-n", &namespace, "link", "set", "eth0", "up"]);
+            ip(&["-n", &namespace, "link", "set", "lo", "up"]);
+        }
+        lan
+    }
+
+    fn switch(&self) -> String {
+        format!("{}-switch", self.name)
+    }
+
+    fn namespace(&self, host: u8) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    /// A program on a host. It dies with the thread that starts it. Mounts are everybody's: only the network is its own.
+    pub fn command(&self, host: u8, program: &OsStr) -> Command {
+        let mut command = Command::new("nsenter");
+        let namespace = PathBuf::from("/run/netns").join(self.namespace(host));
+        command.arg(format!("--net={}", namespace.display()));
+        command.args(["setpriv", "--pdeathsig", "KILL"]).arg(program);
+        command
+    }
+
+    /// Pulls the host's cable; what is under way gets lost.
+    pub fn cut(&self, host: u8) {
+        ip(&["-n", &self.switch(), "link", "set", &port(host), "down"]);
+    }
+
+    /// Plugs it in again.
+    pub fn heal(&self, host: u8) {
+        ip(&["-n", &self.switch(), "link", "set", &port(host), "up"]);
+    }
+}
+
+pub fn address(host: u8) -> String {
+    format!("10.99.7.{host}")
+}
+
+fn port(host: u8) -> String {
+    format!("port{host}")
+}
+
+impl Drop for Lan {
+    fn drop(&mut self) {
+        let names = (1..=self.hosts).map(|host| self.namespace(host)).chain([self.switch()]);
+        for name in names {
+            let _ = Command::new("ip").args(["netns", "delete", &name]).output();
+        }
+    }
+}
