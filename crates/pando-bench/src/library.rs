@@ -12,9 +12,13 @@
 mod phase;
 mod tree;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use pando_client::{Client, Options, Transport, Volume};
 use serde::{Deserialize, Serialize};
 
@@ -70,8 +74,25 @@ pub async fn run(
         let client = Client::connect_with(transport.clone(), volume.clone(), options).await;
         clients.push(client.map_err(BenchError::operation("opening a session", b""))?);
     }
+    let work = pin!(measure_and_clear(&clients, workload, settings, watch));
+    // Only what is woken is polled: beside many operations in flight, this costs nothing.
+    let mut alive: FuturesUnordered<_> = clients.iter().map(Client::maintain).collect();
+    let alive = pin!(async move { while alive.next().await.is_some() {} });
+    match select(work, alive).await {
+        Either::Left((result, _)) => result,
+        // Sessions are kept alive for as long as there are any.
+        Either::Right(((), work)) => work.await,
+    }
+}
+
+async fn measure_and_clear(
+    clients: &[Client],
+    workload: &Workload,
+    settings: Settings,
+    watch: &dyn Watch,
+) -> Result<Report, BenchError> {
     let tree = Tree::make(&clients[0], workload).await?;
-    let result = measure(&clients, &tree, workload, settings, watch).await;
+    let result = measure(clients, &tree, workload, settings, watch).await;
     let cleared = match (&result, settings.keep) {
         (_, true) => Ok(()),
         (Ok(_), false) => tree.clear(&clients[0]).await,
@@ -80,7 +101,7 @@ pub async fn run(
             .unwrap_or(Err(BenchError::Interrupted)),
     };
     if cleared.is_ok() {
-        for client in &clients {
+        for client in clients {
             client.close().await.map_err(BenchError::operation("ending a session", b""))?;
         }
     }

@@ -29,6 +29,10 @@ pub struct PhaseReport {
     /// Requests that the client library sent for each operation, tries and redirects included; library only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_operation: Option<f64>,
+    /// CPU time that this process spent on each operation, all its threads, microseconds; library only. Of a volume in this
+    /// process that is client and shards together, and steadier than the rate where others use the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_micros_per_operation: Option<f64>,
 }
 
 impl PhaseReport {
@@ -40,6 +44,7 @@ impl PhaseReport {
             ops_per_second: rounded(operations as f64 / seconds.max(1e-9), 10.0),
             latency_micros: latencies.percentiles(),
             requests_per_operation: None,
+            cpu_micros_per_operation: None,
         }
     }
 }

@@ -40,6 +40,10 @@ impl Transport for Cluster {
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {
         Box::pin(self.host.sleep(nanos))
     }
+
+    fn now_nanos(&self) -> u64 {
+        self.host.now_nanos()
+    }
 }
 
 fn cluster(meddle: Meddle) -> (Arc<Cluster>, Volume) {
@@ -48,7 +52,7 @@ fn cluster(meddle: Meddle) -> (Arc<Cluster>, Volume) {
     let superblock = Superblock::new(3, 1).unwrap();
     folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
     let options = HostOptions { split_threshold: 50, ..HostOptions::default() };
-    let (host, _) = Host::start(&folder, &superblock, &options).unwrap();
+    let (host, _) = Host::start(&folder, &superblock, &options, &superblock.all_shards()).unwrap();
     let volume =
         Volume { id: superblock.id(), secrets: superblock.secrets(), map: superblock.map() };
     (Arc::new(Cluster { host, meddle, _folder: temporary }), volume)

@@ -52,6 +52,9 @@ pub enum OpenChange {
     Clear(Ino, SessionId),
 }
 
+/// Writes of the inputs that there are most of: room for them at once.
+const WRITES: usize = 6;
+
 /// See the module.
 pub struct Ctx<'a> {
     /// When.
@@ -137,6 +140,9 @@ impl<'a> Ctx<'a> {
     }
 
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        if self.writes.capacity() == 0 {
+            self.writes.reserve_exact(WRITES);
+        }
         self.writes.push(Write::Put(key, value));
     }
 
@@ -154,6 +160,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub fn send(&mut self, need: Need, out: Out) {
+        one_at_first(&mut self.out);
         self.out.push((need, out));
     }
 
@@ -166,7 +173,10 @@ impl<'a> Ctx<'a> {
         let start = header.range().start;
         match self.headers.iter_mut().find(|(d, h)| *d == dir && h.range().start == start) {
             Some((_, old)) => *old = header,
-            None => self.headers.push((dir, header)),
+            None => {
+                one_at_first(&mut self.headers);
+                self.headers.push((dir, header));
+            }
         }
     }
 
@@ -207,5 +217,13 @@ impl<'a> Ctx<'a> {
             opens: self.opens,
             meta: self.meta,
         }
+    }
+}
+
+/// Most lists get one thing. A vector by itself begins with room for four, which of things this large is more than an
+/// allocator keeps at hand.
+fn one_at_first<T>(list: &mut Vec<T>) {
+    if list.capacity() == 0 {
+        list.reserve_exact(1);
     }
 }

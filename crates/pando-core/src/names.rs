@@ -43,6 +43,17 @@ fn key(dir: DirId, order: Order) -> Vec<u8> {
 
 const ORDINALS: u8 = 1 << Order::ORDINAL_BITS;
 
+/// What came of looking for a name.
+pub enum Sought {
+    /// Its entry.
+    Found(FoundEntry),
+    /// There is none.
+    Absent(Vacancy),
+}
+
+/// A name that was not found, for [`insert_at`]: what stands at its order with ordinal 0.
+pub struct Vacancy(Option<Entry>);
+
 /// The entry of `name`, whose order (ordinal 0) is `base`.
 pub fn find(
     ctx: &Ctx<'_>,
@@ -50,13 +61,23 @@ pub fn find(
     base: Order,
     name: &Name,
 ) -> Result<Option<FoundEntry>, Halt> {
-    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else { return Ok(None) };
+    Ok(match seek(ctx, dir, base, name)? {
+        Sought::Found(entry) => Some(entry),
+        Sought::Absent(_) => None,
+    })
+}
+
+/// The same; and where there is none, what [`insert_at`] must know.
+pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sought, Halt> {
+    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else {
+        return Ok(Sought::Absent(Vacancy(None)));
+    };
     let crowded = first.crowded;
     match first.is {
         Some((found, value)) if found == *name => {
-            return Ok(Some(FoundEntry { order: base, value, crowded }));
+            return Ok(Sought::Found(FoundEntry { order: base, value, crowded }));
         }
-        _ if !crowded => return Ok(None),
+        _ if !crowded => return Ok(Sought::Absent(Vacancy(Some(first)))),
         _ => {}
     }
     for ordinal in 1..ORDINALS {
@@ -64,10 +85,10 @@ pub fn find(
         if let Some(Entry { is: Some((found, value)), .. }) = ctx.load::<Entry>(&key(dir, order))?
             && found == *name
         {
-            return Ok(Some(FoundEntry { order, value, crowded: false }));
+            return Ok(Sought::Found(FoundEntry { order, value, crowded: false }));
         }
     }
-    Ok(None)
+    Ok(Sought::Absent(Vacancy(Some(first))))
 }
 
 /// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with a secret hash of 58
@@ -79,8 +100,21 @@ pub fn insert(
     name: &Name,
     value: EntryValue,
 ) -> Result<Order, Stop> {
+    let first = ctx.load::<Entry>(&key(dir, base))?;
+    insert_at(ctx, dir, base, name, value, Vacancy(first))
+}
+
+/// The same, of a name that this very input has sought without finding it, and has written nothing at its order since.
+pub fn insert_at(
+    ctx: &mut Ctx<'_>,
+    dir: DirId,
+    base: Order,
+    name: &Name,
+    value: EntryValue,
+    vacancy: Vacancy,
+) -> Result<Order, Stop> {
     let is = Some((name.clone(), value));
-    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else {
+    let Vacancy(Some(first)) = vacancy else {
         ctx.put(key(dir, base), Entry { crowded: false, is }.encode());
         return Ok(base);
     };

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -63,6 +64,42 @@ fn the_library_is_measured_on_a_volume_and_leaves_it_as_it_was() {
 }
 
 #[test]
+fn the_library_is_measured_over_sockets() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("volume");
+    let shown = folder.to_str().unwrap();
+    let output = pando().args(["format", shown, "--shards", "2"]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let listen = ["--shard", "all", "--listen", "127.0.0.1:0", "--json"];
+    let mut command = pando();
+    command.args(["server", shown]).args(listen).stdout(std::process::Stdio::piped());
+    let mut server = Ended(command.spawn().unwrap());
+    let mut line = String::new();
+    let stdout = server.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    for address in said["addresses"].as_array().unwrap() {
+        let address = address.as_str().unwrap();
+        let words = ["metadata", address, "--files", "200", "--clients", "3", "--in-flight", "8"];
+        let output = bench(&scratch, &[&words[..], &["--naming", "handle", "--json"]].concat());
+        assert!(output.status.success(), "{}", all(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(phases(&report), ["create", "stat", "readdir", "unlink"]);
+        assert_eq!(report["phases"][0]["operations"], 200);
+    }
+}
+
+/// A process that does not outlive the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
 fn a_directory_is_measured_by_processes() {
     let scratch = Scratch::new();
     let target = scratch.path().to_str().unwrap().to_owned();
@@ -82,17 +119,19 @@ fn the_floor_is_measured() {
 }
 
 #[test]
-fn mounts_are_measured_in_pairs() {
-    let scratch = Scratch::new();
-    let words =
-        ["mount-pairs", "--files", "40", "--pairs", "2", "--processes", "2", "--shards", "1"];
-    let report = json(&scratch, &words);
-    let series = &report["series"][0];
-    assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
-    // Not every kernel counts; where it does, both sides must have been asked the same.
-    match report["requests_not_counted"].as_str() {
-        None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
-        Some(why) => assert!(!why.is_empty()),
+fn mounts_are_measured_in_pairs_however_they_are_served() {
+    for serve in ["up", "unix", "tcp"] {
+        let scratch = Scratch::new();
+        let words = ["mount-pairs", "--files", "40", "--pairs", "2", "--processes", "2"];
+        let report = json(&scratch, &[&words[..], &["--shards", "2", "--serve", serve]].concat());
+        let series = &report["series"][0];
+        assert_eq!(series["phases"][0]["ratios"].as_array().unwrap().len(), 2);
+        assert_eq!(report["serve"], serve);
+        // Not every kernel counts; where it does, both sides must have been asked the same.
+        match report["requests_not_counted"].as_str() {
+            None => assert_eq!(report["requests"]["are_equal"], true, "{report:#}"),
+            Some(why) => assert!(!why.is_empty()),
+        }
     }
 }
 

@@ -243,7 +243,7 @@ pub(super) async fn run(
         lane.next.set(0);
     }
     watch.begin(phase.name(), workload.operations(phase));
-    let sent_before = requests(lanes);
+    let (sent_before, cpu_before) = (requests(lanes), cpu_nanos());
     let begun = Instant::now();
     if phase == Phase::Readdir {
         let each = lanes.iter().map(|lane| (lane, workload.listed_by(lane.index)));
@@ -253,7 +253,7 @@ pub(super) async fn run(
         drive(each.map(|lane| lane.work(phase, &tally)), watch).await?;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let sent = requests(lanes) - sent_before;
+    let (sent, cpu) = (requests(lanes) - sent_before, cpu_nanos() - cpu_before);
     watch.end();
     if let Some(error) = tally.error.take() {
         return Err(error);
@@ -263,12 +263,20 @@ pub(super) async fn run(
     }
     let operations = tally.done.get();
     let mut report = PhaseReport::new(phase, operations, seconds, &tally.latencies.borrow());
-    report.requests_per_operation = Some(rounded(sent as f64 / operations.max(1) as f64, 1000.0));
+    let each = |total: f64| Some(rounded(total / operations.max(1) as f64, 1000.0));
+    report.requests_per_operation = each(sent as f64);
+    report.cpu_micros_per_operation = each(cpu as f64 / 1000.0);
     Ok(report)
 }
 
 fn requests(lanes: &[Lane<'_>]) -> u64 {
     lanes.iter().map(|lane| lane.client.counters().requests()).sum()
+}
+
+/// CPU time of this process until now.
+fn cpu_nanos() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// Runs all futures to their end; after an interrupt, for a while.

@@ -8,6 +8,7 @@ use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Session
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
 use crate::locks::LockKey;
+use crate::names::Sought;
 use crate::shard::Shard;
 use crate::{names, perm};
 
@@ -26,26 +27,29 @@ impl Shard {
         let header = self.own(ctx, dir, order)?;
         perm::check_dir(&header.inherit, by, perm::X)?;
         self.locks.free(LockKey::Name(dir.id, order.0))?;
-        if let Some(entry) = names::find(ctx, dir.id, order, name)? {
-            return match &entry.value {
-                _ if exclusive => Err(Errno::EEXIST.into()),
-                EntryValue::Dir(_) => Err(Errno::EISDIR.into()),
-                EntryValue::Linked(ino, kind) => Ok(Body::Linked(*ino, *kind)),
-                EntryValue::File(inode) => {
-                    if let Some(session) = open {
-                        let loc = Loc::of_entry(dir.id, &entry, name);
-                        self.add_open(ctx, inode.attr.ino, session, loc.open_at());
+        let vacancy = match names::seek(ctx, dir.id, order, name)? {
+            Sought::Absent(vacancy) => vacancy,
+            Sought::Found(entry) => {
+                return match &entry.value {
+                    _ if exclusive => Err(Errno::EEXIST.into()),
+                    EntryValue::Dir(_) => Err(Errno::EISDIR.into()),
+                    EntryValue::Linked(ino, kind) => Ok(Body::Linked(*ino, *kind)),
+                    EntryValue::File(inode) => {
+                        if let Some(session) = open {
+                            let loc = Loc::of_entry(dir.id, &entry, name);
+                            self.add_open(ctx, inode.attr.ino, session, loc.open_at());
+                        }
+                        Ok(Body::Created(inode.attr.clone(), false))
                     }
-                    Ok(Body::Created(inode.attr.clone(), false))
-                }
-            };
-        }
+                };
+            }
+        };
         perm::check_dir(&header.inherit, by, perm::W)?;
         let ino = self.numbers.ino(ctx);
         let attr = new_file(ctx, ino, node, &header.inherit, by);
         let value =
             EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
-        let order = names::insert(ctx, dir.id, order, name, value)?;
+        let order = names::insert_at(ctx, dir.id, order, name, value, vacancy)?;
         let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };
         inode::put_inline(ctx, &loc, &node.symlink);
         names::count(ctx, dir.id, &header, 1, 0);

@@ -217,7 +217,8 @@ impl Shared {
     /// Runs the shard, and all that this leads to, unless others are at it.
     pub(crate) fn run(&self, shard: ShardIndex) {
         let mut work = vec![shard];
-        let mut outbox = Outbox::default();
+        // A caller's own reply is most often all there is.
+        let mut outbox = Outbox { replies: Vec::with_capacity(1), ..Outbox::default() };
         while let Some(shard) = work.pop() {
             let cell = self.cell(shard);
             let mut rounds = 0;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use pando_bench::library::{IN_FLIGHT_MAX, Naming};
 use pando_bench::{Layout, Order, Phase, Workload};
+use serde::Serialize;
 
 use crate::cli::{DurabilityArg, SHARDS};
 
@@ -263,6 +264,9 @@ pub struct PairsArgs {
     /// Threads of each that answer the kernel [default: one more than CPUs, from 3 to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// How the volume is served to its mount
+    #[arg(long, value_enum, default_value_t = Serve::Up)]
+    pub serve: Serve,
     /// Shards of the volume
     #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub shards: u16,
@@ -272,6 +276,18 @@ pub struct PairsArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// How shards and mount of a volume are divided into processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Serve {
+    /// All in one process: `pando up`
+    Up,
+    /// A process for the shards and one for the mount, over a Unix socket
+    Unix,
+    /// The same over TCP, on this machine
+    Tcp,
 }
 
 /// Mount the null file system until a signal comes or it is unmounted

@@ -10,7 +10,7 @@ use pando_bench::{BenchError, Workload};
 use serde_json::json;
 
 use super::args::{OrderArg, PairsArgs, WorkloadArgs};
-use super::servers::Server;
+use super::servers::{Server, Volume};
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
 use crate::failure::Failure;
@@ -26,7 +26,12 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
         workload.check().map_err(failure)?;
     }
     let progress = Progress::new(args.json)?;
-    let pando = Server::pando(args.shards, args.durability.name(), args.threads)?;
+    let pando = Server::pando(&Volume {
+        serve: args.serve,
+        shards: args.shards,
+        durability: args.durability.name(),
+        threads: args.threads,
+    })?;
     let null = match &args.against {
         Some(_) => None,
         None => Some(Server::null(args.threads)?),
@@ -49,6 +54,7 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
         let facts = json!({
             "a": "pando",
             "b": name,
+            "serve": args.serve,
             "shards": args.shards,
             "threads": args.threads,
             "durability": args.durability.name(),

@@ -1,5 +1,6 @@
-//! Mounts to be measured, each served by a process of its own in a temporary folder; whatever happens, nothing of it stays.
+//! Mounts to be measured, each served by processes of its own in a temporary folder; whatever happens, nothing of it stays.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,60 +8,128 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pando_fuse::kernel::session::is_mountpoint;
+use pando_server::Folder;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use super::args::Serve;
 use crate::failure::Failure;
 
-/// How long a server has to end in order.
+/// How long a process has to end in order.
 const END_FOR: Duration = Duration::from_secs(15);
 
-/// A file system that is served and mounted. Dropping it unmounts, ends the process, and removes its folder.
+/// A file system that is served and mounted. Dropping it unmounts, ends the processes, and removes its folder.
 pub struct Server {
-    process: Child,
+    /// In the order they were started.
+    processes: Vec<Process>,
     mountpoint: PathBuf,
     folder: Option<TempDir>,
 }
 
+/// How a volume is to be served.
+pub struct Volume<'a> {
+    pub serve: Serve,
+    pub shards: u16,
+    pub durability: &'a str,
+    pub threads: Option<u16>,
+}
+
 impl Server {
+    fn new() -> Result<Self, Failure> {
+        let folder = TempDir::with_prefix("pando-bench-")
+            .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
+        let mountpoint = folder.path().join("mount");
+        Ok(Self { processes: Vec::new(), mountpoint, folder: Some(folder) })
+    }
+
     /// The null file system.
     pub fn null(threads: Option<u16>) -> Result<Self, Failure> {
-        let folder = folder()?;
-        let mountpoint = folder.path().join("mount");
-        std::fs::create_dir(&mountpoint).map_err(|error| {
+        let mut server = Self::new()?;
+        let mountpoint = &server.mountpoint;
+        std::fs::create_dir(mountpoint).map_err(|error| {
             Failure::plain(format!("cannot make {}: {error}", mountpoint.display()))
         })?;
-        let mut words = vec!["bench".into(), "null".into(), mountpoint.clone().into_os_string()];
-        words.extend(option("--threads", threads));
-        Self::start(&words, mountpoint, folder)
+        let words = ["bench".into(), "null".into(), server.mountpoint.clone().into()];
+        server.start(words, option("--threads", threads))?;
+        Ok(server)
     }
 
     /// A new volume with its mount.
-    pub fn pando(shards: u16, durability: &str, threads: Option<u16>) -> Result<Self, Failure> {
-        let folder = folder()?;
-        let mountpoint = folder.path().join("mount");
-        let mut words = vec!["up".into(), folder.path().join("volume").into_os_string()];
-        words.extend(["--mount".into(), mountpoint.clone().into_os_string(), "--json".into()]);
-        words.extend(option("--shards", Some(shards)));
-        words.extend(option("--durability", Some(durability)));
-        words.extend(option("--threads", threads));
-        Self::start(&words, mountpoint, folder)
+    pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
+        let mut server = Self::new()?;
+        let folder = server.mountpoint.with_file_name("volume");
+        let mount: OsString = server.mountpoint.clone().into();
+        let json = || ["--json".into()];
+        let durability = option("--durability", Some(volume.durability));
+        let threads = option("--threads", volume.threads);
+        crate::format::format(&Folder::new(&folder)?, volume.shards)?;
+        if volume.serve == Serve::Up {
+            let words = ["up".into(), folder.into(), "--mount".into(), mount];
+            server.start(words, durability.chain(threads).chain(json()))?;
+            return Ok(server);
+        }
+        let listen = option("--listen", (volume.serve == Serve::Tcp).then_some("127.0.0.1:0"));
+        let words =
+            ["server".into(), folder.clone().into(), "--shard".into(), OsString::from("all")];
+        let said = server.start(words, durability.chain(listen).chain(json()))?;
+        let target = match volume.serve {
+            Serve::Tcp => tcp_address(&said)?.into(),
+            Serve::Unix | Serve::Up => folder.into(),
+        };
+        server.start(["mount".into(), target, mount], threads.chain(json()))?;
+        Ok(server)
     }
 
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// Starts this program with `words`; it is up when it says its first line.
+    /// Starts this program with these words; what it says when it is up.
     fn start(
-        words: &[std::ffi::OsString],
-        mountpoint: PathBuf,
-        folder: TempDir,
-    ) -> Result<Self, Failure> {
+        &mut self,
+        words: impl IntoIterator<Item = OsString>,
+        more: impl IntoIterator<Item = OsString>,
+    ) -> Result<Value, Failure> {
+        let words: Vec<OsString> = words.into_iter().chain(more).collect();
+        let (process, said) = Process::start(&words)?;
+        self.processes.push(process);
+        Ok(said)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        while let Some(process) = self.processes.pop() {
+            drop(process);
+        }
+        let is_mounted = |path: &Path| {
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            is_mountpoint(&path).unwrap_or(true)
+        };
+        if is_mounted(&self.mountpoint) {
+            let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
+        }
+        // What is still mounted must not be walked into, to be removed.
+        if is_mounted(&self.mountpoint)
+            && let Some(folder) = self.folder.take()
+        {
+            let path = folder.keep();
+            eprintln!("pando: {} could not be unmounted and was left behind", path.display());
+        }
+    }
+}
+
+/// A process that ends with us. Dropping it ends it.
+struct Process(Child);
+
+impl Process {
+    /// Starts this program with `words`; it is up when it says its first line.
+    fn start(words: &[OsString]) -> Result<(Self, Value), Failure> {
         let failed =
             |error: std::io::Error| Failure::plain(format!("cannot start a server: {error}"));
-        let process = Command::new(std::env::current_exe().map_err(failed)?)
+        let child = Command::new(std::env::current_exe().map_err(failed)?)
             .args(["bench", "leashed", "--"])
             .args(words)
             // Ctrl-C is for us, who will end it when nobody works on its mount any more.
@@ -70,60 +139,55 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let mut server = Self { process, mountpoint, folder: Some(folder) };
-        let stdout = server.process.stdout.take().expect("was asked for");
-        let stderr = server.process.stderr.take().expect("was asked for");
+        let mut process = Self(child);
+        let stdout = process.0.stdout.take().expect("was asked for");
+        let stderr = process.0.stderr.take().expect("was asked for");
+        // Read to its end, so that the process never waits for room to complain.
         let complaints = std::thread::Builder::new()
             .name("bench-complaints".to_owned())
             .spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).collect::<Vec<_>>())
             .map_err(failed)?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
-        if line.is_empty() || line.contains("\"error\"") {
-            let _ = server.process.wait();
-            let why = complaints.join().unwrap_or_default().join("\n");
-            return Err(Failure::plain(format!("cannot start a server: {why}")));
+        let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        if said.is_object() && said.get("error").is_none() {
+            return Ok((process, said));
         }
-        Ok(server)
+        drop(process);
+        let why = complaints.join().unwrap_or_default().join("\n");
+        Err(Failure::plain(format!("cannot start a server: {why}")))
     }
+}
 
-    fn end(&mut self) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+impl Drop for Process {
+    fn drop(&mut self) {
         let begun = Instant::now();
-        let is_running = |process: &mut Child| matches!(process.try_wait(), Ok(None));
-        if let Some(pid) = pid.filter(|_| is_running(&mut self.process)) {
+        let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| is_running(&mut self.0)) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        while is_running(&mut self.process) && begun.elapsed() < END_FOR {
+        while is_running(&mut self.0) && begun.elapsed() < END_FOR {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.end();
-        if is_mountpoint(&self.mountpoint).unwrap_or(true) {
-            let _ = unmount(&self.mountpoint, UnmountFlags::DETACH);
-        }
-        // What is still mounted must not be walked into, to be removed.
-        if is_mountpoint(&self.mountpoint).unwrap_or(true)
-            && let Some(folder) = self.folder.take()
-        {
-            let path = folder.keep();
-            eprintln!("pando: {} could not be unmounted and was left behind", path.display());
-        }
+/// Where a server that was just started listens for other machines.
+fn tcp_address(said: &Value) -> Result<String, Failure> {
+    let addresses = said["addresses"].as_array().into_iter().flatten();
+    let mut addresses = addresses.filter_map(Value::as_str);
+    match addresses.find(|address| !address.starts_with("unix:")) {
+        Some(address) => Ok(address.to_owned()),
+        None => Err(Failure::plain("the server that was started says no TCP address")),
     }
 }
 
-fn folder() -> Result<TempDir, Failure> {
-    let failed = |error| Failure::plain(format!("cannot make a temporary folder: {error}"));
-    let folder = TempDir::with_prefix("pando-bench-").map_err(failed)?;
-    Ok(folder)
-}
-
-fn option(name: &str, value: Option<impl ToString>) -> impl Iterator<Item = std::ffi::OsString> {
+fn option<T: ToString>(
+    name: &'static str,
+    value: Option<T>,
+) -> impl Iterator<Item = OsString> + use<T> {
     value.into_iter().flat_map(move |value| [name.into(), value.to_string().into()])
 }

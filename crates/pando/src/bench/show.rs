@@ -44,7 +44,7 @@ pub fn phases(report: &Report) -> String {
     let has_requests = report.phases.iter().any(|phase| phase.requests_per_operation.is_some());
     let mut heading = vec!["phase", "operations/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs"];
     if has_requests {
-        heading.push("requests/op");
+        heading.extend(["requests/op", "CPU µs/op"]);
     }
     let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for phase in &report.phases {
@@ -53,6 +53,7 @@ pub fn phases(report: &Report) -> String {
         row.extend([latency.p50, latency.p99, latency.p99_9, latency.max].map(micros));
         if has_requests {
             row.push(format!("{:.2}", phase.requests_per_operation.unwrap_or_default()));
+            row.push(format!("{:.2}", phase.cpu_micros_per_operation.unwrap_or_default()));
         }
         rows.push(row);
     }
