@@ -25,6 +25,14 @@ pub struct Shared {
     pub history: Arc<Mutex<History>>,
 }
 
+impl Shared {
+    /// The same, with the network as a client has it.
+    #[must_use]
+    pub fn of(&self, who: Who) -> Self {
+        Self { mail: self.mail.of(who), ..self.clone() }
+    }
+}
+
 /// One client, shared by its lanes.
 pub struct ClientRun {
     /// Its number among all clients there ever were.

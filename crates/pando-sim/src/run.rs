@@ -94,7 +94,7 @@ impl Run {
         self.until_idle("the clients")?;
         self.drain();
         self.who += 1;
-        let walker = ClientRun::new(self.who, self.shared.clone(), 1, 0);
+        let walker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
         self.others.push(self.world.executor.spawn(walk(walker)));
         self.until_idle("the last look")?;
         self.drain();
@@ -104,7 +104,7 @@ impl Run {
     fn begin_client(&mut self) {
         self.who += 1;
         let (lanes, operations) = (self.world.config.lanes, self.world.config.operations);
-        let run = ClientRun::new(self.who, self.shared.clone(), lanes, operations);
+        let run = ClientRun::new(self.who, self.shared.of(self.who), lanes, operations);
         let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
         for _ in 0..lanes {
             let lane = Arc::clone(&run).lane(self.random.fork());
@@ -141,7 +141,7 @@ impl Run {
         history.invoke(lane, call, false);
         drop(history);
         let delay = self.random.below(300 * MILLISECOND);
-        let reaper = bury(self.shared.mail.clone(), session, delay);
+        let reaper = bury(self.shared.mail.of(dead.run.who), session, delay);
         self.others.push(self.world.executor.spawn(reaper));
         self.begin_client();
     }
@@ -181,6 +181,7 @@ impl Run {
                 self.world.stats.absorb(process.shard.counters());
             }
         }
+        self.world.stats.bytes = self.world.network.bytes;
         let history = lock(&self.shared.history).clone();
         self.world.stats.count(&history);
         let fault = fault.or_else(|| judge(&self.world, &history).err());

@@ -11,7 +11,9 @@ use pando_model::Op;
 use pando_types::peer::Prepare;
 
 use crate::check::History;
+use crate::cuts::Cut;
 use crate::host::Host;
+use crate::network::Bytes;
 
 /// Counts of one run, or of many.
 #[derive(Clone, Default, Debug)]
@@ -32,6 +34,22 @@ pub struct Stats {
     pub crashes: u64,
     /// Of those, with the machine's power.
     pub power_losses: u64,
+    /// Processes that died with several shards.
+    pub crashed_together: u64,
+    /// Connections that broke.
+    pub broken: u64,
+    /// Of those, with a reply on its way to somebody who waits.
+    pub broken_with_reply: u64,
+    /// Of those, with a request on its way.
+    pub broken_with_request: u64,
+    /// Cuts one way.
+    pub cuts_one_way: u64,
+    /// Cuts both ways.
+    pub cuts_both_ways: u64,
+    /// Transactions under way, by kind, at a shard that others ceased to hear, or that ceased to hear others, one way.
+    pub cut_in: BTreeMap<&'static str, u64>,
+    /// What happened to bytes.
+    pub bytes: Bytes,
     /// Clients that died.
     pub client_deaths: u64,
     /// Operations answered.
@@ -80,6 +98,23 @@ impl Stats {
             let prefix = keys::table(table);
             for row in process.db.prefix(&prefix).flatten() {
                 self.note(&what(table, &row.1));
+            }
+        }
+    }
+
+    /// Some cease to reach others: notes what they were in the middle of.
+    pub fn cut(&mut self, cut: &Cut, hosts: &[Host]) {
+        if cut.is_both_ways {
+            self.cuts_both_ways += 1;
+            return;
+        }
+        self.cuts_one_way += 1;
+        for (shard, host) in hosts.iter().enumerate() {
+            let Some(process) = &host.process else { continue };
+            if cut.is_among_shards() && cut.concerns(shard) {
+                for (kind, alive) in TxnKind::ALL.iter().zip(process.shard.txns_alive()) {
+                    *self.cut_in.entry(kind.name()).or_default() += alive;
+                }
             }
         }
     }
@@ -158,6 +193,14 @@ impl AddAssign<&Self> for Stats {
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;
         self.client_deaths += other.client_deaths;
+        self.crashed_together += other.crashed_together;
+        self.broken += other.broken;
+        self.broken_with_reply += other.broken_with_reply;
+        self.broken_with_request += other.broken_with_request;
+        self.cuts_one_way += other.cuts_one_way;
+        self.cuts_both_ways += other.cuts_both_ways;
+        self.bytes += other.bytes;
+        add(&mut self.cut_in, &other.cut_in);
         self.operations += other.operations;
         self.excused += other.excused;
         self.splits.0 += other.splits.0;

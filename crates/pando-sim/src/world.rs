@@ -6,19 +6,20 @@ use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::ShardIndex;
-use pando_types::codec;
+use pando_wire::{Message, Stream};
 
 use crate::config::{MILLISECOND, SimConfig};
+use crate::cuts::Cut;
 use crate::executor::Executor;
 use crate::happening::Happening;
 use crate::host::{Died, Host, Yield};
-use crate::mail::{Mail, Wish};
-use crate::network::Network;
+use crate::mail::{Mail, Ticket, Wish};
+use crate::network::{End, Network, Way};
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::trace::Trace;
+use crate::words::Line;
 
-const VERSION: u8 = 1;
 /// A client gives up waiting for a reply after this.
 const TIMEOUT: u64 = 25 * MILLISECOND;
 
@@ -39,6 +40,10 @@ pub struct World {
     /// How often what happened.
     pub stats: Stats,
     pub(crate) network: Network,
+    /// Calls that are not answered: whose, and to which shard.
+    calls: BTreeMap<Ticket, (u32, usize)>,
+    /// Requests that shards have not answered: how they came.
+    asked: BTreeMap<ClientTag, (Way, Stream)>,
     pub(crate) inboxes: Vec<Vec<Input>>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
@@ -64,6 +69,8 @@ impl World {
             trace: Trace::new(config.verbose),
             stats: Stats::new(config.shards),
             network: Network::new(&config, random.fork()),
+            calls: BTreeMap::new(),
+            asked: BTreeMap::new(),
             inboxes: vec![Vec::new(); hosts.len()],
             hosts,
             queue: BTreeMap::new(),
@@ -113,35 +120,28 @@ impl World {
     fn grant(&mut self, wish: Wish) {
         match wish {
             Wish::Sleep(ticket, nanos) => self.after(nanos, Happening::Wake(ticket)),
-            Wish::Call(ticket, shard, request) => {
+            Wish::Call(client, ticket, shard, request) => {
+                let (from, to) = (End::Client(client), End::Shard(shard.0.into()));
+                self.calls.insert(ticket, (client, shard.0.into()));
                 self.after(TIMEOUT, Happening::TimeOut(ticket));
-                let bytes = codec::encode(VERSION, &*request);
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Request(shard.0.into(), ticket, bytes.clone()));
-                }
+                self.put(from, to, ticket, &Message::Request(*request));
             }
         }
     }
 
     fn happen(&mut self, happening: Happening) -> bool {
-        if let Some((bytes, number)) = happening.traced() {
-            self.trace.note(self.time, bytes, format_args!("{}", happening.line(number)));
-        }
         match happening {
-            Happening::Request(shard, ticket, bytes) => {
-                let request = codec::decode(VERSION, &bytes).expect("requests return from bytes");
-                self.stats.requests[shard] += 1;
-                self.arrive(shard, Input::Client(ClientTag(ticket), request));
+            Happening::Deliver(way) => self.deliver(way),
+            Happening::Linger(number) => {
+                if let Some((way, messages)) = self.network.linger(number) {
+                    for (stream, message) in messages {
+                        self.receive(way, stream, message);
+                    }
+                }
             }
-            Happening::Reply(ticket, bytes) => {
-                let reply = codec::decode(VERSION, &bytes).expect("replies return from bytes");
-                self.mail.answer(ticket, Ok(Box::new(reply)));
-            }
-            Happening::Peer(shard, bytes) => {
-                let peer = codec::decode(VERSION, &bytes).expect("messages return from bytes");
-                self.arrive(shard, Input::Peer(peer));
-            }
+            Happening::Break(way) if self.is_connected(way) => self.break_off(way.from, way.to),
             Happening::TimeOut(ticket) | Happening::Wake(ticket) => {
+                self.calls.remove(&ticket);
                 self.mail.answer(ticket, Err(TransportError::Lost));
             }
             Happening::Turn(shard, life) if self.is_alive(shard, life) => self.turn(shard),
@@ -164,7 +164,7 @@ impl World {
             }
             Happening::Restart(shard) if self.hosts[shard].process.is_none() => self.restart(shard),
             Happening::Cut if self.is_faulty => {
-                self.network.cut(self.config.shards, self.time);
+                self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
             }
             Happening::ClientDies => return self.is_faulty,
@@ -223,24 +223,129 @@ impl World {
     }
 
     fn send(&mut self, from: usize, out: Out) {
+        let shard = End::Shard(from);
         match out {
-            Out::Reply(ClientTag(ticket), reply) => {
-                let bytes = codec::encode(VERSION, &reply);
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Reply(ticket, bytes.clone()));
+            Out::Reply(tag, reply) => {
+                let Some((way, stream)) = self.asked.remove(&tag) else { return };
+                // A reply goes back where its request came from, if that is still there.
+                if self.is_connected(way) {
+                    self.put(shard, way.from, stream.0, &Message::Reply(reply));
                 }
             }
             Out::Peer(to, peer) => {
                 self.stats.peers += 1;
-                let bytes = codec::encode(VERSION, &peer);
-                if to.0 as usize != from && self.network.is_cut(from as u16, to.0, self.time) {
-                    return;
-                }
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Peer(to.0.into(), bytes.clone()));
+                let to = usize::from(to.0);
+                if self.hosts[to].process.is_some() {
+                    self.put(shard, End::Shard(to), 0, &Message::Peer(peer));
                 }
             }
         }
+    }
+
+    /// Puts a message on its way.
+    fn put(&mut self, from: End, to: End, stream: u64, message: &Message) {
+        let (at, way) = self.network.send(from, to, stream, message, self.time);
+        self.at(at, Happening::Deliver(way));
+        if self.network.breaks(way) {
+            let moment = self.random.between(self.time, at + 1);
+            self.at(moment, Happening::Break(way));
+        }
+    }
+
+    fn is_connected(&self, way: Way) -> bool {
+        self.network.connection(way.from, way.to) == way.connection
+    }
+
+    fn deliver(&mut self, way: Way) {
+        let delivered = self.network.deliver(way, self.time);
+        let (bytes, count) = (&delivered.bytes, delivered.bytes.len());
+        if count > 0 {
+            let line = format_args!("{:?} -> {:?}: {count} bytes", way.from, way.to);
+            self.trace.note(self.time, bytes, line);
+        }
+        for (stream, message) in delivered.messages {
+            self.receive(way, stream, message);
+        }
+        if let Some(at) = delivered.again {
+            self.at(at, Happening::Deliver(way));
+        }
+        if let Some(at) = delivered.noticed {
+            self.at(at, Happening::Break(way));
+        }
+        if delivered.is_broken {
+            self.break_off(way.from, way.to);
+        }
+    }
+
+    fn receive(&mut self, way: Way, stream: Stream, message: Message) {
+        let line = Line { way, stream, message: &message };
+        self.trace.note(self.time, &[], format_args!("{line}"));
+        match (way.to, message) {
+            (End::Shard(shard), Message::Request(request)) => {
+                self.stats.requests[shard] += 1;
+                let tag = ClientTag(self.sequence);
+                self.sequence += 1;
+                self.asked.insert(tag, (way, stream));
+                self.hear(shard, way, Input::Client(tag, request));
+            }
+            (End::Shard(shard), Message::Peer(peer)) => self.hear(shard, way, Input::Peer(peer)),
+            (End::Client(_), Message::Reply(reply)) => {
+                self.calls.remove(&stream.0);
+                self.mail.answer(stream.0, Ok(Box::new(reply)));
+            }
+            (to, message) => panic!("{message:?} came to {to:?}"),
+        }
+    }
+
+    /// Nobody is there who could: the other side is told.
+    fn hear(&mut self, shard: usize, way: Way, input: Input) {
+        if self.hosts[shard].process.is_some() {
+            self.arrive(shard, input);
+        } else if self.is_connected(way) {
+            self.break_off(way.from, way.to);
+        }
+    }
+
+    /// All that `end` has sent arrives now.
+    pub(crate) fn say_all(&mut self, end: End) {
+        for other in self.network.neighbours(end) {
+            let way = self.network.hurry(end, other, self.time);
+            self.deliver(way);
+        }
+    }
+
+    /// Breaks the connection of two ends: calls on it are lost.
+    pub(crate) fn break_off(&mut self, a: End, b: End) {
+        self.trace.note(self.time, &[], format_args!("{a:?} and {b:?} are disconnected"));
+        let (broken, lingering) = self.network.break_off(a, b, self.time);
+        self.stats.broken += 1;
+        for (at, number) in lingering {
+            self.at(at, Happening::Linger(number));
+        }
+        let (End::Client(client), End::Shard(shard)) = (a.min(b), a.max(b)) else { return };
+        let lost: Vec<Ticket> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| **call == (client, shard))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        self.stats.broken_with_reply += u64::from(!lost.is_empty() && broken.replies);
+        self.stats.broken_with_request += u64::from(!lost.is_empty() && broken.requests);
+        for ticket in lost {
+            self.calls.remove(&ticket);
+            self.mail.answer(ticket, Err(TransportError::Lost));
+        }
+    }
+
+    fn cut(&mut self) {
+        let clients: Vec<u32> = self.network.clients();
+        if clients.is_empty() {
+            return;
+        }
+        let cut = Cut::random(&mut self.random, &self.config, &clients, self.time);
+        self.trace.note(self.time, &[], format_args!("{cut:?}"));
+        self.stats.cut(&cut, &self.hosts);
+        self.network.cuts.add(cut, self.time);
     }
 
     pub(crate) fn after(&mut self, delay: u64, happening: Happening) {
@@ -265,6 +370,7 @@ fn core_config(
         split_page_rows: 3,
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
+        lease: config.lease,
         ..Config::new(shard, map.clone(), secrets.clone())
     }
 }
