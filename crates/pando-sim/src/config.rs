@@ -50,6 +50,10 @@ pub struct SimConfig {
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
     pub lease: u64,
+    /// For how long clients wait for an answer, nanoseconds.
+    pub patience: Option<u64>,
+    /// Clients that stand still for a while.
+    pub pauses: u64,
     /// Mean time between two deaths of one shard, nanoseconds; 0: none.
     pub crash_interval: u64,
     /// Mean time between two checkpoints of one shard, nanoseconds.
@@ -94,7 +98,9 @@ impl SimConfig {
             split_threshold: random.between(3, 8),
             partitions_per_shard: random.between(1, 5) as u16,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
-            lease: random.between(120, 400) * 1000 * MILLISECOND,
+            lease: random.between(120, 400) * MILLISECOND,
+            patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),
+            pauses: random.below(4),
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
             sync_interval: random.between(5, 60) * MILLISECOND,

@@ -36,4 +36,8 @@ pub enum Happening {
     Cut,
     /// A client dies.
     ClientDies,
+    /// A client stands still.
+    ClientPauses,
+    /// It goes on.
+    ClientResumes(u32),
 }

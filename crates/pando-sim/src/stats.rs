@@ -8,6 +8,7 @@ use pando_core::keys::{self, Table};
 use pando_core::record::{Decided, Prepared, Record};
 use pando_core::{Counters, TxnKind};
 use pando_model::Op;
+use pando_types::Errno;
 use pando_types::peer::Prepare;
 
 use crate::check::History;
@@ -52,6 +53,18 @@ pub struct Stats {
     pub bytes: Bytes,
     /// Clients that died.
     pub client_deaths: u64,
+    /// Clients that stood still.
+    pub pauses: u64,
+    /// Sessions whose lease ended.
+    pub expired: u64,
+    /// Changing requests refused because their session was over.
+    pub refused_sessions: u64,
+    /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
+    pub lost_sessions: (u64, u64),
+    /// Opens lost with a session.
+    pub lost_opens: u64,
+    /// Requests given up by clients; of those, known later not to have run, and to have run.
+    pub doubts: (u64, u64, u64),
     /// Operations answered.
     pub operations: u64,
     /// Answers that the model could only excuse.
@@ -102,6 +115,16 @@ impl Stats {
         }
     }
 
+    /// Adds what a client did.
+    pub fn client(&mut self, counters: &pando_client::Counters, lost_opens: u64) {
+        self.lost_sessions.0 += counters.sessions_over();
+        self.lost_opens += lost_opens;
+        let [not_run, run] = counters.resolved();
+        self.doubts.0 += counters.given_up();
+        self.doubts.1 += not_run;
+        self.doubts.2 += run;
+    }
+
     /// Some cease to reach others: notes what they were in the middle of.
     pub fn cut(&mut self, cut: &Cut, hosts: &[Host]) {
         if cut.is_both_ways {
@@ -122,6 +145,7 @@ impl Stats {
     /// Adds what clients did.
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
+            self.lost_sessions.1 += u64::from(event.lost == Some(Errno::EIO));
             let Some((_, outcome)) = &event.returned else {
                 let why = event.lost.map_or("?", |errno| errno.symbol());
                 *self.outcomes.entry(format!("{} {why}", kind(&event.call.op))).or_default() += 1;
@@ -141,6 +165,7 @@ impl Stats {
         self.splits.0 += counters.splits_local;
         self.splits.1 += counters.splits_moved;
         self.repeated += counters.repeated;
+        self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
         self.waited += counters.waited;
         self.restarts += counters.restarts;
@@ -200,6 +225,15 @@ impl AddAssign<&Self> for Stats {
         self.cuts_one_way += other.cuts_one_way;
         self.cuts_both_ways += other.cuts_both_ways;
         self.bytes += other.bytes;
+        self.pauses += other.pauses;
+        self.expired += other.expired;
+        self.refused_sessions += other.refused_sessions;
+        self.lost_sessions.0 += other.lost_sessions.0;
+        self.lost_sessions.1 += other.lost_sessions.1;
+        self.lost_opens += other.lost_opens;
+        self.doubts.0 += other.doubts.0;
+        self.doubts.1 += other.doubts.1;
+        self.doubts.2 += other.doubts.2;
         add(&mut self.cut_in, &other.cut_in);
         self.operations += other.operations;
         self.excused += other.excused;

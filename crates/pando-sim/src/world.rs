@@ -1,13 +1,18 @@
 //! The event loop: shards, network, disks and time.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::ShardIndex;
+use pando_types::op::RequestId;
+use pando_types::reply::{Body, Refusal};
 use pando_wire::{Message, Stream};
 
+use crate::check::{EventIndex, History};
+use crate::client_run::{event_of, lock};
 use crate::config::{MILLISECOND, SimConfig};
 use crate::cuts::Cut;
 use crate::executor::Executor;
@@ -22,6 +27,27 @@ use crate::words::Line;
 
 /// A client gives up waiting for a reply after this.
 const TIMEOUT: u64 = 25 * MILLISECOND;
+
+/// What happens to a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ToClient {
+    /// One dies.
+    Dies,
+    /// One stands still for a while.
+    Pauses,
+    /// This one goes on.
+    Resumes(u32),
+}
+
+/// A request that a shard has not answered.
+struct Asked {
+    /// How it came.
+    way: Way,
+    stream: Stream,
+    id: RequestId,
+    /// Which operation it is part of.
+    event: Option<EventIndex>,
+}
 
 /// Everything there is.
 pub struct World {
@@ -39,11 +65,13 @@ pub struct World {
     pub trace: Trace,
     /// How often what happened.
     pub stats: Stats,
+    /// What clients did.
+    history: Arc<Mutex<History>>,
     pub(crate) network: Network,
     /// Calls that are not answered: whose, and to which shard.
     calls: BTreeMap<Ticket, (u32, usize)>,
-    /// Requests that shards have not answered: how they came.
-    asked: BTreeMap<ClientTag, (Way, Stream)>,
+    /// Requests that shards have not answered.
+    asked: BTreeMap<ClientTag, Asked>,
     pub(crate) inboxes: Vec<Vec<Input>>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
@@ -54,7 +82,12 @@ pub struct World {
 impl World {
     /// Formats and starts all shards.
     #[must_use]
-    pub fn new(config: SimConfig, map: &ClusterMap, secrets: &Secrets) -> Self {
+    pub fn new(
+        config: SimConfig,
+        map: &ClusterMap,
+        secrets: &Secrets,
+        history: Arc<Mutex<History>>,
+    ) -> Self {
         let mut random = Random::new(config.seed);
         let hosts = (0..config.shards).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
@@ -66,6 +99,7 @@ impl World {
             time: 0,
             executor: Executor::default(),
             mail: Mail::default(),
+            history,
             trace: Trace::new(config.verbose),
             stats: Stats::new(config.shards),
             network: Network::new(&config, random.fork()),
@@ -87,6 +121,10 @@ impl World {
             let at = world.random.between(20, 500) * MILLISECOND;
             world.after(at, Happening::ClientDies);
         }
+        for _ in 0..world.config.pauses {
+            let at = world.random.between(20, 1_000) * MILLISECOND;
+            world.after(at, Happening::ClientPauses);
+        }
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
         }
@@ -105,13 +143,13 @@ impl World {
         }
     }
 
-    /// Lets the clients run, then the next thing happen. True: a client dies.
-    pub fn step(&mut self) -> bool {
+    /// Lets the clients run, then the next thing happen. What happens to a client is for the caller to see to.
+    pub fn step(&mut self) -> Option<ToClient> {
         self.executor.run();
         for wish in self.mail.wishes() {
             self.grant(wish);
         }
-        let Some(((time, _), happening)) = self.queue.pop_first() else { return false };
+        let ((time, _), happening) = self.queue.pop_first()?;
         self.time = time;
         self.mail.tick(time);
         self.happen(happening)
@@ -129,7 +167,7 @@ impl World {
         }
     }
 
-    fn happen(&mut self, happening: Happening) -> bool {
+    fn happen(&mut self, happening: Happening) -> Option<ToClient> {
         match happening {
             Happening::Deliver(way) => self.deliver(way),
             Happening::Linger(number) => {
@@ -167,10 +205,12 @@ impl World {
                 self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
             }
-            Happening::ClientDies => return self.is_faulty,
+            Happening::ClientDies if self.is_faulty => return Some(ToClient::Dies),
+            Happening::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
+            Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
             _ => {}
         }
-        false
+        None
     }
 
     pub(crate) fn is_alive(&self, shard: usize, life: u64) -> bool {
@@ -226,7 +266,9 @@ impl World {
         let shard = End::Shard(from);
         match out {
             Out::Reply(tag, reply) => {
-                let Some((way, stream)) = self.asked.remove(&tag) else { return };
+                let Some(asked) = self.asked.remove(&tag) else { return };
+                self.overhear(&asked, &reply.result);
+                let Asked { way, stream, .. } = asked;
                 // A reply goes back where its request came from, if that is still there.
                 if self.is_connected(way) {
                     self.put(shard, way.from, stream.0, &Message::Reply(reply));
@@ -239,6 +281,29 @@ impl World {
                     self.put(shard, End::Shard(to), 0, &Message::Peer(peer));
                 }
             }
+        }
+    }
+
+    /// What a reply tells of a session, or of an operation.
+    fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
+        let Asked { id, event, .. } = *asked;
+        let mut history = lock(&self.history);
+        match result {
+            Ok(Body::Session(session)) => history.alive(*session),
+            // Renewals are sent by sessions for themselves.
+            Ok(Body::Lease(_)) => history.alive(id.session),
+            Err(Refusal::NoSession) if id.sequence > 0 => self.stats.refused_sessions += 1,
+            _ => {}
+        }
+        let (Some(event), 1..) = (event, id.sequence) else { return };
+        match result {
+            // The client has to go on.
+            Ok(Body::Linked(..)) => {}
+            Ok(Body::Created(attr, true)) => history.told(event, id, Some(Some(attr.ino))),
+            Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
+            Ok(_) => history.told(event, id, Some(None)),
+            Err(Refusal::Errno(_)) => history.told(event, id, None),
+            Err(_) => {}
         }
     }
 
@@ -285,7 +350,11 @@ impl World {
                 self.stats.requests[shard] += 1;
                 let tag = ClientTag(self.sequence);
                 self.sequence += 1;
-                self.asked.insert(tag, (way, stream));
+                let (id, event) = (request.head.id, event_of(&request.credentials));
+                if let (Some(event), 1..) = (event, id.sequence) {
+                    lock(&self.history).asked(event, id);
+                }
+                self.asked.insert(tag, Asked { way, stream, id, event });
                 self.hear(shard, way, Input::Client(tag, request));
             }
             (End::Shard(shard), Message::Peer(peer)) => self.hear(shard, way, Input::Peer(peer)),
