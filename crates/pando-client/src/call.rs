@@ -213,7 +213,7 @@ impl Client {
                 Ok(answer)
             }
             Ok(Answer::NoSession) => {
-                self.sessions.over(session.id);
+                self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut way.is_unsure, false);
                 if was_lost && !concerns_only_its_session(op) {
                     return Ok(Err(Failure::Errno(Errno::EIO)));

@@ -138,6 +138,15 @@ impl Client {
         self.doubts.count()
     }
 
+    /// Files that are open here but count as open nowhere: their session ended, and they were gone, or elsewhere, when they
+    /// were to be opened in the next. `None` while there is no session.
+    #[must_use]
+    pub fn opens_lost(&self) -> Option<Vec<Ino>> {
+        let state = self.sessions.state();
+        let session = self.sessions.id();
+        state.is_live(session).then(|| self.nodes.not_held(session))
+    }
+
     /// What was sent so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
@@ -154,6 +163,13 @@ impl Client {
     pub fn new_object(&self) -> ObjectId {
         let number = self.objects.fetch_add(1, Ordering::Relaxed);
         ObjectId(u128::from(self.session().0) << 64 | u128::from(number))
+    }
+
+    /// A shard said that `session` is over.
+    pub(crate) fn session_over(&self, session: SessionId) {
+        if self.sessions.over(session) {
+            self.counters.session_over();
+        }
     }
 
     /// Takes `count` lookups of `ino` back; with the last one, and nothing open, it is forgotten.

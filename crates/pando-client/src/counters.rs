@@ -34,6 +34,7 @@ pub struct Counters {
     given_up: AtomicU64,
     resolved: [AtomicU64; 2],
     sessions: AtomicU64,
+    sessions_over: AtomicU64,
 }
 
 impl Counters {
@@ -45,6 +46,7 @@ impl Counters {
             given_up: AtomicU64::new(0),
             resolved: [const { AtomicU64::new(0) }; 2],
             sessions: AtomicU64::new(0),
+            sessions_over: AtomicU64::new(0),
         }
     }
 
@@ -70,6 +72,10 @@ impl Counters {
 
     pub(crate) fn session_begun(&self) {
         self.sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn session_over(&self) {
+        self.sessions_over.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests sent, all operations and tries together.
@@ -107,6 +113,12 @@ impl Counters {
     #[must_use]
     pub fn resolved(&self) -> [u64; 2] {
         self.resolved.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Sessions that ended before this client did.
+    #[must_use]
+    pub fn sessions_over(&self) -> u64 {
+        self.sessions_over.load(Ordering::Relaxed)
     }
 
     /// Sessions begun.

@@ -155,9 +155,8 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(doubt) = self.doubt.take() {
-            let mut state = self.doubts.state.lock();
-            state.idle.push((self.number, doubt));
-            wake(state.sender.take());
+            // Nobody is woken for it: whoever could not send it now, cannot at once.
+            self.doubts.state.lock().idle.push((self.number, doubt));
         }
     }
 }

@@ -213,6 +213,11 @@ impl Client {
         op: impl Fn(FileRef) -> Op,
     ) -> Result<(Body, SessionId), Failure> {
         let deadline = self.deadline(via);
+        // Before a session has begun, renames wait for it: nobody waits for them for long.
+        let places_max = match via {
+            Via::In(session) if !self.sessions.state().is_live(session.id) => CHASES_MAX,
+            _ => PLACES_MAX,
+        };
         let ino = file.ino;
         let mut at = file.at;
         let mut name = FileAt::Link;
@@ -227,7 +232,7 @@ impl Client {
                 answer => return answer,
             };
             places += 1;
-            if places >= PLACES_MAX {
+            if places >= places_max {
                 return Err(failure);
             }
             self.nodes.not_at(ino, &at);

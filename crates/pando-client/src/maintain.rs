@@ -27,9 +27,11 @@ impl Client {
     pub async fn maintain(&self) {
         let _maintained = self.sessions.maintained();
         let mut renewing = pin!(self.renew());
+        let mut closed = pin!(self.sessions.closed());
         let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
         poll_fn(|context| {
-            if renewing.as_mut().poll(context).is_ready() {
+            let is_over = closed.as_mut().poll(context).is_ready();
+            if is_over || renewing.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
             let more = self.doubts.take(context).into_iter();
@@ -51,7 +53,7 @@ impl Client {
                 Ok(Answer::Final(Ok(Body::Lease(nanos)))) => nanos / RENEWALS,
                 Ok(Answer::Final(_)) => NO_LEASE,
                 Ok(Answer::NoSession) => {
-                    self.sessions.over(session.id);
+                    self.session_over(session.id);
                     continue;
                 }
                 Err(_) => return,
@@ -84,7 +86,7 @@ impl Client {
             // It will never run, if it has not.
             Ok(Answer::NoSession) => {
                 self.counters.doubt_resolved(false);
-                self.sessions.over(doubt.session.id);
+                self.session_over(doubt.session.id);
                 taken.settled();
             }
             // The transport is stopped: nothing will be known.

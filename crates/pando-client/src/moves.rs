@@ -98,7 +98,20 @@ impl Client {
             match self.found(SYSTEM, from, name).await {
                 Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
-                _ => {}
+                Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}
+                // Patience has run out, say. What the table had under the new name is under the old one now.
+                Err(_) => {
+                    let moved = match body {
+                        Body::Moved(ino, ..) => Some(*ino),
+                        _ => None,
+                    };
+                    let (was, is) = (place(false, to, new_name), place(false, from, name));
+                    for ino in self.nodes.files_at(&was) {
+                        if Some(ino) != moved {
+                            self.nodes.moved(ino, is.clone());
+                        }
+                    }
+                }
             }
         }
     }

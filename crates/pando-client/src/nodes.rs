@@ -127,6 +127,30 @@ impl Nodes {
         Some(node.held.0)
     }
 
+    /// Files that are thought to be at `at`. Looks at all there are.
+    pub(crate) fn files_at(&self, at: &FileAt) -> Vec<Ino> {
+        let mut inos = Vec::new();
+        for shard in &self.shards {
+            let nodes = shard.0.lock();
+            let is_there = |node: &Node| matches!(&node.spot, Spot::File(it) if it == at);
+            inos.extend(nodes.iter().filter(|(_, node)| is_there(node)).map(|(ino, _)| *ino));
+        }
+        inos.sort_unstable();
+        inos
+    }
+
+    /// What is open but does not count as open in `session`.
+    pub(crate) fn not_held(&self, session: SessionId) -> Vec<Ino> {
+        let mut inos = Vec::new();
+        for shard in &self.shards {
+            let nodes = shard.0.lock();
+            let lost = |node: &Node| node.opens > 0 && (node.held.0 != session || node.held.1 == 0);
+            inos.extend(nodes.iter().filter(|(_, node)| lost(node)).map(|(ino, _)| *ino));
+        }
+        inos.sort_unstable();
+        inos
+    }
+
     /// Files that are open.
     pub(crate) fn open_files(&self) -> Vec<FileRef> {
         let mut files = Vec::new();

@@ -103,19 +103,21 @@ impl Sessions {
         self.state.read()
     }
 
-    /// A shard said that `session` is over.
-    pub(crate) fn over(&self, session: SessionId) {
+    /// A shard said that `session` is over; whether that is news of the current one.
+    pub(crate) fn over(&self, session: SessionId) -> bool {
         let mut state = self.state.write();
         for known in state.next.iter().chain([&state.current]) {
             if known.id == session {
                 known.slots.close();
             }
         }
-        if state.phase == Phase::Live && state.current.id == session {
+        let is_news = state.is_live(session);
+        if is_news {
             state.phase = Phase::Over;
             drop(state);
             self.notify();
         }
+        is_news
     }
 
     /// Waits for a session, or for the task to open one: `maintains` says who asks, as others leave it to that one.
@@ -144,6 +146,11 @@ impl Sessions {
     /// Ready when `session` is no longer the current one, or over.
     pub(crate) async fn gone(&self, session: SessionId) {
         self.when(|| (!self.state.read().is_live(session)).then_some(())).await;
+    }
+
+    /// Ready when the client is closed.
+    pub(crate) async fn closed(&self) {
+        self.when(|| self.is_closed().then_some(())).await;
     }
 
     /// Ready when nobody opens a session: the one to end, if there is one.

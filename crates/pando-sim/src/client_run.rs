@@ -5,14 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pando_client::{Client, Options, Transport, Volume};
 use pando_model::{Call, Op, Outcome, Value, Who};
-use pando_types::{Credentials, Errno};
+use pando_types::{Credentials, Errno, SessionId};
 
-use crate::check::History;
+use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
 use crate::execute::execute;
 use crate::mail::Mail;
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
+
+/// A client's operation is known to who watches the network by a group that nobody else has: this, and the number of its
+/// event.
+const MARK: u32 = 1 << 24;
+
+/// The event whose operation a request is part of.
+#[must_use]
+pub fn event_of(by: &Credentials) -> Option<EventIndex> {
+    by.groups.iter().find_map(|group| group.checked_sub(MARK)).map(|event| event as EventIndex)
+}
 
 /// What all clients share.
 #[derive(Clone)]
@@ -23,6 +33,16 @@ pub struct Shared {
     pub volume: Volume,
     /// What everyone did.
     pub history: Arc<Mutex<History>>,
+    /// Everyone's patience.
+    pub patience: Option<u64>,
+}
+
+impl Shared {
+    /// The same, with the network as a client has it.
+    #[must_use]
+    pub fn of(&self, who: Who) -> Self {
+        Self { mail: self.mail.of(who), ..self.clone() }
+    }
 }
 
 /// One client, shared by its lanes.
@@ -36,6 +56,10 @@ pub struct ClientRun {
     lanes_left: AtomicUsize,
     lanes_wanted: usize,
     operations: u64,
+    /// Opens lost with a session.
+    pub losses: AtomicUsize,
+    /// The session before the current one, and the current one, as far as noticed.
+    sessions: Mutex<[SessionId; 2]>,
 }
 
 /// What nobody else may hold while a panic passes does not matter here.
@@ -55,6 +79,8 @@ impl ClientRun {
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,
             operations,
+            losses: AtomicUsize::new(0),
+            sessions: Mutex::default(),
         })
     }
 
@@ -63,21 +89,33 @@ impl ClientRun {
         lock(&self.client).clone()
     }
 
+    /// The session that was over last, or the current one: nothing was lost before it was known to live last.
+    pub fn session_noticed(&self) -> SessionId {
+        lock(&self.sessions)[0]
+    }
+
     /// Opens the session, patiently.
     pub async fn connect(self: Arc<Self>) {
         loop {
             let transport: Arc<dyn Transport> = Arc::new(self.shared.mail.clone());
             // Few slots, so that operations queue for them.
-            let options = Options { slots: self.lanes_wanted.max(2) as u16, ..Options::default() };
+            let slots = self.lanes_wanted.max(2) as u16;
+            let options = Options { slots, patience: self.shared.patience };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {
+                    *lock(&self.sessions) = [client.session(); 2];
                     *lock(&self.client) = Some(Arc::new(client));
                     return;
                 }
                 Err(_) => self.shared.mail.sleep(10 * MILLISECOND).await,
             }
         }
+    }
+
+    /// What the client does on its own.
+    pub async fn maintain(self: Arc<Self>) {
+        self.connected().await.maintain().await;
     }
 
     async fn connected(&self) -> Arc<Client> {
@@ -146,7 +184,18 @@ impl ClientRun {
             let Some(ino) = lock(&self.known).take_open() else { break };
             self.perform(client, lanes, random, Credentials::ROOT, Op::Release(ino)).await.ok();
         }
-        self.perform(client, lanes, random, Credentials::ROOT, Op::EndSession).await.ok();
+        while !self.notice_losses(client, None).await {
+            self.shared.mail.sleep(MILLISECOND).await;
+        }
+        // All shards hear of it in time; and perhaps the session is over without the client's knowledge.
+        {
+            let mut history = lock(&self.shared.history);
+            let since = history.last_alive(client.session());
+            history.gone(self.who, since);
+        }
+        while client.close().await.is_err() {
+            self.shared.mail.sleep(10 * MILLISECOND).await;
+        }
     }
 
     async fn perform(
@@ -159,7 +208,11 @@ impl ClientRun {
     ) -> Outcome {
         let call = Call { who: self.who, credentials, op };
         let event = lock(&self.shared.history).invoke(lanes.0, call.clone(), false);
-        let outcome = execute(client, &call, random.between(1, 9) as u32).await;
+        let over_before = client.counters().sessions_over();
+        let mut marked = call.clone();
+        marked.credentials.groups.push(MARK + event as u32);
+        let outcome = execute(client, &marked, random.between(1, 9) as u32).await;
+        let lost_session = client.counters().sessions_over() > over_before;
         lock(&self.known).ended(&call.op);
         // The answer to a change of a directory is completed by a look at it; meanwhile it may have gone.
         let halfway = |errno| match &call.op {
@@ -170,15 +223,44 @@ impl ClientRun {
             && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR) || halfway(errno))
         {
             // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
-            lock(&self.shared.history).lose(event, errno);
+            lock(&self.shared.history).lose(event, errno, lost_session);
             *lanes = self.new_lanes();
+            self.notice_losses(client, None).await;
             return outcome;
         }
         lock(&self.shared.history).respond(event, outcome.clone(), lanes.1);
         if !matches!(call.op, Op::Mkdir(..)) {
             lock(&self.known).learn(random, &call.op, &outcome);
         }
+        self.notice_losses(client, Some(event)).await;
         outcome
+    }
+
+    /// Files that were open when a session ended, and could not be opened in the next, are open no more. They are closed,
+    /// as programs would do in the end. False: there is no session to tell.
+    async fn notice_losses(&self, client: &Client, event: Option<EventIndex>) -> bool {
+        let Some(lost) = client.opens_lost() else { return false };
+        let mut closed = Vec::new();
+        {
+            let mut history = lock(&self.shared.history);
+            let mut sessions = lock(&self.sessions);
+            if sessions[1] != client.session() {
+                *sessions = [sessions[1], client.session()];
+            }
+            let before = history.last_alive(sessions[0]);
+            let since = event.map_or(before, |event| before.min(history.invoked(event)));
+            for ino in lost {
+                for _ in 0..lock(&self.known).forget_opens(ino) {
+                    history.let_go(self.who, ino, since);
+                    closed.push(ino);
+                }
+            }
+        }
+        self.losses.fetch_add(closed.len(), Ordering::Relaxed);
+        for ino in closed {
+            client.release(ino).await.ok();
+        }
+        true
     }
 
     fn new_lanes(&self) -> (usize, usize) {

@@ -32,6 +32,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// Shards.
     pub shards: u16,
+    /// Processes that host them: shard `s` is in process `s mod processes`.
+    pub processes: usize,
     /// Clients.
     pub clients: usize,
     /// Operations that one client has under way at once.
@@ -44,8 +46,14 @@ pub struct SimConfig {
     pub split_threshold: u64,
     /// Partitions a shard at which a directory stops splitting.
     pub partitions_per_shard: u16,
-    /// Messages of a thousand that get lost, as many that come twice.
+    /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
     pub loss_per_mille: u64,
+    /// Length of a lease, nanoseconds.
+    pub lease: u64,
+    /// For how long clients wait for an answer, nanoseconds.
+    pub patience: Option<u64>,
+    /// Clients that stand still for a while.
+    pub pauses: u64,
     /// Mean time between two deaths of one shard, nanoseconds; 0: none.
     pub crash_interval: u64,
     /// Mean time between two checkpoints of one shard, nanoseconds.
@@ -54,7 +62,7 @@ pub struct SimConfig {
     pub sync_interval: u64,
     /// Clients that die.
     pub client_deaths: u64,
-    /// Mean time between two cuts between two shards, nanoseconds; 0: none.
+    /// Time between two cuts, nanoseconds; 0: none.
     pub cut_interval: u64,
     /// Inputs of a hundred in which one read finds its block not in memory.
     pub missing_percent: u64,
@@ -82,6 +90,7 @@ impl SimConfig {
         Self {
             seed,
             shards: 4,
+            processes: *random.pick(&[4, 4, 2, 1]),
             clients: 4,
             lanes: random.between(1, 3) as usize,
             operations: random.between(40, 120),
@@ -89,11 +98,14 @@ impl SimConfig {
             split_threshold: random.between(3, 8),
             partitions_per_shard: random.between(1, 5) as u16,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
+            lease: random.between(120, 400) * MILLISECOND,
+            patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),
+            pauses: random.below(4),
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
             sync_interval: random.between(5, 60) * MILLISECOND,
             client_deaths: random.below(3),
-            cut_interval: *random.pick(&[0, 0, 300 * MILLISECOND]),
+            cut_interval: *random.pick(&[0, 120 * MILLISECOND, 300 * MILLISECOND]),
             missing_percent: 0,
             planted_in_shell: None,
             #[cfg(feature = "planted")]

@@ -1,6 +1,6 @@
 //! Runs the clients' futures, in the order they were woken.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -16,6 +16,10 @@ type Queue = Arc<Mutex<VecDeque<TaskIndex>>>;
 pub struct Executor {
     tasks: Vec<Option<BoxFuture<'static, ()>>>,
     ready: Queue,
+    /// Tasks that stand still.
+    paused: BTreeSet<TaskIndex>,
+    /// Of those, which were woken.
+    woken: Vec<TaskIndex>,
 }
 
 struct Woken {
@@ -42,12 +46,30 @@ impl Executor {
     pub fn run(&mut self) {
         loop {
             let Some(task) = self.lock().pop_front() else { return };
+            if self.paused.contains(&task) {
+                self.woken.push(task);
+                continue;
+            }
             let Some(future) = &mut self.tasks[task] else { continue };
             let waker = Waker::from(Arc::new(Woken { task, ready: Arc::clone(&self.ready) }));
             if let Poll::Ready(()) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.tasks[task] = None;
             }
         }
+    }
+
+    /// A task stands still, whatever wakes it.
+    pub fn pause(&mut self, task: TaskIndex) {
+        self.paused.insert(task);
+    }
+
+    /// It goes on.
+    pub fn resume(&mut self, task: TaskIndex) {
+        self.paused.remove(&task);
+        let (now, later) = std::mem::take(&mut self.woken).into_iter().partition(|t| *t == task);
+        self.woken = later;
+        let now: Vec<TaskIndex> = now;
+        self.lock().extend(now);
     }
 
     /// Drops a task wherever it is: its client died.

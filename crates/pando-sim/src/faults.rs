@@ -2,6 +2,7 @@
 
 use crate::config::{Durability, MILLISECOND};
 use crate::happening::Happening;
+use crate::network::End;
 use crate::world::World;
 
 impl World {
@@ -35,24 +36,60 @@ impl World {
         self.plan_crash(shard);
     }
 
+    /// The process that hosts `shard` dies, with all its shards.
     pub(crate) fn crash(&mut self, shard: usize) {
         let power = self.config.durability != Durability::Os && self.random.chance(1, 2);
         self.trace.note(self.time, &[], format_args!("shard {shard} dies, power lost: {power}"));
-        self.stats.crash(&self.hosts[shard], power);
-        self.inboxes[shard].clear();
-        self.hosts[shard].die(power);
+        let shards: Vec<usize> = self.housemates(shard).collect();
+        let running = shards.iter().filter(|s| self.hosts[**s].process.is_some()).count();
+        self.stats.crashed_together += u64::from(running > 1);
+        // What has left the process, the kernel sends.
+        if !power && self.random.chance(1, 2) {
+            for &shard in &shards {
+                self.say_all(End::Shard(shard));
+            }
+        }
+        for &shard in &shards {
+            if self.hosts[shard].process.is_some() || shards.len() == 1 {
+                self.stats.crash(&self.hosts[shard], power);
+            }
+            self.inboxes[shard].clear();
+            self.hosts[shard].die(power);
+        }
+        for &shard in &shards {
+            for other in self.network.neighbours(End::Shard(shard)) {
+                self.break_off(End::Shard(shard), other);
+            }
+        }
         let delay = self.random.between(1, 40) * MILLISECOND;
         self.after(delay, Happening::Restart(shard));
     }
 
+    /// Starts the process that hosts `shard`: those of its shards that do not run.
     pub(crate) fn restart(&mut self, shard: usize) {
-        self.trace.note(self.time, &[], format_args!("shard {shard} starts"));
-        if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
-            let changes = self.random.between(1, 12);
-            self.hosts[shard].disk.crash_at(changes);
+        let shards: Vec<usize> = self.housemates(shard).collect();
+        for shard in shards {
+            if self.hosts[shard].process.is_some() {
+                continue;
+            }
+            self.trace.note(self.time, &[], format_args!("shard {shard} starts"));
+            if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
+                let changes = self.random.between(1, 12);
+                self.hosts[shard].disk.crash_at(changes);
+            }
+            let started = self.hosts[shard].start(self.time);
+            let died = started.is_err();
+            self.dispatch(shard, started);
+            if died {
+                return;
+            }
         }
-        let started = self.hosts[shard].start(self.time);
-        self.dispatch(shard, started);
+    }
+
+    /// The shards of one process.
+    fn housemates(&self, shard: usize) -> impl Iterator<Item = usize> + use<> {
+        let processes = self.config.processes;
+        (0..self.hosts.len()).filter(move |other| other % processes == shard % processes)
     }
 
     pub(crate) fn plan_faults(&mut self, shard: usize) {

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   workload ─► real client ─► mail ─► network ─► host: real shard, real store on a simulated disk
-//!                                        ▲ delay, loss, repetition, cuts     ▲ deaths, lost power, checkpoints
+//!                    ▲ deaths, pauses    ▲ real frames, cut        ▲ deaths, lost power, checkpoints
+//!                                          anywhere; broken
+//!                                          connections, cuts
 //!   afterwards: an order of all operations that the model agrees with; a last look that agrees; a whole structure
 //! ```
 //!
@@ -14,6 +16,7 @@ pub mod batch;
 pub mod check;
 pub mod client_run;
 pub mod config;
+pub mod cuts;
 pub mod execute;
 pub mod executor;
 mod faults;
@@ -28,5 +31,6 @@ pub mod stats;
 mod store;
 pub mod trace;
 pub mod walk;
+pub mod words;
 pub mod workload;
 pub mod world;

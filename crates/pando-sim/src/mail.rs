@@ -16,15 +16,18 @@ pub type Ticket = u64;
 /// What a client wants of the world.
 #[derive(Debug)]
 pub enum Wish {
-    /// This request, to be carried to a shard.
-    Call(Ticket, ShardIndex, Box<Request>),
+    /// This request of a client, to be carried to a shard.
+    Call(u32, Ticket, ShardIndex, Box<Request>),
     /// To be woken after so many nanoseconds.
     Sleep(Ticket, u64),
 }
 
-/// Shared by all clients and the world.
+/// Shared by all clients and the world; each client's tells who it is.
 #[derive(Clone, Default)]
-pub struct Mail(Arc<Mutex<Inner>>);
+pub struct Mail {
+    inner: Arc<Mutex<Inner>>,
+    client: u32,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -41,6 +44,12 @@ struct Slot {
 }
 
 impl Mail {
+    /// That of a client.
+    #[must_use]
+    pub fn of(&self, client: u32) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// It is `now`.
     pub fn tick(&self, now: u64) {
         self.lock().now = now;
@@ -76,7 +85,7 @@ impl Mail {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,7 +97,8 @@ impl Transport for Mail {
     ) -> BoxFuture<'a, Result<Reply, TransportError>> {
         Box::pin(async move {
             let request = Box::new(request);
-            let outcome = self.register(|ticket| Wish::Call(ticket, shard, request)).await;
+            let wish = |ticket| Wish::Call(self.client, ticket, shard, request);
+            let outcome = self.register(wish).await;
             outcome.map(|reply| *reply)
         })
     }

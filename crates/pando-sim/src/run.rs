@@ -11,22 +11,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use pando_client::{Transport, Volume};
-use pando_model::{Call, Op};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op as Wire, Request};
 use pando_types::{Credentials, Errno, SessionId, ShardIndex};
 
-use crate::check::{History, linearize};
+use crate::check::{Event, History, linearize};
 use crate::client_run::{ClientRun, Shared, lock};
 use crate::config::{Durability, MILLISECOND, SECOND, SimConfig};
 use crate::executor::TaskIndex;
 use crate::fsck;
+use crate::happening::Happening;
 use crate::host::Host;
 use crate::mail::Mail;
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::walk::walk;
-use crate::world::World;
+use crate::world::{ToClient, World};
 
 /// How long things break at most.
 const FAULTY_MAX: u64 = 3 * SECOND;
@@ -59,6 +59,7 @@ struct Run {
     world: World,
     shared: Shared,
     clients: Vec<Running>,
+    dead: Vec<Arc<ClientRun>>,
     others: Vec<TaskIndex>,
     random: Random,
     who: u32,
@@ -81,10 +82,12 @@ impl Run {
         let mut random = Random::new(config.seed ^ 0xC11E_4175);
         let map = map(config.shards);
         let secrets = secrets(&mut random);
-        let world = World::new(config, &map, &secrets);
+        let (history, patience) = (Arc::default(), config.patience);
+        let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
-        let shared = Shared { mail: world.mail.clone(), volume, history: Arc::default() };
-        Self { world, shared, clients: Vec::new(), others: Vec::new(), random, who: 0 }
+        let shared = Shared { mail: world.mail.clone(), volume, history, patience };
+        let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
+        Self { world, shared, clients, dead, others, random, who: 0 }
     }
 
     fn work(&mut self) -> Result<(), String> {
@@ -112,7 +115,7 @@ impl Run {
         self.until_idle("the clients")?;
         self.drain();
         self.who += 1;
-        let walker = ClientRun::new(self.who, self.shared.clone(), 1, 0);
+        let walker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
         self.others.push(self.world.executor.spawn(walk(walker)));
         self.until_idle("the last look")?;
         self.drain();
@@ -122,8 +125,9 @@ impl Run {
     fn begin_client(&mut self) {
         self.who += 1;
         let (lanes, operations) = (self.world.config.lanes, self.world.config.operations);
-        let run = ClientRun::new(self.who, self.shared.clone(), lanes, operations);
+        let run = ClientRun::new(self.who, self.shared.of(self.who), lanes, operations);
         let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
+        tasks.push(self.world.executor.spawn(Arc::clone(&run).maintain()));
         for _ in 0..lanes {
             let lane = Arc::clone(&run).lane(self.random.fork());
             tasks.push(self.world.executor.spawn(lane));
@@ -132,12 +136,42 @@ impl Run {
     }
 
     fn step(&mut self) {
-        if self.world.step() {
-            self.client_dies();
+        match self.world.step() {
+            Some(ToClient::Dies) => self.client_dies(),
+            Some(ToClient::Pauses) => self.client_pauses(),
+            Some(ToClient::Resumes(who)) => self.client_resumes(who),
+            None => {}
         }
     }
 
-    /// A client that works dies; its session is ended by somebody else, and another client takes its place.
+    /// A client that works stands still, perhaps for longer than its lease; what comes for it waits.
+    fn client_pauses(&mut self) {
+        let nth = self.random.below(self.clients.len() as u64) as usize;
+        let lease = self.world.config.lease;
+        let length = match self.random.chance(1, 3) {
+            true => self.random.between(MILLISECOND, lease),
+            false => self.random.between(lease, 3 * lease),
+        };
+        let Running { run, tasks } = &self.clients[nth];
+        for task in tasks {
+            self.world.executor.pause(*task);
+        }
+        self.world.stats.pauses += 1;
+        let line = format_args!("client {} stands still", run.who);
+        self.world.trace.note(self.world.time, &[], line);
+        self.world.after(length, Happening::ClientResumes(run.who));
+    }
+
+    fn client_resumes(&mut self, who: u32) {
+        let Some(client) = self.clients.iter().find(|client| client.run.who == who) else { return };
+        self.world.trace.note(self.world.time, &[], format_args!("client {who} goes on"));
+        for task in &client.tasks {
+            self.world.executor.resume(*task);
+        }
+    }
+
+    /// A client that works dies; its session is ended by somebody else, or when its lease ends, and another client takes its
+    /// place.
     fn client_dies(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
@@ -153,14 +187,17 @@ impl Run {
         let session = client.session();
         let line = format_args!("client {} dies, session {session}", dead.run.who);
         self.world.trace.note(self.world.time, &[], line);
-        let call = Call { who: dead.run.who, credentials: Credentials::ROOT, op: Op::EndSession };
+        // Perhaps it was taken for dead before it died.
         let mut history = lock(&self.shared.history);
-        let lane = history.lane();
-        history.invoke(lane, call, false);
+        let since = history.last_alive(dead.run.session_noticed());
+        history.gone(dead.run.who, since);
         drop(history);
-        let delay = self.random.below(300 * MILLISECOND);
-        let reaper = bury(self.shared.mail.clone(), session, delay);
-        self.others.push(self.world.executor.spawn(reaper));
+        if self.random.chance(1, 3) {
+            let delay = self.random.below(300 * MILLISECOND);
+            let reaper = bury(self.shared.mail.of(dead.run.who), session, delay);
+            self.others.push(self.world.executor.spawn(reaper));
+        }
+        self.dead.push(dead.run);
         self.begin_client();
     }
 
@@ -199,6 +236,13 @@ impl Run {
                 self.world.stats.absorb(process.shard.counters());
             }
         }
+        self.world.stats.bytes = self.world.network.bytes;
+        for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
+            if let Some(client) = run.client() {
+                let losses = run.losses.load(std::sync::atomic::Ordering::Relaxed);
+                self.world.stats.client(client.counters(), losses as u64);
+            }
+        }
         let history = lock(&self.shared.history).clone();
         self.world.stats.count(&history);
         let fault = fault.or_else(|| judge(&self.world, &history).err());
@@ -227,7 +271,9 @@ impl fsck::Live for Run {
 
 fn judge(world: &World, history: &History) -> Result<(), String> {
     let keeps_its_word = world.config.durability != Durability::OsWithPowerLoss;
-    if let Some(event) = history.events().iter().find(|event| event.lost == Some(Errno::EIO))
+    // Unless a session was over, every request is answered in the end.
+    let gave_up = |event: &&Event| event.lost == Some(Errno::EIO) && !event.lost_session;
+    if let Some(event) = history.events().iter().find(gave_up)
         && keeps_its_word
     {
         return Err(format!("a client gave up: {event:?}"));
@@ -238,8 +284,24 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
     if keeps_its_word {
         linearize(history).map_err(|failure| failure.to_string())?;
     }
+    at_rest(world)?;
     let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
+}
+
+/// When all clients are gone, so are their sessions, and what they held.
+fn at_rest(world: &World) -> Result<(), String> {
+    for (index, host) in world.hosts.iter().enumerate() {
+        let Some(process) = &host.process else { return Err(format!("shard {index} is dead")) };
+        let sessions: Vec<SessionId> = process.shard.sessions().collect();
+        let in_flight = process.shard.in_flight();
+        if !sessions.is_empty() || in_flight != [0; 4] {
+            return Err(format!(
+                "shard {index} is not at rest: sessions {sessions:?}; locks, transactions, prepared steps, opens {in_flight:?}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn said(panic: &(dyn Any + Send)) -> String {

@@ -8,10 +8,13 @@ use pando_core::keys::{self, Table};
 use pando_core::record::{Decided, Prepared, Record};
 use pando_core::{Counters, TxnKind};
 use pando_model::Op;
+use pando_types::Errno;
 use pando_types::peer::Prepare;
 
 use crate::check::History;
+use crate::cuts::Cut;
 use crate::host::Host;
+use crate::network::Bytes;
 
 /// Counts of one run, or of many.
 #[derive(Clone, Default, Debug)]
@@ -32,8 +35,36 @@ pub struct Stats {
     pub crashes: u64,
     /// Of those, with the machine's power.
     pub power_losses: u64,
+    /// Processes that died with several shards.
+    pub crashed_together: u64,
+    /// Connections that broke.
+    pub broken: u64,
+    /// Of those, with a reply on its way to somebody who waits.
+    pub broken_with_reply: u64,
+    /// Of those, with a request on its way.
+    pub broken_with_request: u64,
+    /// Cuts one way.
+    pub cuts_one_way: u64,
+    /// Cuts both ways.
+    pub cuts_both_ways: u64,
+    /// Transactions under way, by kind, at a shard that others ceased to hear, or that ceased to hear others, one way.
+    pub cut_in: BTreeMap<&'static str, u64>,
+    /// What happened to bytes.
+    pub bytes: Bytes,
     /// Clients that died.
     pub client_deaths: u64,
+    /// Clients that stood still.
+    pub pauses: u64,
+    /// Sessions whose lease ended.
+    pub expired: u64,
+    /// Changing requests refused because their session was over.
+    pub refused_sessions: u64,
+    /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
+    pub lost_sessions: (u64, u64),
+    /// Opens lost with a session.
+    pub lost_opens: u64,
+    /// Requests given up by clients; of those, known later not to have run, and to have run.
+    pub doubts: (u64, u64, u64),
     /// Operations answered.
     pub operations: u64,
     /// Answers that the model could only excuse.
@@ -86,9 +117,37 @@ impl Stats {
         }
     }
 
+    /// Adds what a client did.
+    pub fn client(&mut self, counters: &pando_client::Counters, lost_opens: u64) {
+        self.lost_sessions.0 += counters.sessions_over();
+        self.lost_opens += lost_opens;
+        let [not_run, run] = counters.resolved();
+        self.doubts.0 += counters.given_up();
+        self.doubts.1 += not_run;
+        self.doubts.2 += run;
+    }
+
+    /// Some cease to reach others: notes what they were in the middle of.
+    pub fn cut(&mut self, cut: &Cut, hosts: &[Host]) {
+        if cut.is_both_ways {
+            self.cuts_both_ways += 1;
+            return;
+        }
+        self.cuts_one_way += 1;
+        for (shard, host) in hosts.iter().enumerate() {
+            let Some(process) = &host.process else { continue };
+            if cut.is_among_shards() && cut.concerns(shard) {
+                for (kind, alive) in TxnKind::ALL.iter().zip(process.shard.txns_alive()) {
+                    *self.cut_in.entry(kind.name()).or_default() += alive;
+                }
+            }
+        }
+    }
+
     /// Adds what clients did.
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
+            self.lost_sessions.1 += u64::from(event.lost == Some(Errno::EIO));
             let Some((_, outcome)) = &event.returned else {
                 let why = event.lost.map_or("?", |errno| errno.symbol());
                 *self.outcomes.entry(format!("{} {why}", kind(&event.call.op))).or_default() += 1;
@@ -108,6 +167,7 @@ impl Stats {
         self.splits.0 += counters.splits_local;
         self.splits.1 += counters.splits_moved;
         self.repeated += counters.repeated;
+        self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
         self.waited += counters.waited;
         self.restarts += counters.restarts;
@@ -160,6 +220,23 @@ impl AddAssign<&Self> for Stats {
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;
         self.client_deaths += other.client_deaths;
+        self.crashed_together += other.crashed_together;
+        self.broken += other.broken;
+        self.broken_with_reply += other.broken_with_reply;
+        self.broken_with_request += other.broken_with_request;
+        self.cuts_one_way += other.cuts_one_way;
+        self.cuts_both_ways += other.cuts_both_ways;
+        self.bytes += other.bytes;
+        self.pauses += other.pauses;
+        self.expired += other.expired;
+        self.refused_sessions += other.refused_sessions;
+        self.lost_sessions.0 += other.lost_sessions.0;
+        self.lost_sessions.1 += other.lost_sessions.1;
+        self.lost_opens += other.lost_opens;
+        self.doubts.0 += other.doubts.0;
+        self.doubts.1 += other.doubts.1;
+        self.doubts.2 += other.doubts.2;
+        add(&mut self.cut_in, &other.cut_in);
         self.operations += other.operations;
         self.excused += other.excused;
         self.splits.0 += other.splits.0;

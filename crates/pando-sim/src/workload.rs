@@ -65,6 +65,13 @@ impl Known {
         self.opens.pop()
     }
 
+    /// Forgets that `ino` is open; how often it was.
+    pub fn forget_opens(&mut self, ino: Ino) -> usize {
+        let before = self.opens.len();
+        self.opens.retain(|open| *open != ino);
+        before - self.opens.len()
+    }
+
     fn dir(&self, random: &mut Random) -> Ino {
         let root = random.below(self.dirs.len() as u64 + 2) < 2;
         if root { Ino::ROOT } else { *nth(random, self.dirs.iter()) }

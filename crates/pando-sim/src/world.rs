@@ -1,26 +1,53 @@
 //! The event loop: shards, network, disks and time.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::ShardIndex;
-use pando_types::codec;
+use pando_types::op::RequestId;
+use pando_types::reply::{Body, Refusal};
+use pando_wire::{Message, Stream};
 
+use crate::check::{EventIndex, History};
+use crate::client_run::{event_of, lock};
 use crate::config::{MILLISECOND, SimConfig};
+use crate::cuts::Cut;
 use crate::executor::Executor;
 use crate::happening::Happening;
 use crate::host::{Died, Host, Yield};
-use crate::mail::{Mail, Wish};
-use crate::network::Network;
+use crate::mail::{Mail, Ticket, Wish};
+use crate::network::{End, Network, Way};
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::trace::Trace;
+use crate::words::Line;
 
-const VERSION: u8 = 1;
 /// A client gives up waiting for a reply after this.
 const TIMEOUT: u64 = 25 * MILLISECOND;
+
+/// What happens to a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ToClient {
+    /// One dies.
+    Dies,
+    /// One stands still for a while.
+    Pauses,
+    /// This one goes on.
+    Resumes(u32),
+}
+
+/// A request that a shard has not answered.
+struct Asked {
+    /// How it came.
+    way: Way,
+    stream: Stream,
+    id: RequestId,
+    /// Which operation it is part of.
+    event: Option<EventIndex>,
+}
 
 /// Everything there is.
 pub struct World {
@@ -38,7 +65,13 @@ pub struct World {
     pub trace: Trace,
     /// How often what happened.
     pub stats: Stats,
+    /// What clients did.
+    history: Arc<Mutex<History>>,
     pub(crate) network: Network,
+    /// Calls that are not answered: whose, and to which shard.
+    calls: BTreeMap<Ticket, (u32, usize)>,
+    /// Requests that shards have not answered.
+    asked: BTreeMap<ClientTag, Asked>,
     pub(crate) inboxes: Vec<Vec<Input>>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
@@ -49,7 +82,12 @@ pub struct World {
 impl World {
     /// Formats and starts all shards.
     #[must_use]
-    pub fn new(config: SimConfig, map: &ClusterMap, secrets: &Secrets) -> Self {
+    pub fn new(
+        config: SimConfig,
+        map: &ClusterMap,
+        secrets: &Secrets,
+        history: Arc<Mutex<History>>,
+    ) -> Self {
         let mut random = Random::new(config.seed);
         let hosts = (0..config.shards).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
@@ -61,9 +99,12 @@ impl World {
             time: 0,
             executor: Executor::default(),
             mail: Mail::default(),
+            history,
             trace: Trace::new(config.verbose),
             stats: Stats::new(config.shards),
             network: Network::new(&config, random.fork()),
+            calls: BTreeMap::new(),
+            asked: BTreeMap::new(),
             inboxes: vec![Vec::new(); hosts.len()],
             hosts,
             queue: BTreeMap::new(),
@@ -79,6 +120,10 @@ impl World {
         for _ in 0..world.config.client_deaths {
             let at = world.random.between(20, 500) * MILLISECOND;
             world.after(at, Happening::ClientDies);
+        }
+        for _ in 0..world.config.pauses {
+            let at = world.random.between(20, 1_000) * MILLISECOND;
+            world.after(at, Happening::ClientPauses);
         }
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
@@ -98,13 +143,13 @@ impl World {
         }
     }
 
-    /// Lets the clients run, then the next thing happen. True: a client dies.
-    pub fn step(&mut self) -> bool {
+    /// Lets the clients run, then the next thing happen. What happens to a client is for the caller to see to.
+    pub fn step(&mut self) -> Option<ToClient> {
         self.executor.run();
         for wish in self.mail.wishes() {
             self.grant(wish);
         }
-        let Some(((time, _), happening)) = self.queue.pop_first() else { return false };
+        let ((time, _), happening) = self.queue.pop_first()?;
         self.time = time;
         self.mail.tick(time);
         self.happen(happening)
@@ -113,35 +158,28 @@ impl World {
     fn grant(&mut self, wish: Wish) {
         match wish {
             Wish::Sleep(ticket, nanos) => self.after(nanos, Happening::Wake(ticket)),
-            Wish::Call(ticket, shard, request) => {
+            Wish::Call(client, ticket, shard, request) => {
+                let (from, to) = (End::Client(client), End::Shard(shard.0.into()));
+                self.calls.insert(ticket, (client, shard.0.into()));
                 self.after(TIMEOUT, Happening::TimeOut(ticket));
-                let bytes = codec::encode(VERSION, &*request);
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Request(shard.0.into(), ticket, bytes.clone()));
-                }
+                self.put(from, to, ticket, &Message::Request(*request));
             }
         }
     }
 
-    fn happen(&mut self, happening: Happening) -> bool {
-        if let Some((bytes, number)) = happening.traced() {
-            self.trace.note(self.time, bytes, format_args!("{}", happening.line(number)));
-        }
+    fn happen(&mut self, happening: Happening) -> Option<ToClient> {
         match happening {
-            Happening::Request(shard, ticket, bytes) => {
-                let request = codec::decode(VERSION, &bytes).expect("requests return from bytes");
-                self.stats.requests[shard] += 1;
-                self.arrive(shard, Input::Client(ClientTag(ticket), request));
+            Happening::Deliver(way) => self.deliver(way),
+            Happening::Linger(number) => {
+                if let Some((way, messages)) = self.network.linger(number) {
+                    for (stream, message) in messages {
+                        self.receive(way, stream, message);
+                    }
+                }
             }
-            Happening::Reply(ticket, bytes) => {
-                let reply = codec::decode(VERSION, &bytes).expect("replies return from bytes");
-                self.mail.answer(ticket, Ok(Box::new(reply)));
-            }
-            Happening::Peer(shard, bytes) => {
-                let peer = codec::decode(VERSION, &bytes).expect("messages return from bytes");
-                self.arrive(shard, Input::Peer(peer));
-            }
+            Happening::Break(way) if self.is_connected(way) => self.break_off(way.from, way.to),
             Happening::TimeOut(ticket) | Happening::Wake(ticket) => {
+                self.calls.remove(&ticket);
                 self.mail.answer(ticket, Err(TransportError::Lost));
             }
             Happening::Turn(shard, life) if self.is_alive(shard, life) => self.turn(shard),
@@ -164,13 +202,15 @@ impl World {
             }
             Happening::Restart(shard) if self.hosts[shard].process.is_none() => self.restart(shard),
             Happening::Cut if self.is_faulty => {
-                self.network.cut(self.config.shards, self.time);
+                self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
             }
-            Happening::ClientDies => return self.is_faulty,
+            Happening::ClientDies if self.is_faulty => return Some(ToClient::Dies),
+            Happening::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
+            Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
             _ => {}
         }
-        false
+        None
     }
 
     pub(crate) fn is_alive(&self, shard: usize, life: u64) -> bool {
@@ -223,24 +263,158 @@ impl World {
     }
 
     fn send(&mut self, from: usize, out: Out) {
+        let shard = End::Shard(from);
         match out {
-            Out::Reply(ClientTag(ticket), reply) => {
-                let bytes = codec::encode(VERSION, &reply);
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Reply(ticket, bytes.clone()));
+            Out::Reply(tag, reply) => {
+                let Some(asked) = self.asked.remove(&tag) else { return };
+                self.overhear(&asked, &reply.result);
+                let Asked { way, stream, .. } = asked;
+                // A reply goes back where its request came from, if that is still there.
+                if self.is_connected(way) {
+                    self.put(shard, way.from, stream.0, &Message::Reply(reply));
                 }
             }
             Out::Peer(to, peer) => {
                 self.stats.peers += 1;
-                let bytes = codec::encode(VERSION, &peer);
-                if to.0 as usize != from && self.network.is_cut(from as u16, to.0, self.time) {
-                    return;
-                }
-                for delay in self.network.copies() {
-                    self.after(delay, Happening::Peer(to.0.into(), bytes.clone()));
+                let to = usize::from(to.0);
+                if self.hosts[to].process.is_some() {
+                    self.put(shard, End::Shard(to), 0, &Message::Peer(peer));
                 }
             }
         }
+    }
+
+    /// What a reply tells of a session, or of an operation.
+    fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
+        let Asked { id, event, .. } = *asked;
+        let mut history = lock(&self.history);
+        match result {
+            Ok(Body::Session(session)) => history.alive(*session),
+            // Renewals are sent by sessions for themselves.
+            Ok(Body::Lease(_)) => history.alive(id.session),
+            Err(Refusal::NoSession) if id.sequence > 0 => self.stats.refused_sessions += 1,
+            _ => {}
+        }
+        let (Some(event), 1..) = (event, id.sequence) else { return };
+        match result {
+            // The client has to go on.
+            Ok(Body::Linked(..)) => {}
+            Ok(Body::Created(attr, true)) => history.told(event, id, Some(Some(attr.ino))),
+            Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
+            Ok(_) => history.told(event, id, Some(None)),
+            Err(Refusal::Errno(_)) => history.told(event, id, None),
+            Err(_) => {}
+        }
+    }
+
+    /// Puts a message on its way.
+    fn put(&mut self, from: End, to: End, stream: u64, message: &Message) {
+        let (at, way) = self.network.send(from, to, stream, message, self.time);
+        self.at(at, Happening::Deliver(way));
+        if self.network.breaks(way) {
+            let moment = self.random.between(self.time, at + 1);
+            self.at(moment, Happening::Break(way));
+        }
+    }
+
+    fn is_connected(&self, way: Way) -> bool {
+        self.network.connection(way.from, way.to) == way.connection
+    }
+
+    fn deliver(&mut self, way: Way) {
+        let delivered = self.network.deliver(way, self.time);
+        let (bytes, count) = (&delivered.bytes, delivered.bytes.len());
+        if count > 0 {
+            let line = format_args!("{:?} -> {:?}: {count} bytes", way.from, way.to);
+            self.trace.note(self.time, bytes, line);
+        }
+        for (stream, message) in delivered.messages {
+            self.receive(way, stream, message);
+        }
+        if let Some(at) = delivered.again {
+            self.at(at, Happening::Deliver(way));
+        }
+        if let Some(at) = delivered.noticed {
+            self.at(at, Happening::Break(way));
+        }
+        if delivered.is_broken {
+            self.break_off(way.from, way.to);
+        }
+    }
+
+    fn receive(&mut self, way: Way, stream: Stream, message: Message) {
+        let line = Line { way, stream, message: &message };
+        self.trace.note(self.time, &[], format_args!("{line}"));
+        match (way.to, message) {
+            (End::Shard(shard), Message::Request(request)) => {
+                self.stats.requests[shard] += 1;
+                let tag = ClientTag(self.sequence);
+                self.sequence += 1;
+                let (id, event) = (request.head.id, event_of(&request.credentials));
+                if let (Some(event), 1..) = (event, id.sequence) {
+                    lock(&self.history).asked(event, id);
+                }
+                self.asked.insert(tag, Asked { way, stream, id, event });
+                self.hear(shard, way, Input::Client(tag, request));
+            }
+            (End::Shard(shard), Message::Peer(peer)) => self.hear(shard, way, Input::Peer(peer)),
+            (End::Client(_), Message::Reply(reply)) => {
+                self.calls.remove(&stream.0);
+                self.mail.answer(stream.0, Ok(Box::new(reply)));
+            }
+            (to, message) => panic!("{message:?} came to {to:?}"),
+        }
+    }
+
+    /// Nobody is there who could: the other side is told.
+    fn hear(&mut self, shard: usize, way: Way, input: Input) {
+        if self.hosts[shard].process.is_some() {
+            self.arrive(shard, input);
+        } else if self.is_connected(way) {
+            self.break_off(way.from, way.to);
+        }
+    }
+
+    /// All that `end` has sent arrives now.
+    pub(crate) fn say_all(&mut self, end: End) {
+        for other in self.network.neighbours(end) {
+            let way = self.network.hurry(end, other, self.time);
+            self.deliver(way);
+        }
+    }
+
+    /// Breaks the connection of two ends: calls on it are lost.
+    pub(crate) fn break_off(&mut self, a: End, b: End) {
+        self.trace.note(self.time, &[], format_args!("{a:?} and {b:?} are disconnected"));
+        let (broken, lingering) = self.network.break_off(a, b, self.time);
+        self.stats.broken += 1;
+        for (at, number) in lingering {
+            self.at(at, Happening::Linger(number));
+        }
+        let (End::Client(client), End::Shard(shard)) = (a.min(b), a.max(b)) else { return };
+        let lost: Vec<Ticket> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| **call == (client, shard))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        self.stats.broken_with_reply += u64::from(!lost.is_empty() && broken.replies);
+        self.stats.broken_with_request += u64::from(!lost.is_empty() && broken.requests);
+        for ticket in lost {
+            self.calls.remove(&ticket);
+            self.mail.answer(ticket, Err(TransportError::Lost));
+        }
+    }
+
+    fn cut(&mut self) {
+        let clients: Vec<u32> = self.network.clients();
+        if clients.is_empty() {
+            return;
+        }
+        let cut = Cut::random(&mut self.random, &self.config, &clients, self.time);
+        self.trace.note(self.time, &[], format_args!("{cut:?}"));
+        self.stats.cut(&cut, &self.hosts);
+        self.network.cuts.add(cut, self.time);
     }
 
     pub(crate) fn after(&mut self, delay: u64, happening: Happening) {
@@ -265,6 +439,7 @@ fn core_config(
         split_page_rows: 3,
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
+        lease: config.lease,
         ..Config::new(shard, map.clone(), secrets.clone())
     }
 }

@@ -64,6 +64,28 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.checkpoint_crashes > 20, "{} checkpoints crashed", stats.checkpoint_crashes);
     assert!(stats.power_losses > 50, "{} power losses", stats.power_losses);
     assert!(stats.client_deaths > 50, "{} clients died", stats.client_deaths);
+    assert!(stats.pauses > 500, "{} clients stood still", stats.pauses);
+    assert!(stats.expired > 500, "{} leases ended", stats.expired);
+    assert!(stats.refused_sessions > 300, "{} requests came late", stats.refused_sessions);
+    let (over, unsure) = stats.lost_sessions;
+    assert!(over > 300 && unsure > 50, "{over} sessions lost, {unsure} with requests in flight");
+    assert!(stats.lost_opens > 30, "{} opens lost with their session", stats.lost_opens);
+    let (given_up, not_run, run) = stats.doubts;
+    assert!(
+        not_run > 500 && run > 500,
+        "of {given_up} requests given up {not_run} turned out not to have run, {run} to have"
+    );
+    assert!(stats.broken_with_reply > 5_000, "{} replies lost", stats.broken_with_reply);
+    assert!(stats.broken_with_request > 5_000, "{} requests lost", stats.broken_with_request);
+    assert!(stats.crashed_together > 1_000, "{} processes", stats.crashed_together);
+    assert!(stats.cuts_one_way > 1_000 && stats.cuts_both_ways > 1_000, "too few cuts");
+    for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "session", "split"] {
+        let count = stats.cut_in.get(kind).copied().unwrap_or(0);
+        assert!(count > 10, "no {kind} was cut off one way: {:?}", stats.cut_in);
+    }
+    let bytes = stats.bytes;
+    assert!(bytes.cut > 10_000 && bytes.joined > 10_000, "{bytes:?}");
+    assert!(bytes.refused > 500 && bytes.stuck > 100 && bytes.lingered > 1_000, "{bytes:?}");
     assert!(stats.repeated > 100, "{} requests were answered again", stats.repeated);
     assert!(stats.redirected > 100, "{} requests were sent elsewhere", stats.redirected);
     assert!(stats.suspicions > 500, "{} suspicions while running", stats.suspicions);

@@ -133,3 +133,20 @@ fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
     let look = |name| block_on(client.lookup(ROOT, Ino::ROOT, name)).map(drop);
     assert_eq!((look(&a), look(&b)), (Ok(()), Err(Errno::ENOENT)));
 }
+
+#[test]
+fn an_open_file_is_found_after_an_exchange_though_nobody_could_be_asked_for_it() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 8);
+    let (a, b) = (create(&client, "a", true).expect("made"), create(&client, "b", true));
+    let b = b.expect("made");
+    cluster.on_request(|_, _, request| {
+        matches!(request.op, Op::Lookup(..)).then_some(Fate::LoseRequest)
+    });
+    let flags = RenameFlags { exchange: true, no_replace: false };
+    let (old, new) = (name("a"), name("b"));
+    assert_eq!(block_on(client.rename(ROOT, Ino::ROOT, &old, Ino::ROOT, &new, flags)), Ok(()));
+    for ino in [a, b] {
+        assert_eq!(block_on(client.getattr(ino)).map(|attr| attr.ino), Ok(ino));
+    }
+}

@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, OpenChange, Stop, broken};
 use crate::inode::{self, Loc};
 use crate::keys::{self, Kind};
 use crate::names::{self, FoundEntry};
-use crate::record::{Header, LinkedName, OpenAt, Record, SessionRecord};
+use crate::record::{Content, Header, LinkedName, OpenAt, Record, SessionRecord};
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
@@ -84,7 +84,12 @@ impl Shard {
                 Ok(())
             }
             Change::Bury(dir) => {
-                ctx.delete(keys::dir(dir.id, Kind::Content, 0));
+                let key = keys::dir(dir.id, Kind::Content, 0);
+                // After a loss of power both this and the next life of the id may be decided anew, in whatever order.
+                let content: Option<Content> = ctx.load(&key)?;
+                if content.is_some_and(|content| content.base.ino == dir.ino) {
+                    ctx.delete(key);
+                }
                 Ok(())
             }
             Change::PutLink { inode, rows, names } => self.put_link(ctx, inode, rows, names),

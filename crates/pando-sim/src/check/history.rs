@@ -2,11 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pando_model::{Call, Op, Outcome, Value};
-use pando_types::{Errno, FileKind, Ino, Name};
+use pando_model::{Call, Op, Outcome, Value, Who};
+use pando_types::op::RequestId;
+use pando_types::{Credentials, Errno, FileKind, Ino, Name, SessionId};
 
 /// Position of an event in its history.
 pub type EventIndex = usize;
+
+/// What shards said of an operation whose caller never heard.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Fate {
+    /// Nothing: it may have run, or may yet.
+    #[default]
+    Unknown,
+    /// It was refused, and does nothing.
+    Refused(RequestId),
+    /// It had run by this moment, and has made this.
+    Ran(u64, Option<Ino>),
+}
 
 /// One operation.
 #[derive(Clone, Debug)]
@@ -21,12 +34,41 @@ pub struct Event {
     pub returned: Option<(u64, Outcome)>,
     /// Why nobody knows, if there was an error.
     pub lost: Option<Errno>,
+    /// Whether any changing request of it came to a shard, as far as that was watched.
+    pub asked: bool,
+    /// What shards said of it.
+    pub fate: Fate,
+    /// Whether its client lost a session meanwhile.
+    pub lost_session: bool,
     /// What a listing tells of one name: a read of its own. Then `call` is the listing.
     pub sight: Option<Sight>,
     /// Permissions changed while it was under way: they are checked when its names are locked, and it takes place later.
     pub checked_before: bool,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
+}
+
+impl Event {
+    /// Nobody heard of it, and it has not changed anything: it only reads, it was refused, or no request of it came to a
+    /// shard. (Writes are made by the system, and so not watched.)
+    #[must_use]
+    pub fn was_nothing(&self) -> bool {
+        let is_watched = !matches!(self.call.op, Op::Write(..) | Op::Release(_) | Op::EndSession);
+        self.returned.is_none()
+            && (reads(&self.call.op)
+                || matches!(self.fate, Fate::Refused(_))
+                || (is_watched && !self.asked))
+    }
+
+    /// When it had taken place, if it is known to have.
+    #[must_use]
+    pub fn ended(&self) -> Option<u64> {
+        match (&self.returned, self.fate) {
+            (Some((at, _)), _) => Some(*at),
+            (None, Fate::Ran(at, _)) => Some(at),
+            _ => None,
+        }
+    }
 }
 
 /// Where a name led, as a listing saw it at some moment of its time.
@@ -46,6 +88,8 @@ pub struct History {
     events: Vec<Event>,
     lanes: usize,
     clock: u64,
+    /// When each session was last known to live.
+    alive: BTreeMap<SessionId, u64>,
 }
 
 impl History {
@@ -70,26 +114,100 @@ impl History {
     /// An operation begins.
     pub fn invoke(&mut self, lane: usize, call: Call, exact: bool) -> EventIndex {
         self.clock += 1;
-        let (invoked, returned, lost) = (self.clock, None, None);
-        let (sight, checked_before) = (None, false);
-        let event = Event { lane, call, invoked, returned, lost, sight, checked_before, exact };
-        self.events.push(event);
+        let invoked = self.clock;
+        self.push(lane, call, invoked, exact)
+    }
+
+    fn push(&mut self, lane: usize, call: Call, invoked: u64, exact: bool) -> EventIndex {
+        self.events.push(Event {
+            lane,
+            call,
+            invoked,
+            returned: None,
+            lost: None,
+            asked: false,
+            fate: Fate::Unknown,
+            lost_session: false,
+            sight: None,
+            checked_before: false,
+            exact,
+        });
         self.events.len() - 1
     }
 
-    /// It failed without an answer.
-    pub fn lose(&mut self, event: EventIndex, errno: Errno) {
+    /// It failed without an answer. If it has opened something, its client knows nothing of it, and lets it go some time.
+    pub fn lose(&mut self, event: EventIndex, errno: Errno, lost_session: bool) {
+        let Event { call, invoked, .. } = &mut self.events[event];
+        let opens = matches!(call.op, Op::Open { .. } | Op::Create { open: true, .. });
+        if opens {
+            // Nobody else has this number.
+            call.who = Who::MAX - event as Who;
+            let (who, invoked) = (call.who, *invoked);
+            let op = Op::EndSession;
+            let lane = self.lane();
+            self.push(lane, Call { who, credentials: Credentials::ROOT, op }, invoked, false);
+        }
         self.events[event].lost = Some(errno);
+        self.events[event].lost_session = lost_session;
+    }
+
+    /// A changing request of an operation has come to a shard: what was said of an earlier one is not the end of it.
+    pub fn asked(&mut self, event: EventIndex, id: RequestId) {
+        let Some(event) = self.events.get_mut(event) else { return };
+        event.asked = true;
+        if matches!(event.fate, Fate::Refused(old) if old != id) {
+            event.fate = Fate::Unknown;
+        }
+    }
+
+    /// A shard says that the operation has run, or that it is refused.
+    pub fn told(&mut self, event: EventIndex, id: RequestId, ran: Option<Option<Ino>>) {
+        self.clock += 1;
+        let now = self.clock;
+        if let Some(event) = self.events.get_mut(event)
+            && !matches!(event.fate, Fate::Ran(..))
+        {
+            event.fate = ran.map_or(Fate::Refused(id), |made| Fate::Ran(now, made));
+        }
+    }
+
+    /// The session lives at this moment.
+    pub fn alive(&mut self, session: SessionId) {
+        self.alive.insert(session, self.clock);
+    }
+
+    /// When the session was last known to live; the beginning, if never.
+    #[must_use]
+    pub fn last_alive(&self, session: SessionId) -> u64 {
+        self.alive.get(&session).copied().unwrap_or(0)
+    }
+
+    /// When an operation began.
+    #[must_use]
+    pub fn invoked(&self, event: EventIndex) -> u64 {
+        self.events[event].invoked
+    }
+
+    /// A client that may have been taken for dead since a moment is gone: what it held open goes some time.
+    pub fn gone(&mut self, who: Who, since: u64) {
+        let lane = self.lane();
+        let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
+        self.push(lane, call, since, false);
+    }
+
+    /// One open of a client that was taken for dead was let go, between a moment and now.
+    pub fn let_go(&mut self, who: Who, ino: Ino, since: u64) {
+        let lane = self.lane();
+        let call = Call { who, credentials: Credentials::ROOT, op: Op::Release(ino) };
+        let event = self.push(lane, call, since, false);
+        self.clock += 1;
+        self.events[event].returned = Some((self.clock, Ok(Value::Done)));
     }
 
     /// It is answered. What a lookup tells of attributes, and a
     /// change of a directory of its, becomes a read of its own, on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
-        // All shards hear of it in time: what it held open goes soon after the answer, not before it.
-        if self.events[event].call.op == Op::EndSession {
-            return;
-        }
         if let Some(stat) = separate(&self.events[event].call.op, &outcome) {
             let mut second = self.events[event].clone();
             second.lane = aside;
@@ -143,7 +261,7 @@ impl History {
             event.call.op,
             Op::Rmdir(..) | Op::Unlink(..) | Op::Link(..) | Op::Rename { .. }
         );
-        let end = |event: &Event| event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        let end = |event: &Event| event.ended().unwrap_or(u64::MAX);
         let changes = |other: &Event| match &other.call.op {
             Op::SetAttr(_, set) => set.mode.is_some() || set.uid.is_some() || set.gid.is_some(),
             _ => false,
@@ -179,6 +297,9 @@ impl History {
         let mut made = BTreeSet::from([Ino::ROOT]);
         let mut seen = BTreeSet::new();
         for event in &self.events {
+            if let (None, Fate::Ran(_, Some(ino))) = (&event.returned, event.fate) {
+                made.insert(ino);
+            }
             let Some((_, Ok(value))) = &event.returned else { continue };
             if let Some(ino) = created(&event.call.op, value) {
                 made.insert(ino);
@@ -222,4 +343,21 @@ fn separate(op: &Op, outcome: &Outcome) -> Option<pando_model::Stat> {
         | (Op::Create { .. }, Ok(Value::Created(stat, false))) => Some(*stat),
         _ => None,
     }
+}
+
+/// Whether an operation changes nothing wherever it comes.
+#[must_use]
+pub const fn reads(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Lookup(..)
+            | Op::GetAttr(_)
+            | Op::Access(..)
+            | Op::Readlink(_)
+            | Op::Read(..)
+            | Op::GetXattr(..)
+            | Op::ListXattr(_)
+            | Op::ReadDir(_)
+            | Op::Parent(_)
+    )
 }

@@ -5,6 +5,8 @@
 //!                                                       model answers alike
 //! ```
 //!
+//! Of an operation whose caller never heard, it is taken into account what shards said of it; of most, that is known.
+//!
 //! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a directory, which several
 //! partitions answer for. A lookup is two reads: where the name leads, and what the inode looks like; a change of a
 //! directory's attributes is a change and a read.
@@ -18,6 +20,6 @@ mod search;
 mod tests;
 
 pub use agree::file_of;
-pub use history::{Event, EventIndex, History, Sight};
+pub use history::{Event, EventIndex, Fate, History, Sight};
 pub use report::Failure;
 pub use search::{Order, linearize};

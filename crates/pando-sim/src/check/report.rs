@@ -65,7 +65,7 @@ impl fmt::Display for Failure {
             write!(f, "  {invoked}: lane {lane} uid {} {:?}", call.credentials.uid, call.op)?;
             match returned {
                 Some((at, outcome)) => writeln!(f, " -> {at}: {outcome:?}")?,
-                None => writeln!(f, " -> never answered")?,
+                None => writeln!(f, " -> never answered, {:?}", event.fate)?,
             }
         }
         writeln!(f, "what may come next:")?;
@@ -82,7 +82,7 @@ impl fmt::Display for Failure {
             )?;
             match &event.returned {
                 Some((at, outcome)) => writeln!(f, "      system at {at}: {outcome:?}")?,
-                None => writeln!(f, "      system: never answered")?,
+                None => writeln!(f, "      system: never answered, {:?}", event.fate)?,
             }
             writeln!(f, "      model: {model:?}")?;
         }

@@ -11,8 +11,8 @@ use pando_model::{Op, Tree};
 use pando_types::{Credentials, Ino};
 
 use super::agree::{Verdict, compare};
-use super::history::created;
-use super::{Event, EventIndex, Failure, History};
+use super::history::{created, reads};
+use super::{Event, EventIndex, Failure, Fate, History};
 
 /// Steps after which the search gives up: far more than an honest history needs.
 const STEPS_MAX: u64 = 3_000_000;
@@ -55,25 +55,19 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
 }
 
 fn returned(event: &Event) -> u64 {
-    event.returned.as_ref().map_or(u64::MAX, |(at, _)| *at)
+    event.ended().unwrap_or(u64::MAX)
+}
+
+/// Whether it must be in the order.
+fn is_known(event: &Event) -> bool {
+    event.ended().is_some() && !event.was_nothing()
 }
 
 /// Whether an operation changes nothing wherever it comes: it only reads, or it failed.
 fn only_tells(event: &Event) -> bool {
     match &event.returned {
         Some((_, Err(_))) => true,
-        Some((_, Ok(_))) => matches!(
-            event.call.op,
-            Op::Lookup(..)
-                | Op::GetAttr(_)
-                | Op::Access(..)
-                | Op::Readlink(_)
-                | Op::Read(..)
-                | Op::GetXattr(..)
-                | Op::ListXattr(_)
-                | Op::ReadDir(_)
-                | Op::Parent(_)
-        ),
+        Some((_, Ok(_))) => reads(&event.call.op),
         None => false,
     }
 }
@@ -101,13 +95,15 @@ impl<'a> Search<'a> {
     fn new(history: &'a History) -> Self {
         let mut lanes = vec![Vec::new(); history.lanes()];
         for (index, event) in history.events().iter().enumerate() {
-            lanes[event.lane].push(index);
+            if !event.was_nothing() {
+                lanes[event.lane].push(index);
+            }
         }
         Self {
             history,
             next: vec![0; lanes.len()],
             lanes,
-            known_left: history.events().iter().filter(|e| e.returned.is_some()).count(),
+            known_left: history.events().iter().filter(|e| is_known(e)).count(),
             order: Vec::new(),
             orphans: history.orphans(),
             seen: HashSet::new(),
@@ -176,13 +172,17 @@ impl<'a> Search<'a> {
 
     /// The numbers that the lane's next operation might have given to what it made.
     fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
-        let (index, unknown) = self.event(lane).map_or((0, false), |(index, event)| {
+        let (index, made, unknown) = self.event(lane).map_or((0, None, false), |(index, event)| {
             let makes = matches!(event.call.op, Op::Create { .. } | Op::Mkdir(..));
-            (index, makes && event.returned.is_none())
+            let made = match event.fate {
+                Fate::Ran(_, made) => made,
+                _ => None,
+            };
+            (index, made, makes && event.ended().is_none())
         });
         let orphans = if unknown { &self.orphans[..] } else { &[] };
         let nobody_saw = Ino(u64::MAX - index as u64);
-        orphans.iter().copied().chain([nobody_saw])
+        orphans.iter().copied().chain([made.unwrap_or(nobody_saw)])
     }
 
     /// The tree after the lane's next operation, if the model agrees with its answer.
@@ -197,8 +197,17 @@ impl<'a> Search<'a> {
             if tree.node(ino).is_ok() {
                 return None;
             }
+            let mut ran = after.apply(&event.call, ino).is_ok();
+            if let Fate::Ran(..) = event.fate {
+                if !ran && event.checked_before {
+                    let mut call = event.call.clone();
+                    call.credentials = Credentials::ROOT;
+                    after.clone_from(tree);
+                    ran = after.apply(&call, ino).is_ok();
+                }
+                return ran.then_some(after);
+            }
             // One that fails, or that nobody would notice, is the same as one that never ran.
-            let ran = after.apply(&event.call, ino).is_ok();
             return (ran && after.fingerprint() != tree.fingerprint()).then_some(after);
         };
         let new = observed.as_ref().ok().and_then(|value| created(&event.call.op, value));
@@ -219,7 +228,7 @@ impl<'a> Search<'a> {
 
     fn take(&mut self, lane: usize, ino: Ino) {
         if let Some((index, event)) = self.event(lane) {
-            self.known_left -= usize::from(event.returned.is_some());
+            self.known_left -= usize::from(is_known(event));
             self.order.push((index, ino));
             self.next[lane] += 1;
         }
@@ -228,7 +237,7 @@ impl<'a> Search<'a> {
     fn unwind(&mut self, taken: usize) {
         for (index, _) in self.order.split_off(taken) {
             let event = &self.history.events()[index];
-            self.known_left += usize::from(event.returned.is_some());
+            self.known_left += usize::from(is_known(event));
             self.next[event.lane] -= 1;
         }
     }

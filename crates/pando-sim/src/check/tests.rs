@@ -1,7 +1,7 @@
 //! Histories of a true tree have an order; false ones have none.
 
 use pando_model::{Call, Op, Outcome, Tree, Value};
-use pando_types::op::RenameFlags;
+use pando_types::op::{RenameFlags, RequestId};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
 use super::{History, linearize};
@@ -63,6 +63,7 @@ fn honest(seed: u64, operations: usize) -> History {
                 let op = any_op(&mut random, &tree);
                 let call = Call { who: lane as u32, credentials: Credentials::ROOT, op };
                 let event = history.invoke(lanes[lane].0, call.clone(), false);
+                history.asked(event, RequestId::default());
                 pending[lane] = Some((event, call, None));
                 begun += 1;
             }
@@ -131,7 +132,8 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());
         let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
         let at = Name::new(b"x").unwrap();
-        history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+        let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+        history.asked(made, RequestId::default());
         let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
         let stat = pando_model::Stat {
             ino: Ino(9),
@@ -145,5 +147,85 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
         let outcome = if seen { Ok(Value::Stat(stat)) } else { Err(Errno::ENOENT) };
         history.respond(event, outcome, aside);
         assert!(linearize(&history).is_ok());
+    }
+}
+
+/// A mkdir whose caller never heard, of which `watched` tells what shards said; then somebody looks, and finds nothing.
+fn unheard(watched: impl FnOnce(&mut History, usize)) -> History {
+    let mut history = History::default();
+    let (a, b, aside) = (history.lane(), history.lane(), history.lane());
+    let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
+    let at = Name::new(b"x").unwrap();
+    let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, at.clone(), 0o755)), false);
+    history.asked(made, RequestId::default());
+    watched(&mut history, made);
+    let event = history.invoke(b, call(Op::Lookup(Ino::ROOT, at)), false);
+    history.respond(event, Err(Errno::ENOENT), aside);
+    history
+}
+
+#[test]
+fn what_a_shard_said_of_an_operation_holds_though_its_caller_never_heard() {
+    let id = RequestId { sequence: 1, ..RequestId::default() };
+    let ran = |history: &mut History, made| history.told(made, id, Some(Some(Ino(9))));
+    assert!(linearize(&unheard(ran)).is_err(), "it was there before anybody looked");
+    let refused = |history: &mut History, made| history.told(made, id, None);
+    assert!(linearize(&unheard(refused)).is_ok());
+    // Refused at first, and tried again: whether that ran, nobody knows.
+    let again = |history: &mut History, made| {
+        history.told(made, id, None);
+        history.asked(made, RequestId { sequence: 2, ..id });
+    };
+    let mut history = unheard(again);
+    assert!(linearize(&history).is_ok());
+    let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
+    let (lane, aside) = (history.lane(), history.lane());
+    let list = history.invoke(lane, call(Op::ReadDir(Ino::ROOT)), false);
+    let entry = (Name::new(b"x").unwrap(), (Ino(9), FileKind::Directory));
+    history.respond(list, Ok(Value::Entries([entry].into())), aside);
+    assert!(linearize(&history).is_ok());
+}
+
+#[test]
+fn what_was_let_go_with_a_session_went_between_two_moments() {
+    for looks_late in [false, true] {
+        let mut history = History::default();
+        let (a, b) = (history.lane(), history.lane());
+        let (c, aside) = (history.lane(), history.lane());
+        let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
+        let at = Name::new(b"x").unwrap();
+        let create = Op::Create {
+            dir: Ino::ROOT,
+            name: at.clone(),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            symlink: Vec::new(),
+            exclusive: true,
+            open: true,
+        };
+        let stat = pando_model::Stat {
+            ino: Ino(9),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+        };
+        let event = history.invoke(a, call(0, create), false);
+        history.respond(event, Ok(Value::Created(stat, true)), aside);
+        let event = history.invoke(a, call(0, Op::Unlink(Ino::ROOT, at)), false);
+        history.respond(event, Ok(Value::Done), aside);
+        let since = history.invoked(event);
+        let look = |history: &mut History, lane, outcome| {
+            let event = history.invoke(lane, call(1, Op::GetAttr(Ino(9))), false);
+            history.respond(event, outcome, aside);
+        };
+        look(&mut history, b, Err(Errno::ESTALE));
+        history.let_go(0, Ino(9), since);
+        let open = Ok(Value::Stat(pando_model::Stat { nlink: 0, ..stat }));
+        let outcome = if looks_late { open } else { Err(Errno::ESTALE) };
+        look(&mut history, c, outcome);
+        assert_eq!(linearize(&history).is_err(), looks_late);
     }
 }

@@ -1,0 +1,91 @@
+//! Who does not reach whom, and until when.
+
+use crate::config::{MILLISECOND, SimConfig};
+use crate::network::End;
+use crate::random::Random;
+
+/// A set of ends: shards below bit 16, clients above it.
+type Ends = u64;
+
+const SHARDS: Ends = 0xFFFF;
+
+fn bit(end: End) -> Ends {
+    match end {
+        End::Shard(shard) => 1 << (shard % 16),
+        End::Client(client) => 1 << (16 + client % 48),
+    }
+}
+
+/// One cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    from: Ends,
+    to: Ends,
+    until: u64,
+    /// Whether the others do not reach these either.
+    pub is_both_ways: bool,
+}
+
+impl Cut {
+    /// A cut at random: one end or process from one other, or from all; one way or both; mostly short, sometimes longer
+    /// than a lease.
+    pub fn random(random: &mut Random, config: &SimConfig, clients: &[u32], now: u64) -> Self {
+        let shard = random.below(config.shards.into()) as usize;
+        let other = random.below(config.shards.into()) as usize;
+        let process = (0..usize::from(config.shards))
+            .filter(|s| s % config.processes == shard % config.processes)
+            .fold(0, |ends, s| ends | bit(End::Shard(s)));
+        let client = bit(End::Client(*random.pick(clients)));
+        let (mut from, mut to) = match random.below(6) {
+            0..3 => (bit(End::Shard(shard)), bit(End::Shard(other))),
+            3 => (client, SHARDS),
+            4 => (client, bit(End::Shard(shard))),
+            _ => (process, !process),
+        };
+        if random.chance(1, 2) {
+            std::mem::swap(&mut from, &mut to);
+        }
+        let is_long = random.chance(1, 6);
+        let length = match is_long {
+            true => random.between(1, 3 * config.lease),
+            false => random.between(10, 150) * MILLISECOND,
+        };
+        Self { from, to, until: now + length, is_both_ways: random.chance(1, 2) }
+    }
+
+    /// Whether it cuts off this shard, in whatever direction, from any other end.
+    #[must_use]
+    pub fn concerns(&self, shard: usize) -> bool {
+        (self.from | self.to) & bit(End::Shard(shard)) != 0
+    }
+
+    /// Whether it is between shards.
+    #[must_use]
+    pub const fn is_among_shards(&self) -> bool {
+        self.from & SHARDS != 0 && self.to & SHARDS != 0
+    }
+
+    fn stops(&self, from: End, to: End, now: u64) -> bool {
+        let (from, to) = (bit(from), bit(to));
+        let meets = |a: Ends, b: Ends| self.from & a != 0 && self.to & b != 0;
+        self.until > now && (meets(from, to) || (self.is_both_ways && meets(to, from)))
+    }
+}
+
+/// All cuts.
+#[derive(Default, Debug)]
+pub struct Cuts(Vec<Cut>);
+
+impl Cuts {
+    /// One more.
+    pub fn add(&mut self, cut: Cut, now: u64) {
+        self.0.retain(|cut| cut.until > now);
+        self.0.push(cut);
+    }
+
+    /// Until when nothing of `from` reaches `to`.
+    #[must_use]
+    pub fn until(&self, from: End, to: End, now: u64) -> Option<u64> {
+        self.0.iter().filter(|cut| cut.stops(from, to, now)).map(|cut| cut.until).max()
+    }
+}
