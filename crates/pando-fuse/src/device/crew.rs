@@ -14,7 +14,7 @@
 //! A post's stamp is even while its holder waits for the kernel (or a task), odd while it works on something. Only the
 //! holder makes it odd; who makes an odd one even again decides what becomes of the post.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -69,12 +69,19 @@ enum Work {
 thread_local! {
     /// The post this thread holds while it works on something.
     static POST: Cell<Option<Post>> = const { Cell::new(None) };
-    static IS_CREW: Cell<bool> = const { Cell::new(false) };
+    /// The session whose requests this thread answers.
+    static CREW_OF: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
 }
 
 /// Whether the calling thread answers requests.
 pub(super) fn is_crew() -> bool {
-    IS_CREW.get()
+    CREW_OF.with_borrow(Option::is_some)
+}
+
+/// To be called before the calling thread waits for long: if it is one that answers requests, another one reads them from
+/// then on. False if there is none to spare.
+pub fn step_aside() -> bool {
+    CREW_OF.with_borrow(|session| session.as_ref().is_none_or(Session::step_aside))
 }
 
 impl Crew {
@@ -240,7 +247,8 @@ impl Session {
             }
         }
         let _leaving = Leaving(&self.crew);
-        IS_CREW.set(true);
+        CREW_OF.set(Some(Arc::clone(&self)));
+        self.fs.thread_begins();
         let mut buffer = Vec::new();
         while let Some(work) = self.crew.next() {
             match work {

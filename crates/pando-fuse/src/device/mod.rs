@@ -29,6 +29,7 @@ mod session;
 mod task;
 mod watch;
 
+pub use crew::step_aside;
 pub use init::WRITE_SIZE_MAX;
 pub(crate) use mount::is_listed;
 pub use mount::{MountOptions, Unmounter, clone_channel, mount};

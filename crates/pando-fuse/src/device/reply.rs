@@ -138,14 +138,8 @@ impl Reply {
         session.tasks.begin(work(self));
     }
 
-    /// To be called before this thread waits for long: another one reads requests from then on. False if there is none;
-    /// the work is then to be put into the [queue](Self::queue).
-    #[must_use]
-    pub fn step_aside(&self) -> bool {
-        self.session.step_aside()
-    }
-
-    /// Goes on with this request in some other thread, which may wait for as long as it likes.
+    /// Goes on with this request in some other thread, which may wait for as long as it likes: for when there
+    /// is none to [step aside](super::step_aside) for.
     pub fn queue(self, job: impl FnOnce(Self) + Send + 'static) {
         let session = Arc::clone(&self.session);
         session.queue(Box::new(move || job(self)));

@@ -31,6 +31,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn handle(&self, request: &Request<'_>, reply: Reply);
     /// The kernel forgets `count` lookups of a node.
     fn forget(&self, node: u64, count: u64);
+    /// A thread begins that will call the others.
+    fn thread_begins(&self) {}
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
 }
@@ -62,7 +64,7 @@ impl Default for Config {
 /// One mount's session.
 pub struct Session {
     channels: Vec<OwnedFd>,
-    fs: Arc<dyn FileSystem>,
+    pub(super) fs: Arc<dyn FileSystem>,
     config: Config,
     pub(super) pending: Pending,
     pub(super) crew: Crew,

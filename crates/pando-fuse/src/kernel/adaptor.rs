@@ -14,6 +14,7 @@ use super::session::Options;
 use crate::device::{
     Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
     abi::{fopen, write},
+    step_aside,
 };
 use crate::vfs::{DirHandle, OpenFlags, Opened, StatFs, Vfs};
 
@@ -256,6 +257,11 @@ impl FileSystem for Adaptor {
         self.0.fs.forget(Ino(node), count);
     }
 
+    fn thread_begins(&self) {
+        // What concerns the contents of an open file waits for its shard on the thread itself.
+        pando_client::before_park(|| _ = step_aside());
+    }
+
     fn end(&self) {
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
@@ -422,7 +428,7 @@ impl Adaptor {
                     Ok(()) => ignore(reply.written(data.len() as u32)),
                     Err(error) => failed(reply, error),
                 };
-                if fs.data().write_waits(node, data.len() as u64) && !reply.step_aside() {
+                if fs.data().write_waits(node, data.len() as u64) && !step_aside() {
                     let (fs, data) = (Arc::clone(fs), data.to_vec());
                     reply.queue(move |reply| work(&fs, reply, &data));
                 } else {
@@ -480,7 +486,7 @@ impl Adaptor {
         reply: Reply,
         work: impl FnOnce(&Arc<Vfs>, Reply) + Send + 'static,
     ) {
-        if waits && !reply.step_aside() {
+        if waits && !step_aside() {
             let fs = Arc::clone(&self.0.fs);
             reply.queue(move |reply| work(&fs, reply));
         } else {

@@ -8,7 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use pando_fuse::device::{Entry, Errno, FileSystem, Listing, Operation, Reply, Request, abi};
+use pando_fuse::device::{
+    Entry, Errno, FileSystem, Listing, Operation, Reply, Request, abi, step_aside,
+};
 
 /// What happened.
 #[derive(Default, Debug)]
@@ -162,7 +164,7 @@ impl FileSystem for Gated {
                 });
             }
             Operation::Fsync if self.is_held("fsync") => {
-                if reply.step_aside() {
+                if step_aside() {
                     self.block();
                     reply.ok()
                 } else {
