@@ -125,17 +125,16 @@ pub(super) fn is_doomed(pid: u32) -> bool {
         // In a container whose processes we do not see.
         return false;
     }
-    let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}"));
-    match (read("status"), read("stat")) {
-        (Ok(status), Ok(stat)) => is_being_killed(&status) || is_ending(&stat),
-        (Err(error), _) | (_, Err(error)) => {
+    // `stat` would not do: reading it waits for a process in the middle of `execve`, which may be waiting for us.
+    match std::fs::read(format!("/proc/{pid}/status")) {
+        Ok(status) => is_being_killed(&status) || is_ending(&status),
+        Err(error) => {
             error.kind() == std::io::ErrorKind::NotFound
                 || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
         }
     }
 }
 
-/// By `/proc/PID/status`.
 fn is_being_killed(status: &[u8]) -> bool {
     const SIGKILL: u64 = 1 << 8;
     status.split(|&byte| byte == b'\n').any(|line| {
@@ -147,14 +146,9 @@ fn is_being_killed(status: &[u8]) -> bool {
     })
 }
 
-/// By `/proc/PID/stat`: the flags are the seventh field after the name, which ends with the last parenthesis.
-fn is_ending(stat: &[u8]) -> bool {
-    const EXITING: u64 = 4;
-    let after_name = stat.iter().rposition(|&byte| byte == b')').map_or(0, |at| at + 1);
-    let flags = str::from_utf8(&stat[after_name..])
-        .ok()
-        .and_then(|fields| fields.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & EXITING != 0)
+/// Whoever ends gives its memory up first, then closes its files.
+fn is_ending(status: &[u8]) -> bool {
+    !status.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"VmSize:"))
 }
 
 #[cfg(test)]
@@ -169,8 +163,7 @@ mod tests {
         assert!(is_being_killed(b"Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0\n"));
         assert!(is_being_killed(b"SigPnd:\t0\nShdPnd:\t0000000000000102\n"));
         assert!(!is_being_killed(b"SigPnd:\t0000000000000002\nShdPnd:\t0\nSigBlk:\t0100\n"));
-        assert!(is_ending(b"7 (a) b)) R 1 7 7 0 -1 4194308 0 0"));
-        assert!(!is_ending(b"7 (x) R 1 7 7 0 -1 4194304 0 0"));
-        assert!(!is_ending(b""));
+        assert!(is_ending(b"Name:\tx\nState:\tS (sleeping)\nThreads:\t1\n"));
+        assert!(!is_ending(b"Name:\tx\nVmPeak:\t  10 kB\nVmSize:\t  10 kB\n"));
     }
 }

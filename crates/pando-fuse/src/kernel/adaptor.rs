@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pando_types::op::INLINE_MAX;
 use pando_types::{Attr, Credentials, Errno, Ino, Name};
 
 use super::convert::{errno, file_attr, node_kind, permissions, set_attr, type_bits};
@@ -416,7 +417,13 @@ impl Adaptor {
         let node = Ino(request.node);
         let fs = &self.0.fs;
         match request.operation {
-            Operation::Read { offset, size, .. } => data(reply, fs.read(node, offset, size)),
+            // Small ones are mostly of inline data, or of a block at hand. Measured on a local store: stepping aside costs
+            // a large read nothing, and others get on several times as fast beside it.
+            Operation::Read { offset, size, .. } => {
+                self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
+                    data(reply, fs.read(node, offset, size));
+                });
+            }
             Operation::Write { offset, data, write_flags, flags } => {
                 // Pages written through a mapping belong where they are, whatever the handle they come by.
                 let from_mapping = write_flags & write::CACHE != 0;
