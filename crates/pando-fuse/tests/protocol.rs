@@ -339,9 +339,9 @@ fn hanging_up_ends_a_session_with_requests_under_way() {
 }
 
 #[test]
-fn notifications_reach_the_kernel() {
+fn notifications_reach_the_kernel_but_not_from_those_it_waits_for() {
     let fs = Gated::default();
-    let kernel = Kernel::new(&fs, Config::default());
+    let mut kernel = Kernel::new(&fs, Config::default());
     let notifier = kernel.running.as_ref().unwrap().notifier();
     notifier.inval_entry(1, b"name").unwrap();
     notifier.expire_entry(1, b"name").unwrap();
@@ -354,6 +354,9 @@ fn notifications_reach_the_kernel() {
         assert!(said.body.ends_with(b"name\0"));
     }
     assert_eq!(-kernel.receive().error, abi::notify::INVAL_INODE);
+    fs.notify_with(notifier.clone());
+    let access = kernel.send(opcode::ACCESS, 1, 0, abi::AccessIn::default().as_bytes());
+    kernel.expect(access, Errno::DEADLK);
     kernel.hang_up();
     assert!(notifier.inval_entry(1, b"name").is_err(), "nobody is there");
 }

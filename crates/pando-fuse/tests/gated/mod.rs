@@ -4,12 +4,13 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use pando_fuse::device::{
-    Entry, Errno, FileSystem, Listing, Operation, Reply, Request, abi, step_aside,
+    Entry, Errno, FileSystem, Listing, Notifier, Operation, Reply, Request, abi, step_aside,
 };
 
 /// What happened.
@@ -32,6 +33,7 @@ struct State {
     is_open: bool,
     wakers: Vec<Waker>,
     held: HashSet<&'static str>,
+    notifier: Option<Notifier>,
     counts: Counts,
 }
 
@@ -50,6 +52,19 @@ impl Gated {
     /// same, without a word to anybody).
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
+    }
+
+    /// From now on ACCESS tries to notify the kernel, and answers what comes of it.
+    pub fn notify_with(&self, notifier: Notifier) {
+        self.with(|state| state.notifier = Some(notifier));
+    }
+
+    fn notify(&self) -> Result<(), Errno> {
+        let Some(notifier) = self.with(|state| state.notifier.clone()) else { return Ok(()) };
+        notifier.inval_entry(1, b"file").map_err(|error| match error.kind() {
+            ErrorKind::Deadlock => Errno::DEADLK,
+            _ => Errno::IO,
+        })
     }
 
     fn is_held(&self, operation: &str) -> bool {
@@ -188,10 +203,8 @@ impl FileSystem for Gated {
                 }
                 reply.listing(&listing)
             }
-            Operation::Flush
-            | Operation::Fsync
-            | Operation::Releasedir { .. }
-            | Operation::Access { .. } => reply.ok(),
+            Operation::Flush | Operation::Fsync | Operation::Releasedir { .. } => reply.ok(),
+            Operation::Access { .. } => reply.done(self.notify()),
             Operation::Write { data, .. } => reply.written(data.len() as u32),
             Operation::Getxattr { .. } => reply.error(Errno::NODATA),
             Operation::Statfs => reply.statfs(&abi::StatfsOut::default()),
