@@ -21,6 +21,8 @@ use super::watch::{Watch, is_doomed};
 
 /// Room for the largest request: what a write brings, and what stands before it.
 const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
+/// Answers up to this size are written in one piece: all but contents, listings and long attributes.
+const SMALL_ANSWER: usize = 256;
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -361,13 +363,28 @@ fn write(channel: &OwnedFd, unique: u64, error: i32, parts: &[&[u8]]) -> Result<
     let len = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<abi::OutHeader>();
     let error = if unique == 0 { error } else { -error };
     let header = abi::OutHeader { len: len as u32, error, unique };
+    let mut small = [0; SMALL_ANSWER];
+    if len <= SMALL_ANSWER {
+        // In one piece: the kernel looks up the pages of each piece.
+        let mut at = 0;
+        for part in std::iter::once(&header.as_bytes()).chain(parts) {
+            small[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        return retried(|| rustix::io::write(channel, &small[..len]));
+    }
     let mut slices = [IoSlice::new(&[]); 4];
     slices[0] = IoSlice::new(header.as_bytes());
     for (slice, part) in slices[1..].iter_mut().zip(parts) {
         *slice = IoSlice::new(part);
     }
+    retried(|| rustix::io::writev(channel, &slices[..=parts.len()]))
+}
+
+/// The device takes all or nothing.
+fn retried(write: impl Fn() -> Result<usize, Errno>) -> Result<(), Errno> {
     loop {
-        match rustix::io::writev(channel, &slices[..=parts.len()]) {
+        match write() {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
