@@ -23,6 +23,9 @@ use super::watch::{Watch, is_doomed};
 const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
 /// Answers up to this size are written in one piece: all but contents, listings and long attributes.
 const SMALL_ANSWER: usize = 256;
+/// Failures to read in a row after which a mount is given up, and how long it waits after each.
+const READ_FAILURES_MAX: u32 = 100;
+const READ_PAUSE: Duration = Duration::from_millis(10);
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -196,14 +199,24 @@ impl Session {
     fn read_requests(self: &Arc<Self>, mut post: Post, buffer: &mut Vec<u8>) {
         buffer.resize(BUFFER_SIZE, 0);
         let channel = post.role % self.channels.len();
+        let mut failures = 0;
         loop {
             let len = match rustix::io::read(&self.channels[channel], &mut buffer[..]) {
                 // Unmounted; or whoever plays the kernel has hung up.
                 Ok(0) | Err(Errno::NODEV) => return self.nothing_more(None),
                 Ok(len) => len,
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
-                Err(errno) => return self.nothing_more(Some(errno)),
+                Err(errno) if failures == READ_FAILURES_MAX => {
+                    return self.nothing_more(Some(errno));
+                }
+                // For want of memory, say; the kernel has answered that request itself.
+                Err(_) => {
+                    failures += 1;
+                    std::thread::sleep(READ_PAUSE);
+                    continue;
+                }
             };
+            failures = 0;
             self.crew.begin(post);
             self.watch.wake();
             self.take(&buffer[..len], channel);
@@ -352,7 +365,10 @@ impl Session {
         let _ = watch.join();
         self.fs.end();
         match *self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(errno) => Err(errno.into()),
+            Some(errno) => {
+                let text = format!("requests cannot be read from the kernel any more: {errno}");
+                Err(io::Error::new(io::Error::from(errno).kind(), text))
+            }
             None => Ok(()),
         }
     }

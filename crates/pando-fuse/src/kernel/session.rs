@@ -145,8 +145,10 @@ impl Drop for Mounted {
             return;
         }
         // One that could not be ended goes on until its users are done.
-        if self.request_unmount().is_ok() || self.unmounter.abort() {
-            let _ = self.join();
+        if (self.request_unmount().is_ok() || self.unmounter.abort())
+            && let Err(error) = self.join()
+        {
+            eprintln!("pando: {}: {error}", self.mountpoint().display());
         }
     }
 }
