@@ -20,6 +20,6 @@ pub struct Behaviour {
 
 /// Mounts an empty null file system.
 pub fn mount(mountpoint: &Path, options: &Options, behaviour: Behaviour) -> io::Result<Mounted> {
-    let filesystem = adaptor::NullFs::new(options, behaviour);
+    let filesystem = std::sync::Arc::new(adaptor::NullFs::new(options, behaviour));
     pando_fuse::kernel::session::mount_filesystem(filesystem, mountpoint, options)
 }

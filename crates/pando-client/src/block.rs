@@ -29,6 +29,13 @@ impl Wake for Parked {
 thread_local! {
     /// Kept between calls, so that a future that is ready at once costs no allocation.
     static SPARE: Cell<Option<(Arc<Parked>, Waker)>> = const { Cell::new(None) };
+    static BEFORE_PARK: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Has `hook` called on this thread whenever [`block_on`] is about to park it: for a thread that others wait for, so that
+/// it can hand its work on first.
+pub fn before_park(hook: fn()) {
+    BEFORE_PARK.set(Some(hook));
 }
 
 /// Runs `future` to its end; the thread is parked while there is nothing to do.
@@ -40,10 +47,16 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         (Arc::clone(&parked), Waker::from(parked))
     });
     let mut context = Context::from_waker(&waker);
+    let mut hook = BEFORE_PARK.get();
     let output = loop {
         parked.woken.store(false, Ordering::Relaxed);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             break output;
+        }
+        if !parked.woken.load(Ordering::Acquire)
+            && let Some(hook) = hook.take()
+        {
+            hook();
         }
         while !parked.woken.swap(false, Ordering::Acquire) {
             std::thread::park();
@@ -71,6 +84,32 @@ mod tests {
             Poll::Pending
         }));
         assert_eq!(output, 7);
+    }
+
+    #[test]
+    fn the_hook_is_called_once_before_a_wait_and_only_then() {
+        thread_local! {
+            static CALLS: Cell<u32> = const { Cell::new(0) };
+            static WAKER: Cell<Option<Waker>> = const { Cell::new(None) };
+        }
+        // Nobody else wakes what waits below.
+        before_park(|| {
+            CALLS.set(CALLS.get() + 1);
+            WAKER.take().expect("it waits").wake();
+        });
+        let mut polls = 0;
+        block_on(poll_fn(move |context| {
+            polls += 1;
+            match polls {
+                // Woken before it could wait.
+                1 => context.waker().wake_by_ref(),
+                2 => WAKER.set(Some(context.waker().clone())),
+                _ => return Poll::Ready(()),
+            }
+            Poll::Pending
+        }));
+        assert_eq!(CALLS.get(), 1);
+        BEFORE_PARK.set(None);
     }
 
     #[test]

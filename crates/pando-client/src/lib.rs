@@ -53,7 +53,7 @@ mod transport;
 mod volume;
 mod xattrs;
 
-pub use block::block_on;
+pub use block::{before_park, block_on};
 pub use client::{Client, Options, Volume};
 pub use counters::Counters;
 pub use files::WriteError;

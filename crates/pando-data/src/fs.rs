@@ -1,6 +1,6 @@
 //! The files of one mount.
 
-mod attributes;
+pub(crate) mod attributes;
 mod flush;
 pub(crate) mod maintenance;
 pub(crate) mod range;

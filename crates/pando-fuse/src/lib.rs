@@ -1,13 +1,15 @@
 //! Kernel adaptor of Pando: turns FUSE requests into calls of the file system and its answers into replies.
 //!
 //! ```text
-//! kernel ── /dev/fuse ── kernel::adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
-//!                        threads that wait       └─ DataFs: contents
+//! kernel ── /dev/fuse ── device ── kernel::adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
+//!                        the protocol, threads             └─ DataFs: contents
 //! ```
 //!
-//! The types of the FUSE library stay within [`kernel`]. [`Vfs`] is the file system as Linux wants it, and can be used,
-//! and tested, without a kernel in between.
+//! The kernel's structures stay within [`device`] and [`kernel`]. [`Vfs`] is the file system as Linux wants it, and can be
+//! used, and tested, without a kernel in between. [`device`] knows nothing of it, and serves the null file system of the
+//! benchmarks just as well.
 
+pub mod device;
 pub mod kernel;
 mod namespace;
 mod vfs;
@@ -18,11 +20,11 @@ use std::sync::Arc;
 
 pub use kernel::credentials::credentials_of;
 pub use kernel::session::{Mounted, Options};
-pub use namespace::Namespace;
+pub use namespace::{Answer, Namespace};
 pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};
 
 /// Mounts a file system at an existing directory.
 pub fn mount(fs: Arc<Vfs>, mountpoint: &Path, options: &Options) -> io::Result<Mounted> {
     let adaptor = kernel::adaptor::Adaptor::new(fs, options);
-    kernel::session::mount_filesystem(adaptor, mountpoint, options)
+    kernel::session::mount_filesystem(Arc::new(adaptor), mountpoint, options)
 }

@@ -1,189 +1,241 @@
-//! What the adaptor asks of the client, blocking. Tests have a small model of it.
+//! What the adaptor asks of the client. Tests have a small model of it.
 
-use pando_client::{Client, DirEntry, block_on};
-use pando_data::Metadata;
+use pando_client::{BoxFuture, Client, DirEntry};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
-use pando_types::{Attr, Credentials, Errno, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, Ino, Name, SetAttr};
 
-/// Names, permissions and attributes. Calls block the calling thread; any thread may call. What each does is said at the
-/// client's method of the same name.
+/// What a call leads to, at once or later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
+
+/// Names, permissions and attributes. Any thread may call, and any may poll. What each does is said at the client's method
+/// of the same name.
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
-pub trait Namespace: Metadata {
-    fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno>;
-    fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+pub trait Namespace: Send + Sync {
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr>;
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr>;
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr>;
+    fn lookup_brief<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
         self.lookup(by, parent, name)
     }
     fn forget(&self, ino: Ino, count: u64);
-    fn access(&self, by: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno>;
-    fn create(
-        &self,
-        by: &Credentials,
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()>;
+    fn create<'a>(
+        &'a self,
+        by: &'a Credentials,
         parent: Ino,
-        name: &Name,
+        name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
-    ) -> Result<(Attr, bool), Errno>;
-    fn mkdir(&self, by: &Credentials, parent: Ino, name: &Name, mode: u16) -> Result<Attr, Errno>;
-    fn unlink(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno>;
-    fn rmdir(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno>;
-    fn link(&self, by: &Credentials, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Errno>;
-    fn rename(
-        &self,
-        by: &Credentials,
-        from: (Ino, &Name),
-        to: (Ino, &Name),
+    ) -> Answer<'a, (Attr, bool)>;
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr>;
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr>;
+    fn rename<'a>(
+        &'a self,
+        by: &'a Credentials,
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
         flags: RenameFlags,
-    ) -> Result<(), Errno>;
-    fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno>;
-    fn open(
-        &self,
-        by: &Credentials,
+    ) -> Answer<'a, ()>;
+    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>>;
+    fn open<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
-    ) -> Result<Attr, Errno>;
-    fn release(&self, ino: Ino) -> Result<(), Errno>;
-    fn opendir(&self, by: &Credentials, ino: Ino) -> Result<(), Errno>;
-    fn readdir(
-        &self,
-        by: &Credentials,
+    ) -> Answer<'a, Attr>;
+    fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
+    fn readdir<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
         plus: bool,
-    ) -> Result<Vec<DirEntry>, Errno>;
-    fn parent(&self, ino: Ino) -> Result<Ino, Errno>;
-    fn getxattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno>;
-    fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno>;
-    fn setxattr(
-        &self,
-        by: &Credentials,
+    ) -> Answer<'a, Vec<DirEntry>>;
+    fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino>;
+    fn getxattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8])
+    -> Answer<'a, Vec<u8>>;
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>>;
+    fn setxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
-        name: &[u8],
-        value: &[u8],
+        name: &'a [u8],
+        value: &'a [u8],
         mode: XattrMode,
-    ) -> Result<(), Errno>;
-    fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno>;
-    fn statfs(&self) -> Result<(u64, u64), Errno>;
+    ) -> Answer<'a, ()>;
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
+    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
 }
 
 impl Namespace for Client {
-    fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        block_on(self.lookup(by, parent, name))
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
+        Box::pin(self.getattr(ino))
     }
 
-    fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        block_on(self.lookup_brief(by, parent, name))
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
+        Box::pin(self.setattr(by, ino, set))
+    }
+
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
+        Box::pin(self.lookup(by, parent, name))
+    }
+
+    fn lookup_brief<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.lookup_brief(by, parent, name))
     }
 
     fn forget(&self, ino: Ino, count: u64) {
         self.forget(ino, count);
     }
 
-    fn access(&self, by: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
-        block_on(self.access(by, ino, mask))
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
+        Box::pin(self.access(by, ino, mask))
     }
 
-    fn create(
-        &self,
-        by: &Credentials,
+    fn create<'a>(
+        &'a self,
+        by: &'a Credentials,
         parent: Ino,
-        name: &Name,
+        name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
-    ) -> Result<(Attr, bool), Errno> {
-        block_on(self.create(by, parent, name, node, exclusive, open))
+    ) -> Answer<'a, (Attr, bool)> {
+        Box::pin(self.create(by, parent, name, node, exclusive, open))
     }
 
-    fn mkdir(&self, by: &Credentials, parent: Ino, name: &Name, mode: u16) -> Result<Attr, Errno> {
-        block_on(self.mkdir(by, parent, name, mode))
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.mkdir(by, parent, name, mode))
     }
 
-    fn unlink(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        block_on(self.unlink(by, parent, name))
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.unlink(by, parent, name))
     }
 
-    fn rmdir(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        block_on(self.rmdir(by, parent, name))
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.rmdir(by, parent, name))
     }
 
-    fn link(&self, by: &Credentials, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        block_on(self.link(by, ino, parent, name))
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.link(by, ino, parent, name))
     }
 
-    fn rename(
-        &self,
-        by: &Credentials,
-        from: (Ino, &Name),
-        to: (Ino, &Name),
+    fn rename<'a>(
+        &'a self,
+        by: &'a Credentials,
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
         flags: RenameFlags,
-    ) -> Result<(), Errno> {
-        block_on(self.rename(by, from.0, from.1, to.0, to.1, flags))
+    ) -> Answer<'a, ()> {
+        Box::pin(self.rename(by, from.0, from.1, to.0, to.1, flags))
     }
 
-    fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
-        block_on(self.readlink(by, ino))
+    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.readlink(by, ino))
     }
 
-    fn open(
-        &self,
-        by: &Credentials,
+    fn open<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
-    ) -> Result<Attr, Errno> {
-        block_on(self.open(by, ino, access, truncate))
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.open(by, ino, access, truncate))
     }
 
-    fn release(&self, ino: Ino) -> Result<(), Errno> {
-        block_on(self.release(ino))
+    fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.release(ino))
     }
 
-    fn opendir(&self, by: &Credentials, ino: Ino) -> Result<(), Errno> {
-        block_on(self.opendir(by, ino))
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.opendir(by, ino))
     }
 
-    fn readdir(
-        &self,
-        by: &Credentials,
+    fn readdir<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
         position: u64,
         limit: u32,
         plus: bool,
-    ) -> Result<Vec<DirEntry>, Errno> {
-        block_on(self.readdir(by, ino, position, limit, plus))
+    ) -> Answer<'a, Vec<DirEntry>> {
+        Box::pin(self.readdir(by, ino, position, limit, plus))
     }
 
-    fn parent(&self, ino: Ino) -> Result<Ino, Errno> {
-        block_on(self.parent(ino))
+    fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {
+        Box::pin(self.parent(ino))
     }
 
-    fn getxattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        block_on(self.getxattr(by, ino, name))
-    }
-
-    fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        block_on(self.listxattr(by, ino))
-    }
-
-    fn setxattr(
-        &self,
-        by: &Credentials,
+    fn getxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
         ino: Ino,
-        name: &[u8],
-        value: &[u8],
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.getxattr(by, ino, name))
+    }
+
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        Box::pin(self.listxattr(by, ino))
+    }
+
+    fn setxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+        value: &'a [u8],
         mode: XattrMode,
-    ) -> Result<(), Errno> {
-        block_on(self.setxattr(by, ino, name, value, mode))
+    ) -> Answer<'a, ()> {
+        Box::pin(self.setxattr(by, ino, name, value, mode))
     }
 
-    fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
-        block_on(self.removexattr(by, ino, name))
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
+        Box::pin(self.removexattr(by, ino, name))
     }
 
-    fn statfs(&self) -> Result<(u64, u64), Errno> {
-        block_on(self.statfs())
+    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+        Box::pin(self.statfs())
     }
 }

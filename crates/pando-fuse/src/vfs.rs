@@ -9,15 +9,16 @@ mod xattrs;
 
 use std::sync::Arc;
 
-use pando_data::DataFs;
-use pando_types::{Attr, Credentials, Errno, Ino, SetAttr};
+use pando_data::{DataFs, kills_privileges};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
 use crate::namespace::Namespace;
 
 pub use files::{OpenFlags, Opened};
 pub use listing::{DirHandle, Listed};
 
-/// One mount's file system. Any thread may call; calls block.
+/// One mount's file system. Any thread may call, and poll what is asynchronous. What is not may wait for a disk, for a
+/// shard or for whoever uses the same file; the asynchronous ones do so only for a file that is open.
 pub struct Vfs {
     namespace: Arc<dyn Namespace>,
     data: Arc<DataFs>,
@@ -53,23 +54,34 @@ impl Vfs {
     }
 
     /// Attributes.
-    pub fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
-        self.data.getattr(ino)
+    pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        if self.data.is_open(ino) {
+            return self.data.getattr(ino);
+        }
+        self.namespace.getattr(ino).await
     }
 
     /// Changes attributes.
-    pub fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        self.data.setattr(by, ino, set)
+    pub async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        if self.data.is_open(ino) {
+            return self.data.setattr(by, ino, set);
+        }
+        let kills = kills_privileges(by, &set);
+        let mut attr = self.namespace.setattr(by, ino, set).await?;
+        if kills && attr.kind == FileKind::Regular {
+            self.data.kill_privileges_of(&mut attr)?;
+        }
+        Ok(attr)
     }
 
     /// `access(2)`.
-    pub fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
-        self.namespace.access(by, ino, mask)
+    pub async fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
+        self.namespace.access(by, ino, mask).await
     }
 
     /// Sizes.
-    pub fn statfs(&self) -> Result<StatFs, Errno> {
-        let (inodes, bytes) = self.namespace.statfs()?;
+    pub async fn statfs(&self) -> Result<StatFs, Errno> {
+        let (inodes, bytes) = self.namespace.statfs().await?;
         let stat = match self.data.store().space() {
             Some(space) => {
                 StatFs { total: space.total, free: space.free, available: space.available, inodes }

@@ -101,7 +101,7 @@ pub struct UpArgs {
     /// When a change is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
-    /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]
+    /// Threads that read the kernel's requests at the same time [default: one for 4 CPUs, at most 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
     /// Print one JSON object when the mount is usable

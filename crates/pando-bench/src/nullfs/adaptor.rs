@@ -1,19 +1,13 @@
-//! The null file system as the FUSE library wants it.
+//! The null file system as the device serves it.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use fuser::{
-    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
 use pando_fuse::Options;
-use pando_fuse::kernel::session::negotiate;
+use pando_fuse::device::abi::{self, fattr, fopen};
+use pando_fuse::device::{
+    Delivery, Entry, Errno, FileSystem, Listing, Operation, Reply, Request, Undelivered,
+};
 
 use super::Behaviour;
 use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
@@ -21,13 +15,12 @@ use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
 pub(super) struct NullFs {
     tree: Mutex<Tree>,
     options: Options,
-    open_flags: FopenFlags,
+    open_flags: u32,
 }
 
 impl NullFs {
     pub(super) fn new(options: &Options, behaviour: Behaviour) -> Self {
-        let open_flags =
-            if behaviour.no_flush { FopenFlags::FOPEN_NOFLUSH } else { FopenFlags::empty() };
+        let open_flags = if behaviour.no_flush { fopen::NOFLUSH } else { 0 };
         Self { tree: Mutex::new(Tree::new()), options: options.clone(), open_flags }
     }
 
@@ -35,56 +28,156 @@ impl NullFs {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        content: Content,
-    ) -> Result<FileAttr, Errno> {
-        let time = SystemTime::now();
-        let node = Node { content, mode: permissions(mode), uid: req.uid(), gid: req.gid(), time };
-        let mut tree = self.tree();
-        let number = tree.add(parent.0, name.as_bytes(), node).map_err(errno)?;
-        Ok(attributes(number, tree.node(number).map_err(errno)?))
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<abi::Attr, Refusal> {
+        let tree = self.tree();
+        let number = tree.lookup(parent, name)?;
+        Ok(attributes(number, tree.node(number)?))
     }
 
-    /// Hands entries after `offset` to `add` until it says that its buffer is full.
-    fn list(
+    fn add(
         &self,
-        ino: INodeNo,
-        offset: u64,
-        mut add: impl FnMut(u64, &OsStr, FileAttr) -> bool,
-    ) -> Result<(), Errno> {
+        request: &Request<'_>,
+        name: &[u8],
+        mode: u32,
+        content: Content,
+    ) -> Result<abi::Attr, Refusal> {
+        let (uid, gid) = (request.caller.uid, request.caller.gid);
+        let node = Node { content, mode: permissions(mode), uid, gid, time: SystemTime::now() };
+        let mut tree = self.tree();
+        let number = tree.add(request.node, name, node)?;
+        Ok(attributes(number, tree.node(number)?))
+    }
+
+    fn setattr(&self, number: u64, set: &abi::SetattrIn) -> Result<abi::Attr, Refusal> {
+        let mut tree = self.tree();
+        let node = tree.node_mut(number)?;
+        if set.valid & fattr::MODE != 0 {
+            node.mode = permissions(set.mode);
+        }
+        if set.valid & fattr::UID != 0 {
+            node.uid = set.uid;
+        }
+        if set.valid & fattr::GID != 0 {
+            node.gid = set.gid;
+        }
+        if let (Content::File { size }, true) = (&mut node.content, set.valid & fattr::SIZE != 0) {
+            *size = set.size;
+        }
+        Ok(attributes(number, node))
+    }
+
+    fn write(&self, number: u64, end: u64) {
+        if let Ok(Node { content: Content::File { size }, .. }) = self.tree().node_mut(number) {
+            *size = (*size).max(end);
+        }
+    }
+
+    fn list(&self, number: u64, offset: u64, size: u32, plus: bool) -> Result<Listing, Refusal> {
+        let mut listing = Listing::new(size);
         let tree = self.tree();
-        for (position, name) in [(1, "."), (2, "..")] {
+        for (position, name) in [(1, &b"."[..]), (2, b"..")] {
             // ".." is not tracked; programs take it from the kernel.
-            let number = if position == 1 { ino.0 } else { ROOT };
-            let attr = attributes(number, tree.node(number).map_err(errno)?);
-            if offset < position && add(position, OsStr::new(name), attr) {
-                return Ok(());
+            let number = if position == 1 { number } else { ROOT };
+            let mode = attributes(number, tree.node(number)?).mode;
+            let mut add = || match plus {
+                true => listing.add_plus(None, number, position, mode, name),
+                false => listing.add(number, position, mode, name),
+            };
+            if offset < position && add() {
+                return Ok(listing);
             }
         }
-        for (position, name, number) in tree.list(ino.0, offset.max(2)).map_err(errno)? {
-            let attr = attributes(number, tree.node(number).map_err(errno)?);
-            if add(position, OsStr::from_bytes(name), attr) {
+        for (position, name, number) in tree.list(number, offset.max(2))? {
+            let attr = attributes(number, tree.node(number)?);
+            let is_full = match plus {
+                true => {
+                    listing.add_plus(Some(&self.entry(attr)), number, position, attr.mode, name)
+                }
+                false => listing.add(number, position, attr.mode, name),
+            };
+            if is_full {
                 break;
             }
         }
-        Ok(())
+        Ok(listing)
     }
 
-    fn entry(&self, reply: ReplyEntry, result: Result<FileAttr, Errno>) {
-        match result {
-            Ok(attr) => reply.entry_with_ttls(
-                &self.options.attr_timeout,
-                &self.options.entry_timeout,
-                &attr,
-                Generation(0),
-            ),
-            Err(errno) => reply.error(errno),
+    fn entry(&self, attr: abi::Attr) -> Entry {
+        let Options { entry_timeout, attr_timeout, .. } = self.options;
+        Entry { attr, entry_timeout, attr_timeout }
+    }
+
+    fn answer(&self, request: &Request<'_>, reply: Reply) -> Delivery {
+        let node = request.node;
+        let entry = |reply: Reply, attr| reply.entry(&self.entry(attr));
+        let attr = |reply: Reply, attr| reply.attr(attr, self.options.attr_timeout);
+        let done = |reply: Reply, ()| reply.ok();
+        match request.operation {
+            Operation::Lookup { name } => say(reply, self.lookup(node, name), entry),
+            Operation::Getattr => {
+                let found = self.tree().node(node).map(|found| attributes(node, found));
+                say(reply, found, attr)
+            }
+            Operation::Setattr(set) => say(reply, self.setattr(node, &set), attr),
+            Operation::Mknod { name, mode, .. } => {
+                say(reply, self.add(request, name, mode, Content::File { size: 0 }), entry)
+            }
+            Operation::Mkdir { name, mode } => {
+                say(reply, self.add(request, name, mode, Content::Dir(Dir::default())), entry)
+            }
+            Operation::Unlink { name } => {
+                let removed = self.tree().remove(node, name, false);
+                say(reply, removed, done)
+            }
+            Operation::Rmdir { name } => {
+                let removed = self.tree().remove(node, name, true);
+                say(reply, removed, done)
+            }
+            Operation::Create { name, mode, .. } => {
+                let made = self.add(request, name, mode, Content::File { size: 0 });
+                say(reply, made, |reply, attr| reply.created(&self.entry(attr), 0, self.open_flags))
+            }
+            Operation::Open { .. } => reply.opened(0, self.open_flags),
+            Operation::Opendir => reply.opened(0, 0),
+            Operation::Read { size, .. } => reply.data(&vec![0; size as usize]),
+            Operation::Write { offset, data, .. } => {
+                self.write(node, offset.saturating_add(data.len() as u64));
+                reply.written(data.len() as u32)
+            }
+            Operation::Readdir { offset, size, plus, .. } => {
+                let listed = self.list(node, offset, size, plus);
+                say(reply, listed, |reply, listing| reply.listing(&listing))
+            }
+            Operation::Statfs => reply.statfs(&abi::StatfsOut {
+                blocks: 1 << 30,
+                bfree: 1 << 30,
+                bavail: 1 << 30,
+                files: 1 << 30,
+                ffree: 1 << 30,
+                bsize: 4096,
+                namelen: 255,
+                frsize: 4096,
+                ..Default::default()
+            }),
+            Operation::Getxattr { .. } => reply.error(Errno::NODATA),
+            Operation::Access { .. }
+            | Operation::Flush
+            | Operation::Fsync
+            | Operation::Release { .. }
+            | Operation::Releasedir { .. } => reply.ok(),
+            _ => reply.error(Errno::NOSYS),
         }
+    }
+}
+
+fn say<T>(
+    reply: Reply,
+    result: Result<T, Refusal>,
+    answer: impl FnOnce(Reply, T) -> Delivery,
+) -> Delivery {
+    match result {
+        Ok(value) => answer(reply, value),
+        Err(refusal) => reply.error(errno(refusal)),
     }
 }
 
@@ -94,36 +187,32 @@ fn permissions(mode: u32) -> u16 {
 
 fn errno(refusal: Refusal) -> Errno {
     match refusal {
-        Refusal::NoEntry => Errno::ENOENT,
-        Refusal::Exists => Errno::EEXIST,
-        Refusal::NotDirectory => Errno::ENOTDIR,
-        Refusal::IsDirectory => Errno::EISDIR,
-        Refusal::NotEmpty => Errno::ENOTEMPTY,
+        Refusal::NoEntry => Errno::NOENT,
+        Refusal::Exists => Errno::EXIST,
+        Refusal::NotDirectory => Errno::NOTDIR,
+        Refusal::IsDirectory => Errno::ISDIR,
+        Refusal::NotEmpty => Errno::NOTEMPTY,
     }
 }
 
-fn kind(node: &Node) -> FileType {
-    match node.content {
-        Content::File { .. } => FileType::RegularFile,
-        Content::Dir(_) => FileType::Directory,
-    }
-}
-
-fn attributes(number: u64, node: &Node) -> FileAttr {
-    let size = match node.content {
-        Content::File { size } => size,
-        Content::Dir(_) => 0,
+fn attributes(number: u64, node: &Node) -> abi::Attr {
+    let (kind, size) = match node.content {
+        Content::File { size } => (0o100_000, size),
+        Content::Dir(_) => (0o040_000, 0),
     };
-    FileAttr {
-        ino: INodeNo(number),
+    let since = node.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, nanos) = (since.as_secs(), since.subsec_nanos());
+    abi::Attr {
+        ino: number,
         size,
         blocks: size.div_ceil(512),
-        atime: node.time,
-        mtime: node.time,
-        ctime: node.time,
-        crtime: node.time,
-        kind: kind(node),
-        perm: node.mode,
+        atime: seconds,
+        mtime: seconds,
+        ctime: seconds,
+        atimensec: nanos,
+        mtimensec: nanos,
+        ctimensec: nanos,
+        mode: kind | u32::from(node.mode),
         nlink: 1,
         uid: node.uid,
         gid: node.gid,
@@ -133,232 +222,11 @@ fn attributes(number: u64, node: &Node) -> FileAttr {
     }
 }
 
-fn answer(reply: ReplyEmpty, result: Result<(), Refusal>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(refusal) => reply.error(errno(refusal)),
-    }
-}
-
-impl Filesystem for NullFs {
-    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiate(config, &self.options);
-        Ok(())
+impl FileSystem for NullFs {
+    fn handle(&self, request: &Request<'_>, reply: Reply) {
+        // It keeps no count of lookups or opens, so there is nothing to undo.
+        let (Ok(()) | Err(Undelivered)) = self.answer(request, reply);
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let result = {
-            let tree = self.tree();
-            tree.lookup(parent.0, name.as_bytes())
-                .and_then(|number| Ok(attributes(number, tree.node(number)?)))
-                .map_err(errno)
-        };
-        self.entry(reply, result);
-    }
-
-    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        let result = self.tree().node(ino.0).map(|node| attributes(ino.0, node));
-        match result {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &attr),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn setattr(
-        &self,
-        _req: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        _mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let result = self.tree().node_mut(ino.0).map(|node| {
-            node.mode = mode.map_or(node.mode, permissions);
-            node.uid = uid.unwrap_or(node.uid);
-            node.gid = gid.unwrap_or(node.gid);
-            if let (Content::File { size }, Some(new)) = (&mut node.content, size) {
-                *size = new;
-            }
-            attributes(ino.0, node)
-        });
-        match result {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &attr),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn mknod(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        _rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        let result = self.add(req, parent, name, mode, Content::File { size: 0 });
-        self.entry(reply, result);
-    }
-
-    fn mkdir(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let result = self.add(req, parent, name, mode, Content::Dir(Dir::default()));
-        self.entry(reply, result);
-    }
-
-    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let result = self.tree().remove(parent.0, name.as_bytes(), false);
-        answer(reply, result);
-    }
-
-    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let result = self.tree().remove(parent.0, name.as_bytes(), true);
-        answer(reply, result);
-    }
-
-    fn create(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        match self.add(req, parent, name, mode, Content::File { size: 0 }) {
-            Ok(attr) => {
-                let (timeout, handle) = (&self.options.entry_timeout, FileHandle(0));
-                reply.created(timeout, &attr, Generation(0), handle, self.open_flags);
-            }
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), self.open_flags);
-    }
-
-    fn read(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        reply.data(&vec![0; size as usize]);
-    }
-
-    fn write(
-        &self,
-        _req: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        if let Ok(Node { content: Content::File { size }, .. }) = self.tree().node_mut(ino.0) {
-            *size = (*size).max(offset + data.len() as u64);
-        }
-        reply.written(data.len() as u32);
-    }
-
-    fn flush(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _lock_owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        reply.ok();
-    }
-
-    fn fsync(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _datasync: bool,
-        reply: ReplyEmpty,
-    ) {
-        reply.ok();
-    }
-
-    fn readdir(
-        &self,
-        _req: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        match self.list(ino, offset, |position, name, attr| {
-            reply.add(attr.ino, position, attr.kind, name)
-        }) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn readdirplus(
-        &self,
-        _req: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        match self.list(ino, offset, |position, name, attr| {
-            reply.add(attr.ino, position, name, &self.options.entry_timeout, &attr, Generation(0))
-        }) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        reply.statfs(1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 4096, 255, 4096);
-    }
-
-    fn getxattr(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _name: &OsStr,
-        _size: u32,
-        reply: ReplyXattr,
-    ) {
-        reply.error(Errno::ENODATA);
-    }
-
-    fn access(&self, _req: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        reply.ok();
-    }
+    fn forget(&self, _node: u64, _count: u64) {}
 }

@@ -5,6 +5,11 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 use super::{DataFs, lock};
 
 impl DataFs {
+    /// Whether a file is open. Of one that is not, all attributes are as the shards say.
+    pub fn is_open(&self, ino: Ino) -> bool {
+        lock(&self.files).contains_key(&ino)
+    }
+
     /// Attributes of a file.
     pub fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         let Some(inode) = self.file(ino) else { return self.metadata.getattr(ino) };
@@ -37,13 +42,13 @@ impl DataFs {
         set: SetAttr,
     ) -> Result<Attr, Errno> {
         let Some(inode) = self.file(ino) else {
-            let kills = kills(credentials, &set);
+            let kills = kills_privileges(credentials, &set);
             let mut attr = self.metadata.setattr(credentials, ino, set)?;
             self.kill_after(&mut attr, kills)?;
             return Ok(attr);
         };
         let mut state = self.write_state(&inode);
-        let kills = kills(credentials, &set);
+        let kills = kills_privileges(credentials, &set);
         if set.mtime.is_some() || set.atime.is_some() || state.dirty_kills {
             self.flush_state(&inode, &mut state)?;
         }
@@ -69,7 +74,8 @@ impl DataFs {
 
 /// Whether a change takes the setuid and setgid bits off: any change of owner does, unless it sets them itself, and an
 /// ordinary user's truncation.
-fn kills(credentials: &Credentials, set: &SetAttr) -> bool {
+#[must_use]
+pub fn kills_privileges(credentials: &Credentials, set: &SetAttr) -> bool {
     let changes_owner = set.uid.is_some() || set.gid.is_some();
     set.mode.is_none() && (changes_owner || (set.size.is_some() && credentials.uid != 0))
 }

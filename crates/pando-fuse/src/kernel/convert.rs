@@ -1,31 +1,31 @@
-//! Between our types and those of the FUSE library.
+//! Between our types and the kernel's.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use pando_types::{Attr, Errno, FileKind, SetAttr, TimeSet, Timestamp};
 
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
-use pando_types::{Attr, Errno, FileKind, Ino, TimeSet, Timestamp};
+use crate::device::abi::{self, fattr};
 
 /// Preferred size of reads and writes, bytes.
 const BLOCK_SIZE: u32 = 4096;
 
-pub(super) fn errno(errno: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(errno.number())
+pub(super) fn errno(errno: Errno) -> rustix::io::Errno {
+    rustix::io::Errno::from_raw_os_error(errno.number())
 }
 
-pub(super) fn file_type(kind: FileKind) -> FileType {
+/// The type bits of a mode.
+pub(super) const fn type_bits(kind: FileKind) -> u32 {
     match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::BlockDevice => FileType::BlockDevice,
+        FileKind::Regular => 0o100_000,
+        FileKind::Directory => 0o040_000,
+        FileKind::Symlink => 0o120_000,
+        FileKind::Fifo => 0o010_000,
+        FileKind::Socket => 0o140_000,
+        FileKind::CharDevice => 0o020_000,
+        FileKind::BlockDevice => 0o060_000,
     }
 }
 
 /// Kind of the type bits of a mode; none for a directory or nonsense.
-pub(super) fn node_kind(mode: u32) -> Option<FileKind> {
+pub(super) const fn node_kind(mode: u32) -> Option<FileKind> {
     match mode & 0o170_000 {
         0o100_000 | 0 => Some(FileKind::Regular),
         0o120_000 => Some(FileKind::Symlink),
@@ -37,84 +37,55 @@ pub(super) fn node_kind(mode: u32) -> Option<FileKind> {
     }
 }
 
-pub(super) fn permissions(mode: u32) -> u16 {
+pub(super) const fn permissions(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
-/// What the library makes of `before the epoch` and back is `seconds` below zero with `nanos` counting on from there.
-pub(super) fn system_time(time: Timestamp) -> SystemTime {
-    let nanos = Duration::from_nanos(u64::from(time.nanos));
-    let whole = match u64::try_from(time.seconds) {
-        Ok(seconds) => UNIX_EPOCH.checked_add(Duration::from_secs(seconds)),
-        Err(_) => UNIX_EPOCH.checked_sub(Duration::from_secs(time.seconds.unsigned_abs())),
+/// Seconds before the epoch come as the same 64 bits.
+const fn time(seconds: u64, nanos: u32) -> Timestamp {
+    Timestamp { seconds: seconds.cast_signed(), nanos }
+}
+
+/// What a SETATTR asks for.
+pub(super) fn set_attr(set: &abi::SetattrIn) -> SetAttr {
+    let has = |bit| set.valid & bit != 0;
+    let time_set = |given, now, seconds, nanos| match (has(given), has(now)) {
+        (_, true) => Some(TimeSet::Now),
+        (true, false) => Some(TimeSet::To(time(seconds, nanos))),
+        (false, false) => None,
     };
-    whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
-}
-
-/// A time from a request. The library turns (seconds, nanos) before the epoch into `epoch - |seconds| - nanos`, where
-/// `epoch - |seconds| + nanos` is meant: undone here.
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Timestamp {
-            seconds: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-            nanos: after.subsec_nanos(),
-        },
-        Err(error) => {
-            let before = error.duration();
-            let seconds = 0i64.saturating_sub_unsigned(before.as_secs());
-            Timestamp { seconds, nanos: before.subsec_nanos() }
-        }
+    SetAttr {
+        mode: has(fattr::MODE).then(|| permissions(set.mode)),
+        uid: has(fattr::UID).then_some(set.uid),
+        gid: has(fattr::GID).then_some(set.gid),
+        size: has(fattr::SIZE).then_some(set.size),
+        size_by_handle: has(fattr::FH),
+        atime: time_set(fattr::ATIME, fattr::ATIME_NOW, set.atime, set.atimensec),
+        mtime: time_set(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
     }
 }
 
-pub(super) fn time_set(time: TimeOrNow) -> TimeSet {
-    match time {
-        TimeOrNow::Now => TimeSet::Now,
-        TimeOrNow::SpecificTime(time) => TimeSet::To(timestamp(time)),
-    }
-}
-
-pub(super) fn file_attr(attr: &Attr) -> FileAttr {
+pub(super) fn file_attr(attr: &Attr) -> abi::Attr {
     let blocks = match attr.kind {
         // Whole blocks of 4 KiB, as if nothing were a hole.
         FileKind::Regular => attr.size.div_ceil(u64::from(BLOCK_SIZE)).saturating_mul(8),
         _ => 0,
     };
-    FileAttr {
-        ino: INodeNo(attr.ino.0),
+    abi::Attr {
+        ino: attr.ino.0,
         size: attr.size,
         blocks,
-        atime: system_time(attr.atime),
-        mtime: system_time(attr.mtime),
-        ctime: system_time(attr.ctime),
-        crtime: system_time(attr.btime),
-        kind: file_type(attr.kind),
-        perm: attr.mode,
+        atime: attr.atime.seconds.cast_unsigned(),
+        mtime: attr.mtime.seconds.cast_unsigned(),
+        ctime: attr.ctime.seconds.cast_unsigned(),
+        atimensec: attr.atime.nanos,
+        mtimensec: attr.mtime.nanos,
+        ctimensec: attr.ctime.nanos,
+        mode: type_bits(attr.kind) | u32::from(attr.mode),
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
         rdev: attr.rdev,
-        blksize: BLOCK_SIZE,
-        flags: 0,
-    }
-}
-
-/// Attributes of which only number and kind are known and matter.
-pub(super) fn bare_attr(ino: Ino, kind: FileKind) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(ino.0),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: file_type(kind),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
         blksize: BLOCK_SIZE,
         flags: 0,
     }
@@ -125,19 +96,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_the_epoch_survive_the_library() {
-        for time in [(0, 0), (5, 7), (-1, 0), (-2, 800_000_000), (1 << 35, 1)] {
-            let time = Timestamp { seconds: time.0, nanos: time.1 };
-            // As the library makes it of what the kernel sends.
-            let nanos = Duration::from_nanos(u64::from(time.nanos));
-            let sent = if time.seconds >= 0 {
-                UNIX_EPOCH + Duration::from_secs(time.seconds.unsigned_abs()) + nanos
-            } else {
-                UNIX_EPOCH - Duration::from_secs(time.seconds.unsigned_abs()) - nanos
-            };
-            assert_eq!(timestamp(sent), time);
+    fn kinds_come_back() {
+        for bits in 1..16 {
+            let mode = bits << 12 | 0o644;
+            if let Some(kind) = node_kind(mode) {
+                assert_eq!(type_bits(kind) | u32::from(permissions(mode)), mode);
+            }
         }
-        let before = system_time(Timestamp { seconds: -2, nanos: 800_000_000 });
-        assert_eq!(before, UNIX_EPOCH - Duration::from_millis(1200));
+        assert_eq!(node_kind(0o644), Some(FileKind::Regular));
+        assert_eq!(node_kind(0o040_755), None);
+    }
+
+    #[test]
+    fn only_what_is_marked_is_set() {
+        let all = abi::SetattrIn {
+            mode: 0o104_755,
+            uid: 5,
+            size: 9,
+            atime: (-2i64).cast_unsigned(),
+            atimensec: 800_000_000,
+            ..Default::default()
+        };
+        assert_eq!(set_attr(&all), SetAttr::default());
+        let valid = fattr::MODE | fattr::ATIME | fattr::MTIME | fattr::MTIME_NOW | fattr::FH;
+        let atime = Timestamp { seconds: -2, nanos: 800_000_000 };
+        let expected = SetAttr {
+            mode: Some(0o4755),
+            atime: Some(TimeSet::To(atime)),
+            mtime: Some(TimeSet::Now),
+            size_by_handle: true,
+            ..SetAttr::default()
+        };
+        assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }), expected);
     }
 }

@@ -1,7 +1,6 @@
-//! Everything that knows the FUSE library, or the kernel's side of a request.
+//! Pando as the kernel's language has it: [`Vfs`](crate::Vfs) behind the [`device`](crate::device), and mounting.
 
-pub mod adaptor;
-mod aside;
+pub(crate) mod adaptor;
 mod convert;
 pub mod credentials;
 pub mod session;

@@ -74,14 +74,19 @@ pub struct Opened {
 
 impl Vfs {
     /// Opens a file.
-    pub fn open(&self, by: &Credentials, ino: Ino, flags: OpenFlags) -> Result<Opened, Errno> {
+    pub async fn open(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        flags: OpenFlags,
+    ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
-        let mut attr = self.namespace.open(by, ino, flags.access(), truncates)?;
+        let mut attr = self.namespace.open(by, ino, flags.access(), truncates).await?;
         let info = self.data.opened(&attr, truncates);
         if truncates && by.uid != 0 {
             // A user's truncation takes setuid and setgid off.
             if let Err(errno) = self.data.kill_privileges_of(&mut attr) {
-                self.release(ino);
+                self.release(ino).await;
                 return Err(errno);
             }
         }
@@ -89,18 +94,17 @@ impl Vfs {
     }
 
     /// Opens a file that is made if it is missing. One lookup of its node.
-    pub fn create(
+    pub async fn create(
         &self,
         by: &Credentials,
         parent: Ino,
-        name: &[u8],
+        name: &Name,
         mode: u16,
         flags: OpenFlags,
     ) -> Result<Opened, Errno> {
-        let name = Name::new(name)?;
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
         let (attr, is_new) =
-            self.namespace.create(by, parent, &name, node, flags.is_exclusive(), true)?;
+            self.namespace.create(by, parent, name, node, flags.is_exclusive(), true).await?;
         if is_new {
             let info = self.data.created(&attr);
             return Ok(opened(attr, info, flags));
@@ -108,21 +112,21 @@ impl Vfs {
         // Someone else made it after the kernel had looked. It was opened without a look at its permissions.
         let ino = attr.ino;
         let result = match attr.kind {
-            FileKind::Regular => self.open(by, ino, flags),
+            FileKind::Regular => self.open(by, ino, flags).await,
             FileKind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EEXIST),
         };
         if attr.kind != FileKind::Directory {
-            let _ = self.namespace.release(ino);
+            let _ = self.namespace.release(ino).await;
         }
         result.inspect_err(|_| self.namespace.forget(ino, 1))
     }
 
     /// A handle is gone.
-    pub fn release(&self, ino: Ino) {
+    pub async fn release(&self, ino: Ino) {
         self.data.release(ino);
         // Nobody is there to hear of it; the session's end does it at the latest.
-        let _ = self.namespace.release(ino);
+        let _ = self.namespace.release(ino).await;
     }
 
     /// Bytes of a file.

@@ -4,7 +4,7 @@
 //! request. Positions are the client's, so that a listing may also go on from any of them without what is kept.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
@@ -53,27 +53,47 @@ pub struct Listed<'a> {
     pub attr: Option<&'a Attr>,
 }
 
+impl DirHandle {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Vfs {
     /// Opens a directory for listing.
-    pub fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
-        self.namespace.opendir(by, ino)?;
+    pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
+        self.namespace.opendir(by, ino).await?;
         Ok(DirHandle { ino, state: Mutex::default() })
     }
 
     /// Delivers entries after `position` until `add` says that there is no room for one. With `plus` each one delivered
     /// with attributes counts as looked up.
-    pub fn list(
+    pub async fn list(
         &self,
         handle: &DirHandle,
         position: u64,
         plus: bool,
-        mut add: impl FnMut(Listed<'_>) -> bool,
+        add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        let mut state = handle.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
+        let mut state = std::mem::take(&mut *handle.lock());
         if state.position != position || state.plus != plus {
             self.drop_ahead(&mut state);
-            *state = State { position, plus, ..State::default() };
+            state = State { position, plus, ..State::default() };
         }
+        let result = self.list_on(handle, &mut state, position, add).await;
+        std::mem::swap(&mut *handle.lock(), &mut state);
+        self.drop_ahead(&mut state);
+        result
+    }
+
+    async fn list_on(
+        &self,
+        handle: &DirHandle,
+        state: &mut State,
+        position: u64,
+        mut add: impl FnMut(Listed<'_>) -> bool + Send,
+    ) -> Result<(), Errno> {
         let kind = FileKind::Directory;
         let dots: [(u64, &[u8]); 2] = [(SELF, b"."), (PARENT, b"..")];
         for (position, name) in dots {
@@ -83,7 +103,7 @@ impl Vfs {
             let ino = match position {
                 SELF => handle.ino,
                 // Linux itself knows where ".." leads; the number is for show.
-                _ => self.namespace.parent(handle.ino).unwrap_or(handle.ino),
+                _ => self.namespace.parent(handle.ino).await.unwrap_or(handle.ino),
             };
             if add(Listed { position, name, ino, kind, attr: None }) {
                 return Ok(());
@@ -110,7 +130,7 @@ impl Vfs {
             if state.at_end {
                 return Ok(());
             }
-            match self.next_page(handle.ino, &state) {
+            match self.next_page(handle.ino, state).await {
                 Ok(page) => {
                     state.at_end = page.is_empty();
                     state.ahead = page.into();
@@ -122,19 +142,19 @@ impl Vfs {
         }
     }
 
-    fn next_page(&self, ino: Ino, state: &State) -> Result<Vec<DirEntry>, Errno> {
+    async fn next_page(&self, ino: Ino, state: &State) -> Result<Vec<DirEntry>, Errno> {
         // "." and ".." are ours; the client's positions begin after them.
         let from = if state.position <= PARENT { 0 } else { state.position };
         let limit = if state.plus { PAGE_PLUS } else { PAGE };
         // Whether the directory may be read was asked when it was opened, as Linux does.
-        let page = self.namespace.readdir(&Credentials::ROOT, ino, from, limit, state.plus)?;
+        let page = self.namespace.readdir(&Credentials::ROOT, ino, from, limit, state.plus).await?;
         if !state.plus {
             return Ok(page);
         }
         let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
         let mut failure = None;
         for mut entry in page {
-            match self.with_attr(ino, &mut entry, failure) {
+            match self.with_attr(ino, &mut entry, failure).await {
                 Ok(()) => complete.push(entry),
                 Err(Errno::ENOENT) => {}
                 Err(errno) => failure = Some(errno),
@@ -147,7 +167,7 @@ impl Vfs {
     }
 
     /// Completes an entry's attributes; if that fails (or `failed` before), the entry is not to be delivered.
-    fn with_attr(
+    async fn with_attr(
         &self,
         dir: Ino,
         entry: &mut DirEntry,
@@ -163,7 +183,7 @@ impl Vfs {
             // Should that fail, sizes are as the shards know them.
             Some(attr) => drop(self.data.show(attr)),
             None => {
-                let attr = self.namespace.lookup(&Credentials::ROOT, dir, &entry.name)?;
+                let attr = self.namespace.lookup(&Credentials::ROOT, dir, &entry.name).await?;
                 (entry.ino, entry.kind) = (attr.ino, attr.kind);
                 entry.attr = Some(attr);
             }
@@ -173,7 +193,7 @@ impl Vfs {
 
     /// Closes a directory.
     pub fn releasedir(&self, handle: &DirHandle) {
-        self.drop_ahead(&mut handle.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.drop_ahead(&mut handle.lock());
     }
 
     /// Gives back the lookups of entries that were never delivered.

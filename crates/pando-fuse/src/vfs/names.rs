@@ -10,47 +10,52 @@ const RENAME_EXCHANGE: u32 = 2;
 
 impl Vfs {
     /// What a name leads to.
-    pub fn lookup(&self, by: &Credentials, parent: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.show(self.namespace.lookup(by, parent, &Name::new(name)?)?)
+    pub async fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+        self.show(self.namespace.lookup(by, parent, name).await?)
     }
 
     /// The same for who will not take a directory's attributes from it: a kernel that may not keep any asks for them
     /// when it needs them.
-    pub fn lookup_brief(&self, by: &Credentials, parent: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.show(self.namespace.lookup_brief(by, parent, &Name::new(name)?)?)
-    }
-
-    /// Makes a file, pipe, socket or device.
-    pub fn mknod(
+    pub async fn lookup_brief(
         &self,
         by: &Credentials,
         parent: Ino,
-        name: &[u8],
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        self.show(self.namespace.lookup_brief(by, parent, name).await?)
+    }
+
+    /// Makes a file, pipe, socket or device.
+    pub async fn mknod(
+        &self,
+        by: &Credentials,
+        parent: Ino,
+        name: &Name,
         kind: FileKind,
         mode: u16,
         rdev: u32,
     ) -> Result<Attr, Errno> {
         let node = NewNode { kind, mode, rdev, symlink: Vec::new() };
-        Ok(self.namespace.create(by, parent, &Name::new(name)?, node, true, false)?.0)
+        Ok(self.namespace.create(by, parent, name, node, true, false).await?.0)
     }
 
     /// Makes a directory.
-    pub fn mkdir(
+    pub async fn mkdir(
         &self,
         by: &Credentials,
         parent: Ino,
-        name: &[u8],
+        name: &Name,
         mode: u16,
     ) -> Result<Attr, Errno> {
-        self.namespace.mkdir(by, parent, &Name::new(name)?, mode)
+        self.namespace.mkdir(by, parent, name, mode).await
     }
 
     /// Makes a symbolic link.
-    pub fn symlink(
+    pub async fn symlink(
         &self,
         by: &Credentials,
         parent: Ino,
-        name: &[u8],
+        name: &Name,
         target: &[u8],
     ) -> Result<Attr, Errno> {
         match target.len() {
@@ -60,41 +65,41 @@ impl Vfs {
         }
         let (kind, symlink) = (FileKind::Symlink, target.to_vec());
         let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
-        Ok(self.namespace.create(by, parent, &Name::new(name)?, node, true, false)?.0)
+        Ok(self.namespace.create(by, parent, name, node, true, false).await?.0)
     }
 
     /// Target of a symbolic link.
-    pub fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.namespace.readlink(by, ino)
+    pub async fn readlink(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        self.namespace.readlink(by, ino).await
     }
 
     /// Removes a name of a file.
-    pub fn unlink(&self, by: &Credentials, parent: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.namespace.unlink(by, parent, &Name::new(name)?)
+    pub async fn unlink(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        self.namespace.unlink(by, parent, name).await
     }
 
     /// Removes a directory.
-    pub fn rmdir(&self, by: &Credentials, parent: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.namespace.rmdir(by, parent, &Name::new(name)?)
+    pub async fn rmdir(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        self.namespace.rmdir(by, parent, name).await
     }
 
     /// A further name for a file.
-    pub fn link(
+    pub async fn link(
         &self,
         by: &Credentials,
         ino: Ino,
         parent: Ino,
-        name: &[u8],
+        name: &Name,
     ) -> Result<Attr, Errno> {
-        self.show(self.namespace.link(by, ino, parent, &Name::new(name)?)?)
+        self.show(self.namespace.link(by, ino, parent, name).await?)
     }
 
     /// Moves a name, with the flags of `renameat2`.
-    pub fn rename(
+    pub async fn rename(
         &self,
         by: &Credentials,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
+        from: (Ino, &Name),
+        to: (Ino, &Name),
         flags: u32,
     ) -> Result<(), Errno> {
         let no_replace = flags & RENAME_NOREPLACE != 0;
@@ -102,8 +107,7 @@ impl Vfs {
         if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0 || (no_replace && exchange) {
             return Err(Errno::EINVAL);
         }
-        let (name, new_name) = (Name::new(from.1)?, Name::new(to.1)?);
         let flags = RenameFlags { no_replace, exchange };
-        self.namespace.rename(by, (from.0, &name), (to.0, &new_name), flags)
+        self.namespace.rename(by, from, to, flags).await
     }
 }

@@ -15,23 +15,28 @@ const XATTR_REPLACE: u32 = 2;
 
 impl Vfs {
     /// One value.
-    pub fn getxattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub async fn getxattr(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        name: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
         if name == CAPABILITY {
             // Asked before the first write to a file; answered without a message.
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
-        self.namespace.getxattr(by, ino, name)
+        self.namespace.getxattr(by, ino, name).await
     }
 
     /// All names, each ended by a NUL.
-    pub fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
-        let names = self.namespace.listxattr(by, ino)?;
+    pub async fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let names = self.namespace.listxattr(by, ino).await?;
         Ok(names.iter().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 
     /// Sets one, with the flags of `setxattr(2)`.
-    pub fn setxattr(
+    pub async fn setxattr(
         &self,
         by: &Credentials,
         ino: Ino,
@@ -49,16 +54,16 @@ impl Vfs {
             XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::EINVAL),
         };
-        self.namespace.setxattr(by, ino, name, value, mode)
+        self.namespace.setxattr(by, ino, name, value, mode).await
     }
 
     /// Removes one.
-    pub fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub async fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         if name == CAPABILITY {
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
-        self.namespace.removexattr(by, ino, name)
+        self.namespace.removexattr(by, ino, name).await
     }
 }
 

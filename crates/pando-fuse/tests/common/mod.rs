@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use pando_client::DirEntry;
 use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
-use pando_fuse::{Namespace, Vfs};
+use pando_fuse::{Answer, Namespace, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
 use pando_types::reply::Layout;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr, ShardIndex, Timestamp};
@@ -193,23 +193,23 @@ impl Metadata for Memory {
     }
 }
 
-impl Namespace for Memory {
-    fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+impl Memory {
+    fn do_lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         *self.last_by.lock().unwrap() = by.clone();
         let mut tree = self.tree();
         let (_, ino) = tree.find(parent, name)?;
         self.looked_up(&tree, ino)
     }
 
-    fn forget(&self, _: Ino, count: u64) {
+    fn do_forget(&self, _: Ino, count: u64) {
         self.lookups.fetch_sub(count.cast_signed(), Ordering::Relaxed);
     }
 
-    fn access(&self, _: &Credentials, _: Ino, _: AccessMask) -> Result<(), Errno> {
+    fn do_access(&self, _: &Credentials, _: Ino, _: AccessMask) -> Result<(), Errno> {
         Ok(())
     }
 
-    fn create(
+    fn do_create(
         &self,
         by: &Credentials,
         parent: Ino,
@@ -245,7 +245,13 @@ impl Namespace for Memory {
         Ok((self.looked_up(&tree, ino)?, true))
     }
 
-    fn mkdir(&self, by: &Credentials, parent: Ino, name: &Name, mode: u16) -> Result<Attr, Errno> {
+    fn do_mkdir(
+        &self,
+        by: &Credentials,
+        parent: Ino,
+        name: &Name,
+        mode: u16,
+    ) -> Result<Attr, Errno> {
         let mut tree = self.tree();
         if tree.find(parent, name).is_ok() {
             return Err(Errno::EEXIST);
@@ -258,11 +264,11 @@ impl Namespace for Memory {
         self.looked_up(&tree, ino)
     }
 
-    fn unlink(&self, _: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+    fn do_unlink(&self, _: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.tree().unlink(parent, name)
     }
 
-    fn rmdir(&self, _: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+    fn do_rmdir(&self, _: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         let mut tree = self.tree();
         let (_, ino) = tree.find(parent, name)?;
         if !tree.dir(ino)?.is_empty() {
@@ -271,14 +277,14 @@ impl Namespace for Memory {
         tree.unlink(parent, name)
     }
 
-    fn link(&self, _: &Credentials, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+    fn do_link(&self, _: &Credentials, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         let mut tree = self.tree();
         tree.add(parent, name, ino)?;
         tree.attrs.get_mut(&ino).ok_or(Errno::ESTALE)?.nlink += 1;
         self.looked_up(&tree, ino)
     }
 
-    fn rename(
+    fn do_rename(
         &self,
         _: &Credentials,
         from: (Ino, &Name),
@@ -296,11 +302,11 @@ impl Namespace for Memory {
         tree.add(to.0, to.1, ino)
     }
 
-    fn readlink(&self, _: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
+    fn do_readlink(&self, _: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         self.tree().targets.get(&ino).cloned().ok_or(Errno::EINVAL)
     }
 
-    fn open(
+    fn do_open(
         &self,
         by: &Credentials,
         ino: Ino,
@@ -315,16 +321,16 @@ impl Namespace for Memory {
         self.attr_of(&self.tree(), ino)
     }
 
-    fn release(&self, _: Ino) -> Result<(), Errno> {
+    fn do_release(&self, _: Ino) -> Result<(), Errno> {
         self.opens.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn opendir(&self, _: &Credentials, ino: Ino) -> Result<(), Errno> {
+    fn do_opendir(&self, _: &Credentials, ino: Ino) -> Result<(), Errno> {
         self.tree().dir(ino).map(drop)
     }
 
-    fn readdir(
+    fn do_readdir(
         &self,
         _: &Credentials,
         ino: Ino,
@@ -343,16 +349,16 @@ impl Namespace for Memory {
         entries.collect()
     }
 
-    fn parent(&self, ino: Ino) -> Result<Ino, Errno> {
+    fn do_parent(&self, ino: Ino) -> Result<Ino, Errno> {
         self.tree().dirs.get(&ino).map(|(parent, _)| *parent).ok_or(Errno::ENOTDIR)
     }
 
-    fn getxattr(&self, _: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn do_getxattr(&self, _: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let tree = self.tree();
         tree.xattrs.get(&ino).and_then(|all| all.get(name)).cloned().ok_or(Errno::ENODATA)
     }
 
-    fn listxattr(&self, _: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+    fn do_listxattr(&self, _: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         Ok(self
             .tree()
             .xattrs
@@ -361,7 +367,7 @@ impl Namespace for Memory {
             .unwrap_or_default())
     }
 
-    fn setxattr(
+    fn do_setxattr(
         &self,
         _: &Credentials,
         ino: Ino,
@@ -373,12 +379,158 @@ impl Namespace for Memory {
         Ok(())
     }
 
-    fn removexattr(&self, _: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    fn do_removexattr(&self, _: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         let mut tree = self.tree();
         tree.xattrs.entry(ino).or_default().remove(name).map(drop).ok_or(Errno::ENODATA)
     }
 
-    fn statfs(&self) -> Result<(u64, u64), Errno> {
+    fn do_statfs(&self) -> Result<(u64, u64), Errno> {
         Ok((self.tree().attrs.len() as u64, 0))
     }
+}
+
+/// Each is done at once, by the method of the same name above.
+impl Namespace for Memory {
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
+        now(Metadata::getattr(self, ino))
+    }
+
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
+        now(Metadata::setattr(self, by, ino, set))
+    }
+
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
+        now(self.do_lookup(by, parent, name))
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.do_forget(ino, count);
+    }
+
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
+        now(self.do_access(by, ino, mask))
+    }
+
+    fn create<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        node: NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Answer<'a, (Attr, bool)> {
+        now(self.do_create(by, parent, name, node, exclusive, open))
+    }
+
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr> {
+        now(self.do_mkdir(by, parent, name, mode))
+    }
+
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        now(self.do_unlink(by, parent, name))
+    }
+
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        now(self.do_rmdir(by, parent, name))
+    }
+
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        now(self.do_link(by, ino, parent, name))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        by: &'a Credentials,
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
+        flags: RenameFlags,
+    ) -> Answer<'a, ()> {
+        now(self.do_rename(by, from, to, flags))
+    }
+
+    fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
+        now(self.do_readlink(by, ino))
+    }
+
+    fn open<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        access: AccessMask,
+        truncate: bool,
+    ) -> Answer<'a, Attr> {
+        now(self.do_open(by, ino, access, truncate))
+    }
+
+    fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
+        now(self.do_release(ino))
+    }
+
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        now(self.do_opendir(by, ino))
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        position: u64,
+        limit: u32,
+        plus: bool,
+    ) -> Answer<'a, Vec<DirEntry>> {
+        now(self.do_readdir(by, ino, position, limit, plus))
+    }
+
+    fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {
+        now(self.do_parent(ino))
+    }
+
+    fn getxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>> {
+        now(self.do_getxattr(by, ino, name))
+    }
+
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        now(self.do_listxattr(by, ino))
+    }
+
+    fn setxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+        value: &'a [u8],
+        mode: XattrMode,
+    ) -> Answer<'a, ()> {
+        now(self.do_setxattr(by, ino, name, value, mode))
+    }
+
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
+        now(self.do_removexattr(by, ino, name))
+    }
+
+    fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
+        now(self.do_statfs())
+    }
+}
+
+fn now<'a, T: Send + 'a>(result: Result<T, Errno>) -> Answer<'a, T> {
+    Box::pin(std::future::ready(result))
 }

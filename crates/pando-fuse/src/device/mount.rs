@@ -1,0 +1,341 @@
+//! Mounting and unmounting: by system call for root, by `fusermount3`, which is setuid root, for anybody else.
+
+use std::ffi::{CString, OsString};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, FdFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+
+const DEVICE: &str = "/dev/fuse";
+/// Kind of file system as it is shown, after `fuse.`.
+const SUBTYPE: &str = "pando";
+/// Programs that mount for ordinary users.
+const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
+
+/// What a mount is called, and who may do what.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Source shown in `/proc/mounts`.
+    pub source: String,
+    /// Whether users other than the one who mounts may enter.
+    pub allow_other: bool,
+    /// Mounts read-only.
+    pub read_only: bool,
+}
+
+/// How a mount can be undone. May be used from any thread, as often as wanted.
+#[derive(Debug)]
+pub struct Unmounter {
+    mountpoint: PathBuf,
+    /// It was made by this one.
+    helper: Option<&'static str>,
+}
+
+/// Mounts at an existing directory, an absolute path; what the kernel then asks is read from the channel.
+pub fn mount(mountpoint: &Path, options: &MountOptions) -> io::Result<(OwnedFd, Unmounter)> {
+    let device = open_device()?;
+    let unmounter = |helper| Unmounter { mountpoint: mountpoint.to_owned(), helper };
+    match mount_directly(&device, mountpoint, options) {
+        Ok(()) => Ok((device, unmounter(None))),
+        Err(Errno::PERM) => {
+            drop(device);
+            let (channel, helper) = mount_by_helper(mountpoint, options)?;
+            Ok((channel, unmounter(Some(helper))))
+        }
+        Err(errno) => Err(failed(mountpoint, io::Error::from(errno).kind(), &errno)),
+    }
+}
+
+fn failed(mountpoint: &Path, kind: io::ErrorKind, why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(kind, format!("cannot mount at {}: {why}", mountpoint.display()))
+}
+
+fn open_device() -> io::Result<OwnedFd> {
+    let opened = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    opened.map_err(|errno| {
+        let text = match errno {
+            Errno::NOENT | Errno::NXIO | Errno::NODEV => format!(
+                "{DEVICE} is missing: load the module (`modprobe fuse`), or give the container the device"
+            ),
+            Errno::ACCESS | Errno::PERM => {
+                format!("{DEVICE} may not be opened by this user or within this container")
+            }
+            _ => format!("cannot open {DEVICE}: {errno}"),
+        };
+        io::Error::new(io::Error::from(errno).kind(), text)
+    })
+}
+
+fn mount_directly(
+    device: &OwnedFd,
+    mountpoint: &Path,
+    options: &MountOptions,
+) -> Result<(), Errno> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let allow_other = if options.allow_other { ",allow_other" } else { "" };
+    let data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},subtype={SUBTYPE}{allow_other}",
+        device.as_raw_fd(),
+        uid.as_raw(),
+        gid.as_raw()
+    );
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
+    let mut flags = MountFlags::NOATIME;
+    flags.set(MountFlags::RDONLY, options.read_only);
+    rustix::mount::mount(options.source.as_str(), mountpoint, "fuse", flags, &*data)
+}
+
+fn mount_by_helper(
+    mountpoint: &Path,
+    options: &MountOptions,
+) -> io::Result<(OwnedFd, &'static str)> {
+    for helper in HELPERS {
+        match ask_helper(helper, mountpoint, options) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other.map(|channel| (channel, helper)),
+        }
+    }
+    let why = if rustix::process::geteuid().is_root() {
+        "the kernel does not permit it here (CAP_SYS_ADMIN is needed)"
+    } else {
+        "not root, and fusermount3 is not installed"
+    };
+    Err(failed(mountpoint, io::ErrorKind::PermissionDenied, &why))
+}
+
+/// The helper mounts, and sends the channel over a socket. `NotFound`: there is no such program.
+fn ask_helper(helper: &str, mountpoint: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // The child has it under its number.
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+    let mut child = Command::new(helper)
+        .arg("-o")
+        .arg(helper_options(options))
+        .arg("--")
+        .arg(mountpoint)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(theirs);
+    let received = receive_channel(&ours);
+    let mut said = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        // It is only for the message.
+        let _ = io::Read::read_to_string(&mut stderr, &mut said);
+    }
+    let status = child.wait()?;
+    match received? {
+        Some(channel) if status.success() => Ok(channel),
+        _ => {
+            let said = said.trim();
+            let why = if said.is_empty() { format!("{helper}: {status}") } else { said.to_owned() };
+            Err(failed(mountpoint, io::ErrorKind::PermissionDenied, &why))
+        }
+    }
+}
+
+fn helper_options(options: &MountOptions) -> OsString {
+    let mut text = String::from("fsname=");
+    for character in options.source.chars() {
+        if matches!(character, ',' | '\\') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    text.push_str(",subtype=");
+    text.push_str(SUBTYPE);
+    text.push_str(",noatime");
+    if options.allow_other {
+        text.push_str(",allow_other");
+    }
+    if options.read_only {
+        text.push_str(",ro");
+    }
+    text.into()
+}
+
+/// The descriptor that comes over a socket; nothing, if it is closed instead.
+fn receive_channel(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    loop {
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(socket, &mut slices, &mut control, flags) {
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => {}
+        }
+        let descriptors = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        return Ok(descriptors.flatten().next());
+    }
+}
+
+/// A further channel of the same mount, with a queue of its own for what is read from it.
+pub fn clone_channel(channel: &OwnedFd) -> io::Result<OwnedFd> {
+    /// `FUSE_DEV_IOC_CLONE`
+    const CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
+    let clone = open_device()?;
+    let mut number = channel.as_raw_fd().cast_unsigned();
+    // SAFETY: this request of /dev/fuse reads one u32, a descriptor, where it is pointed to, and writes nothing.
+    unsafe {
+        let request = rustix::ioctl::Updater::<CLONE, u32>::new(&mut number);
+        rustix::ioctl::ioctl(clone.as_fd(), request)?;
+    }
+    Ok(clone)
+}
+
+impl Unmounter {
+    /// Where it is mounted.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Unmounts, if nobody uses it: else `EBUSY`. That it is not mounted any more is no error.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.by_call(UnmountFlags::empty(), &[])
+    }
+
+    /// Detaches it from the tree; who uses it may go on.
+    pub fn detach(&self) -> io::Result<()> {
+        self.by_call(UnmountFlags::DETACH, &["-z"])
+    }
+
+    /// Ends it: whoever waits for an answer gets `ECONNABORTED`, and so does everybody who comes later. True if so; only
+    /// root can, and for others it is detached.
+    pub fn abort(&self) -> bool {
+        // Aborts, and may still find it busy.
+        let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
+        let forced = rustix::mount::unmount(&self.mountpoint, flags);
+        let _ = self.detach();
+        matches!(forced, Ok(()) | Err(Errno::BUSY))
+    }
+
+    fn by_call(&self, flags: UnmountFlags, helper_flags: &[&str]) -> io::Result<()> {
+        let error = match rustix::mount::unmount(&self.mountpoint, flags | UnmountFlags::NOFOLLOW) {
+            // Someone else has unmounted it already.
+            Ok(()) | Err(Errno::INVAL) => return Ok(()),
+            Err(Errno::PERM) => match self.helper {
+                Some(helper) => return self.by_helper(helper, helper_flags),
+                None => Errno::PERM,
+            },
+            Err(errno) => errno,
+        };
+        let text = format!("cannot unmount {}: {error}", self.mountpoint.display());
+        Err(io::Error::new(io::Error::from(error).kind(), text))
+    }
+
+    fn by_helper(&self, helper: &str, flags: &[&str]) -> io::Result<()> {
+        let output = Command::new(helper)
+            .args(["-u", "-q"])
+            .args(flags)
+            .arg("--")
+            .arg(&self.mountpoint)
+            .output()?;
+        if output.status.success() || !is_listed(&self.mountpoint)? {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let text = format!("cannot unmount {}: {}", self.mountpoint.display(), said.trim());
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+    }
+}
+
+/// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.
+pub(crate) fn is_listed(path: &Path) -> io::Result<bool> {
+    let list = std::fs::read("/proc/self/mountinfo")?;
+    let wanted = path.as_os_str().as_bytes();
+    Ok(list
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
+        .any(|field| unescape(field) == wanted))
+}
+
+/// Undoes the octal escapes of `/proc` (`\040` for a space).
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let code = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
+            digits.iter().try_fold(0u32, |sum, digit| {
+                (b'0'..=b'7').contains(digit).then(|| sum * 8 + u32::from(digit - b'0'))
+            })
+        });
+        match code.and_then(|code| u8::try_from(code).ok()) {
+            Some(code) => {
+                bytes.push(code);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octal_escapes_of_proc_are_undone() {
+        for (field, expected) in [
+            (&b"/a"[..], &b"/a"[..]),
+            (br"/a\040b", b"/a b"),
+            (br"/a\134b\011", b"/a\\b\t"),
+            (br"/a\0", br"/a\0"),
+        ] {
+            assert_eq!(unescape(field), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_helper_is_told_is_escaped() {
+        let options =
+            MountOptions { source: r"a,b\c".to_owned(), allow_other: false, read_only: true };
+        assert_eq!(helper_options(&options), r"fsname=a\,b\\c,subtype=pando,noatime,ro");
+    }
+
+    #[test]
+    fn a_descriptor_comes_over_a_socket_or_none_does() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+        let pair = || {
+            let flags = SocketFlags::CLOEXEC;
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+        };
+        let (ours, theirs) = pair();
+        let sent = [ours.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+        let byte = [io::IoSlice::new(&[0])];
+        rustix::net::sendmsg(&theirs, &byte, &mut control, SendFlags::empty()).unwrap();
+        assert!(receive_channel(&ours).unwrap().is_some());
+        let (ours, theirs) = pair();
+        drop(theirs);
+        assert!(receive_channel(&ours).unwrap().is_none());
+    }
+}

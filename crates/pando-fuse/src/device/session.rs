@@ -1,0 +1,409 @@
+//! A file system at work: channels to the kernel, what is under way, and who does it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::io::{Errno, IoSlice};
+use zerocopy::IntoBytes;
+
+use super::abi;
+use super::crew::{Crew, Post};
+use super::init::{Agreement, WRITE_SIZE_MAX, agree};
+use super::notify::Notifier;
+use super::pending::{Early, Patience, Pending, Underway};
+use super::reply::{Delivery, Reply, Undelivered};
+use super::request::{Operation, Request};
+use super::task::Tasks;
+use super::watch::{Watch, is_doomed};
+
+/// Room for the largest request: what a write brings, and what stands before it.
+const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
+/// Answers up to this size are written in one piece: all but contents, listings and long attributes.
+const SMALL_ANSWER: usize = 256;
+/// Failures to read in a row after which a mount is given up, and how long it waits after each.
+const READ_FAILURES_MAX: u32 = 100;
+const READ_PAUSE: Duration = Duration::from_millis(10);
+/// How long the end waits for operations that are under way.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is served. Methods run in threads of the session.
+pub trait FileSystem: Send + Sync + 'static {
+    /// Answers a request now, or sees to it that it is answered later ([`Reply::run`], [`Reply::queue`]). Any but INIT,
+    /// DESTROY, INTERRUPT, FORGET and BATCH_FORGET.
+    fn handle(&self, request: &Request<'_>, reply: Reply);
+    /// The kernel forgets `count` lookups of a node.
+    fn forget(&self, node: u64, count: u64);
+    /// A thread begins that will call the others.
+    fn thread_begins(&self) {}
+    /// It is over: the last request was answered, or given up.
+    fn end(&self) {}
+}
+
+/// How a session works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Threads that read requests at the same time; above 0.
+    pub readers: usize,
+    /// Whether listings carry attributes.
+    pub readdir_plus: bool,
+    /// A signal that does not kill is heeded after this time, by operations on names and attributes.
+    pub signal_patience: Duration,
+    /// The same of operations on contents, which may rightly take longer.
+    pub content_patience: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            readers: 1,
+            readdir_plus: false,
+            signal_patience: Duration::from_secs(1),
+            content_patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// One mount's session.
+pub struct Session {
+    channels: Vec<OwnedFd>,
+    pub(super) fs: Arc<dyn FileSystem>,
+    config: Config,
+    pub(super) pending: Pending,
+    pub(super) crew: Crew,
+    pub(super) tasks: Arc<Tasks>,
+    pub(super) watch: Watch,
+    /// Why reading ended, if not by an unmount.
+    failure: Mutex<Option<Errno>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("channels", &self.channels).finish_non_exhaustive()
+    }
+}
+
+/// A session that was begun.
+#[derive(Debug)]
+pub struct Running {
+    session: Arc<Session>,
+    main: JoinHandle<io::Result<()>>,
+}
+
+impl Running {
+    /// Whether it is over, because someone unmounted it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.main.is_finished()
+    }
+
+    /// For what the kernel should know.
+    #[must_use]
+    pub fn notifier(&self) -> Notifier {
+        Notifier(Arc::downgrade(&self.session))
+    }
+
+    /// Waits until it is over.
+    pub fn join(self) -> io::Result<()> {
+        drop(self.session);
+        let panicked = |_| io::Error::other("the thread of a mount panicked");
+        self.main.join().map_err(panicked)?
+    }
+}
+
+/// Agrees with the kernel over `channel`. Blocks until it has asked.
+pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_SIZE];
+    loop {
+        let len = match rustix::io::read(channel, &mut buffer) {
+            Ok(0) | Err(Errno::NODEV) => {
+                return Err(io::Error::other("it was unmounted before it was in use"));
+            }
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
+            other => other?,
+        };
+        let request = match Request::parse(&buffer[..len]) {
+            Ok(request) => request,
+            Err(malformed) => {
+                if let Some(unique) = malformed.unique {
+                    write(channel, unique, Errno::IO.raw_os_error(), &[])?;
+                }
+                continue;
+            }
+        };
+        let Operation::Init(offer) = request.operation else {
+            if !matches!(request.operation, Operation::Forget { .. } | Operation::BatchForget(_)) {
+                write(channel, request.unique, Errno::IO.raw_os_error(), &[])?;
+            }
+            continue;
+        };
+        match agree(&offer, config.readdir_plus) {
+            Agreement::Agreed(out) => {
+                return Ok(write(channel, request.unique, 0, &[out.as_bytes()])?);
+            }
+            Agreement::Again(out) => write(channel, request.unique, 0, &[out.as_bytes()])?,
+            Agreement::TooOld => {
+                write(channel, request.unique, Errno::PROTO.raw_os_error(), &[])?;
+                let (major, minor) = (offer.major, offer.minor);
+                let text = format!(
+                    "the kernel speaks version {major}.{minor} of the FUSE protocol; 7.{} (Linux 5.4) is the oldest served",
+                    abi::MINOR_OLDEST
+                );
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+        }
+    }
+}
+
+/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels, of which there must be one at least.
+pub fn start(
+    channels: Vec<OwnedFd>,
+    fs: Arc<dyn FileSystem>,
+    config: Config,
+) -> io::Result<Running> {
+    let session = Arc::new(Session {
+        crew: Crew::new(config.readers.max(1) + 1),
+        channels,
+        fs,
+        config,
+        pending: Pending::default(),
+        tasks: Arc::default(),
+        watch: Watch::default(),
+        failure: Mutex::default(),
+    });
+    let watch = {
+        let session = Arc::clone(&session);
+        let thread = std::thread::Builder::new().name("pando-watch".to_owned());
+        thread.spawn(move || session.look_on())?
+    };
+    session.staff()?;
+    let served = Arc::clone(&session);
+    let thread = std::thread::Builder::new().name("pando-mount".to_owned());
+    let main = thread.spawn(move || served.see_to_the_end(watch))?;
+    Ok(Running { session, main })
+}
+
+impl Session {
+    /// What a thread does that was given a post.
+    pub(super) fn hold(self: &Arc<Self>, post: Post, buffer: &mut Vec<u8>) {
+        // The last role is the task runner's.
+        if post.role < self.config.readers.max(1) {
+            self.read_requests(post, buffer);
+        } else {
+            self.run_tasks(post);
+        }
+    }
+
+    fn read_requests(self: &Arc<Self>, mut post: Post, buffer: &mut Vec<u8>) {
+        buffer.resize(BUFFER_SIZE, 0);
+        let channel = post.role % self.channels.len();
+        let mut failures = 0;
+        loop {
+            let len = match rustix::io::read(&self.channels[channel], &mut buffer[..]) {
+                // Unmounted; or whoever plays the kernel has hung up.
+                Ok(0) | Err(Errno::NODEV) => return self.nothing_more(None),
+                Ok(len) => len,
+                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
+                Err(errno) if failures == READ_FAILURES_MAX => {
+                    return self.nothing_more(Some(errno));
+                }
+                // For want of memory, say; the kernel has answered that request itself.
+                Err(_) => {
+                    failures += 1;
+                    std::thread::sleep(READ_PAUSE);
+                    continue;
+                }
+            };
+            failures = 0;
+            self.crew.begin(post);
+            self.watch.wake();
+            self.take(&buffer[..len], channel);
+            match self.crew.end() {
+                Some(again) => post = again,
+                None => return,
+            }
+        }
+    }
+
+    fn run_tasks(&self, mut post: Post) {
+        while let Some(task) = self.tasks.next() {
+            self.crew.begin(post);
+            self.watch.wake();
+            task.run();
+            match self.crew.end() {
+                Some(again) => post = again,
+                None => return,
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, bytes: &[u8], channel: usize) {
+        let request = match Request::parse(bytes) {
+            Ok(request) => request,
+            Err(malformed) => {
+                if let Some(unique) = malformed.unique {
+                    let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
+                }
+                return;
+            }
+        };
+        let unique = request.unique;
+        match &request.operation {
+            Operation::Forget { count } => self.fs.forget(request.node, *count),
+            Operation::BatchForget(all) => {
+                all.clone().for_each(|(node, count)| self.fs.forget(node, count));
+            }
+            Operation::Interrupt { unique: target } => {
+                self.interrupted(Early { target: *target, unique, channel });
+            }
+            Operation::Destroy => {
+                let _ = self.write(channel, unique, 0, &[]);
+            }
+            // It has been agreed on.
+            Operation::Init(_) => {
+                let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
+            }
+            _ => {
+                let patience = self.patience(&request.operation);
+                let pid = request.caller.pid;
+                let underway = Underway { channel, pid, patience, interrupted: None, seen: None };
+                let begun = self.pending.begin(unique, underway);
+                begun.unknown.into_iter().for_each(|early| self.not_now(early));
+                if begun.is_interrupted && is_doomed(pid) {
+                    self.cut_short(unique);
+                }
+                self.fs.handle(&request, Reply::new(Arc::clone(self), channel, unique));
+            }
+        }
+    }
+
+    fn patience(&self, operation: &Operation<'_>) -> Patience {
+        let is_content = matches!(
+            operation,
+            Operation::Read { .. }
+                | Operation::Write { .. }
+                | Operation::Flush
+                | Operation::Fsync
+                | Operation::Fsyncdir
+                | Operation::Fallocate { .. }
+                | Operation::Lseek { .. }
+                | Operation::CopyFileRange { .. }
+        );
+        let Config { signal_patience, content_patience, .. } = self.config;
+        let after_signal = if is_content { content_patience } else { signal_patience };
+        Patience { after_signal, at_exit: matches!(operation, Operation::Flush) }
+    }
+
+    /// A signal came to whoever waits for a request. The watch sees to the rest.
+    fn interrupted(&self, early: Early) {
+        match self.pending.interrupt(early) {
+            Ok(request) if is_doomed(request.pid) => self.cut_short(early.target),
+            Ok(_) => {}
+            Err(oldest) => oldest.into_iter().for_each(|early| self.not_now(early)),
+        }
+    }
+
+    /// No such request; if there is one after all, the kernel asks again.
+    fn not_now(&self, early: Early) {
+        let _ = self.write(early.channel, early.unique, Errno::AGAIN.raw_os_error(), &[]);
+    }
+
+    /// Gives an answer, unless there was one.
+    pub(super) fn answer(
+        &self,
+        channel: usize,
+        unique: u64,
+        errno: i32,
+        parts: &[&[u8]],
+    ) -> Delivery {
+        self.pending.end(unique).ok_or(Undelivered)?;
+        match self.write(channel, unique, errno, parts) {
+            Ok(()) => Ok(()),
+            // The kernel does not wait for it any more, or is gone.
+            Err(Errno::NOENT | Errno::NODEV | Errno::PIPE) => Err(Undelivered),
+            Err(_) => {
+                // It did not like the answer (no memory, or a fault of ours), and still waits for one.
+                let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
+                Err(Undelivered)
+            }
+        }
+    }
+
+    pub(super) fn write(
+        &self,
+        channel: usize,
+        unique: u64,
+        error: i32,
+        parts: &[&[u8]],
+    ) -> Result<(), Errno> {
+        // Answers tell errors as negative numbers; notifications, which have no number, their code as it is.
+        write(&self.channels[channel], unique, error, parts)
+    }
+
+    fn nothing_more(&self, errno: Option<Errno>) {
+        if let Some(errno) = errno {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(errno);
+        }
+        self.crew.close();
+    }
+
+    /// Waits for the last reader, and ends what is left: operations under way have [`GRACE`] to come to an end.
+    fn see_to_the_end(&self, watch: JoinHandle<()>) -> io::Result<()> {
+        self.crew.await_close();
+        let deadline = Instant::now() + GRACE;
+        // The task runner stays until the tasks are closed.
+        self.crew.await_threads(1, deadline);
+        while self.tasks.waiting() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.tasks.close();
+        self.crew.await_threads(0, deadline.max(Instant::now() + Duration::from_secs(1)));
+        self.watch.stop();
+        let _ = watch.join();
+        self.fs.end();
+        match *self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(errno) => {
+                let text = format!("requests cannot be read from the kernel any more: {errno}");
+                Err(io::Error::new(io::Error::from(errno).kind(), text))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// One answer (`error`: 0, or the errno), or with `unique` 0 one notification (`error`: its code).
+fn write(channel: &OwnedFd, unique: u64, error: i32, parts: &[&[u8]]) -> Result<(), Errno> {
+    let len = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<abi::OutHeader>();
+    let error = if unique == 0 { error } else { -error };
+    let header = abi::OutHeader { len: len as u32, error, unique };
+    let mut small = [0; SMALL_ANSWER];
+    if len <= SMALL_ANSWER {
+        // In one piece: the kernel looks up the pages of each piece.
+        let mut at = 0;
+        for part in std::iter::once(&header.as_bytes()).chain(parts) {
+            small[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        return retried(|| rustix::io::write(channel, &small[..len]));
+    }
+    let mut slices = [IoSlice::new(&[]); 4];
+    slices[0] = IoSlice::new(header.as_bytes());
+    for (slice, part) in slices[1..].iter_mut().zip(parts) {
+        *slice = IoSlice::new(part);
+    }
+    retried(|| rustix::io::writev(channel, &slices[..=parts.len()]))
+}
+
+/// The device takes all or nothing.
+fn retried(write: impl Fn() -> Result<usize, Errno>) -> Result<(), Errno> {
+    loop {
+        match write() {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Requests that are not ready at once: futures, polled first by the thread that read the request, and later by whichever
+//! has the post of the task runner. A waker only puts its task into the queue.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Nobody is at it, and it has not been woken.
+const IDLE: u8 = 0;
+/// In the queue.
+const QUEUED: u8 = 1;
+/// Being polled.
+const RUNNING: u8 = 2;
+/// Being polled, and woken meanwhile.
+const RUNNING_WOKEN: u8 = 3;
+
+/// Tasks of one session.
+#[derive(Default)]
+pub(super) struct Tasks {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Those that have been polled and are not done.
+    waiting: Mutex<HashMap<usize, Arc<Task>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    woken: VecDeque<Arc<Task>>,
+    is_closed: bool,
+}
+
+/// One request's future.
+pub(super) struct Task {
+    state: AtomicU8,
+    work: Mutex<Option<Work>>,
+    tasks: Arc<Tasks>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tasks {
+    /// Begins a task on this thread, and ends it there if it is ready.
+    pub(super) fn begin(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let work = Mutex::new(Some(Box::pin(work) as Work));
+        let task = Arc::new(Task { state: AtomicU8::new(RUNNING), work, tasks: Arc::clone(self) });
+        if task.poll() {
+            return;
+        }
+        lock(&self.waiting).insert(task.key(), Arc::clone(&task));
+        task.rest();
+    }
+
+    /// The next one that was woken; nothing once they are closed.
+    pub(super) fn next(&self) -> Option<Arc<Task>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.is_closed {
+                return None;
+            }
+            if let Some(task) = queue.woken.pop_front() {
+                return Some(task);
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        lock(&self.waiting).len()
+    }
+
+    /// Ends it: what waits is dropped where it stands.
+    pub(super) fn close(&self) {
+        lock(&self.queue).is_closed = true;
+        self.changed.notify_all();
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        for task in waiting.into_values() {
+            // Apart from the map's lock: a future may do anything when it is dropped.
+            drop(lock(&task.work).take());
+        }
+        lock(&self.queue).woken.clear();
+    }
+
+    fn push(&self, task: Arc<Task>) {
+        lock(&self.queue).woken.push_back(task);
+        self.changed.notify_one();
+    }
+}
+
+impl Task {
+    fn key(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+
+    /// Goes on with it after it was woken.
+    pub(super) fn run(self: Arc<Self>) {
+        self.state.store(RUNNING, Ordering::SeqCst);
+        if self.poll() {
+            lock(&self.tasks.waiting).remove(&self.key());
+        } else {
+            self.rest();
+        }
+    }
+
+    /// Whether it is done.
+    fn poll(self: &Arc<Self>) -> bool {
+        let waker = Waker::from(Arc::clone(self));
+        let mut work = lock(&self.work);
+        let Some(future) = work.as_mut() else { return true };
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => {
+                *work = None;
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    /// After a poll that left it waiting: to the queue, if it was woken meanwhile.
+    fn rest(self: Arc<Self>) {
+        let order = Ordering::SeqCst;
+        if self.state.compare_exchange(RUNNING, IDLE, order, order).is_err() {
+            self.state.store(QUEUED, order);
+            Arc::clone(&self.tasks).push(self);
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        let order = Ordering::SeqCst;
+        let next = |state| match state {
+            IDLE => Some(QUEUED),
+            RUNNING => Some(RUNNING_WOKEN),
+            _ => None,
+        };
+        if self.state.fetch_update(order, order, next) == Ok(IDLE) {
+            Arc::clone(&self.tasks).push(self);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_is_ready_is_done_by_the_thread_that_begins_it() {
+        let tasks = Arc::new(Tasks::default());
+        let here = std::thread::current().id();
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        tasks.begin(async move {
+            assert_eq!(std::thread::current().id(), here);
+            seen.store(true, Ordering::SeqCst);
+        });
+        assert!(done.load(Ordering::SeqCst));
+        assert_eq!(tasks.waiting(), 0);
+    }
+
+    #[test]
+    fn wakes_from_many_threads_are_neither_lost_nor_run_by_the_waker() {
+        let tasks = Arc::new(Tasks::default());
+        let runner = {
+            let tasks = Arc::clone(&tasks);
+            std::thread::spawn(move || {
+                while let Some(task) = tasks.next() {
+                    task.run();
+                }
+            })
+        };
+        let (done, wait) = channel();
+        let polls = Arc::new(AtomicU64::new(0));
+        for _ in 0..50 {
+            let (done, polls, runner) = (done.clone(), Arc::clone(&polls), runner.thread().id());
+            let mut left = 20;
+            let mut work = Some(move || done.send(()).unwrap());
+            tasks.begin(poll_fn(move |context| {
+                polls.fetch_add(1, Ordering::SeqCst);
+                if left < 20 {
+                    assert_eq!(std::thread::current().id(), runner);
+                }
+                left -= 1;
+                if left == 0 {
+                    work.take().unwrap()();
+                    return Poll::Ready(());
+                }
+                let waker = context.waker().clone();
+                std::thread::spawn(move || waker.wake());
+                Poll::Pending
+            }));
+        }
+        for _ in 0..50 {
+            wait.recv().unwrap();
+        }
+        assert_eq!(polls.load(Ordering::SeqCst), 50 * 20);
+        tasks.close();
+        runner.join().unwrap();
+        assert_eq!(tasks.waiting(), 0);
+    }
+
+    #[test]
+    fn closing_drops_what_waits() {
+        let tasks = Arc::new(Tasks::default());
+        let (held, dropped) = channel::<()>();
+        tasks.begin(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(tasks.waiting(), 1);
+        tasks.close();
+        assert!(dropped.recv().is_err());
+    }
+}
