@@ -18,7 +18,7 @@ fn database() -> (Files, Model) {
     let mut rng = Rng::new(5);
     let disk = MemDisk::new();
     let mut run = Run::new(open(&disk).unwrap().0);
-    let mut work = |run: &mut Run, groups| {
+    let work = |run: &mut Run, rng: &mut Rng, groups| {
         for _ in 0..groups {
             run.apply(&rng.batch());
             run.db.write().unwrap();
@@ -27,24 +27,25 @@ fn database() -> (Files, Model) {
     };
     let mut many = Batch::new();
     for number in 0..60u8 {
-        many.put(&[b"many", &[number][..]].concat(), &[number; 20]);
+        many.put(&[b"many", &[number][..]].concat(), &rng.value());
     }
-    work(&mut run, 30);
+    work(&mut run, &mut rng, 30);
     run.apply(&many);
-    work(&mut run, 3);
+    work(&mut run, &mut rng, 3);
     run.db.checkpoint().unwrap();
-    work(&mut run, 5);
+    work(&mut run, &mut rng, 5);
     let mut run = Run::new(open(&disk.crash_process()).unwrap().0);
     let disk = disk.crash_process();
     drop(run);
     run = Run::new(open(&disk).unwrap().0);
-    work(&mut run, 5);
+    work(&mut run, &mut rng, 5);
     run.db.freeze().unwrap();
-    work(&mut run, 5);
+    work(&mut run, &mut rng, 5);
     let model = run.model().clone();
     let files = disk.files();
     let count = |prefix| files.keys().filter(|name| name.starts_with(prefix)).count();
-    assert_eq!((count("idx-"), count("log-")), (1, 3));
+    assert!(count("idx-") > 3);
+    assert_eq!(count("log-"), 3);
     assert!(model.len() > 20);
     (files, model)
 }
@@ -310,14 +311,17 @@ fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
 fn a_later_format_version_is_named_not_called_damage() {
     let (mut files, _) = database();
     let manifest = files.get_mut("MANIFEST").unwrap();
-    manifest[8] = 2;
+    manifest[8] = 3;
     // The checksum is right for the new version: seed, then the head, then the body.
     let crc = |bytes: &[u8], seed| crc32c_append(seed, bytes);
     let seed = crc(&[0; 16], crc(b"babuMAN\n", 0));
     let checksum = crc(&manifest[16..], crc(&manifest[..12], seed));
     manifest[12..16].copy_from_slice(&checksum.to_le_bytes());
     let error = open(&disk_of(&files)).map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "MANIFEST has format version 2; this program reads up to 1");
+    assert_eq!(
+        error.to_string(),
+        "MANIFEST has format version 3; this program reads version 2: use the program that wrote it"
+    );
 }
 
 /// CRC-32C bit by bit: a second opinion on the checksum in use.

@@ -42,6 +42,8 @@ pub(crate) struct LogWriter {
     pending_last: Lsn,
     chunk_bytes: u64,
     reserve_bytes: u64,
+    /// Groups written to all logs.
+    bytes_written: u64,
 }
 
 /// Creates a log file and writes its header. Returns the file and up to where it is preallocated.
@@ -80,7 +82,13 @@ impl LogWriter {
             pending_last: base,
             chunk_bytes: options.log_chunk_bytes.max(1),
             reserve_bytes: options.reserve_bytes,
+            bytes_written: 0,
         }
+    }
+
+    /// Bytes of groups written since the database was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written
     }
 
     pub(crate) fn state(&self) -> &Arc<LogState> {
@@ -120,6 +128,7 @@ impl LogWriter {
                 .during("write", &log_name(self.number))
                 .map_err(|failure| self.state.fail(failure))?;
             self.end_offset += self.pending.len() as u64;
+            self.bytes_written += self.pending.len() as u64;
             self.pending.clear();
             self.state.set_written(self.pending_last);
         }
@@ -184,7 +193,8 @@ impl LogWriter {
         let next = LogWriter::new(self.state.clone(), made, header.number, last, options);
         // The buffer's memory is worth keeping; it is empty.
         let pending = std::mem::take(&mut self.pending);
-        *self = LogWriter { pending, ..next };
+        let bytes_written = self.bytes_written;
+        *self = LogWriter { pending, bytes_written, ..next };
         Ok(sealed)
     }
 }

@@ -14,16 +14,15 @@
 
 pub(crate) mod arena;
 pub(crate) mod branch;
-pub(crate) mod ranges;
 
 use std::collections::{BTreeMap, HashMap, btree_map};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 
 use crate::key::Key;
+use crate::ranges::RangeSet;
 use crate::tree::arena::Arena;
 use crate::tree::branch::{Branch, BranchIter, Prefix, join, split};
-use crate::tree::ranges::RangeSet;
 
 /// What an entry, a branch and a range take beside values, roughly.
 const ENTRY_BYTES: usize = 72;
@@ -137,6 +136,11 @@ impl Tree {
         self.ranges.end_of(key)
     }
 
+    /// What is hidden from below.
+    pub(crate) fn ranges(&self) -> &RangeSet {
+        &self.ranges
+    }
+
     /// Entries from `key` on.
     pub(crate) fn seek(&self, key: &[u8]) -> TreeIter<'_> {
         let (prefix, suffix) = split(key);
@@ -231,6 +235,14 @@ impl Hasher for PrefixHasher {
         for &byte in bytes {
             self.write_u128(u128::from(byte));
         }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u128(u128::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write_u128(u128::from(number));
     }
 
     fn write_u128(&mut self, number: u128) {

@@ -41,8 +41,9 @@ impl Rng {
     }
 
     pub fn value(&mut self) -> Vec<u8> {
+        // Of the kind that does not compress, so that little data is enough for many files.
         let len = [0, 3, 3, 10, 80][self.below(5)];
-        vec![self.next() as u8; len]
+        (0..len).map(|_| self.next() as u8).collect()
     }
 
     pub fn batch(&mut self) -> Batch {
@@ -66,15 +67,16 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub fn apply_to_model(model: &mut Model, batch: &Batch) {
     for change in batch {
         match change {
-            Change::Put { key, value } => {
+            Change::Put { key, value, .. } => {
                 model.insert(key.to_vec(), value.to_vec());
             }
-            Change::Delete { key } => {
+            Change::Delete { key, .. } => {
                 model.remove(key);
             }
-            Change::DeleteRange { from, to } => {
+            Change::DeleteRange { from, to, .. } => {
                 model.retain(|key, _| &key[..] < from || &key[..] >= to);
             }
+            other => panic!("{other:?} in a batch"),
         }
     }
 }
@@ -85,6 +87,8 @@ pub fn small_options() -> Options {
         log_chunk_bytes: 8192,
         reserve_bytes: 1024,
         block_bytes: 256,
+        file_bytes: 300,
+        filter_prefix_bytes: 17,
         cache_bytes: 1024,
         database_id: 77,
     }
