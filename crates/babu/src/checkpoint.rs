@@ -103,8 +103,12 @@ impl Db {
             pool: self.state.pool.clone(),
             frozen: taken.iter().map(|held| held.layer.clone()).collect(),
             version: self.state.version.clone(),
-            snapshots: self.state.snapshots.clone(),
-            names: self.state.names.clone(),
+            // As after the last group taken: what came later is in the log, and may yet be lost with it.
+            snapshots: self.state.snapshots_at(manifest.checkpoint),
+            names: (self.state.names.iter())
+                .take_while(|(_, made)| *made <= manifest.checkpoint)
+                .map(|(name, _)| name.clone())
+                .collect(),
             manifest,
             alive,
         })
@@ -132,16 +136,7 @@ impl Db {
             self.state.pool.cache.forget(number);
             names.push(index_name(number));
         }
-        self.state.version = done.version;
-        for (name, lsn, version) in done.made {
-            if let Some(snapshot) = self.state.snapshots.get_mut(&name)
-                && snapshot.lsn == lsn
-            {
-                snapshot.is_made = true;
-                snapshot.view.frozen.clear();
-                snapshot.view.version = version;
-            }
-        }
+        self.state.install(done.last, done.version, done.made);
         let layers = held.into_iter().map(|held| held.layer).collect();
         Retired { disk: self.disk.clone(), names, _layers: layers }
     }
@@ -242,9 +237,6 @@ impl CheckpointJob {
             let Some((name, snapshot)) = todo.pop() else {
                 return Ok(Outcome { version, made });
             };
-            if snapshot.lsn > self.manifest.checkpoint {
-                return Ok(Outcome { version, made });
-            }
             let base = snapshot.definition.base.as_ref();
             let just_made = base.and_then(|base| made.iter().find(|(name, ..)| name == base));
             let base = match (just_made, base.and_then(|base| self.snapshots.get(base))) {

@@ -149,14 +149,14 @@ impl Db {
 
     /// The index of this name. The default index has the empty name.
     pub fn find_index(&self, name: &str) -> Option<IndexId> {
-        let position = self.state.names.iter().position(|known| known == name)?;
+        let position = self.state.names.iter().position(|(known, _)| known == name)?;
         Some(IndexId(position as u16))
     }
 
     /// All indices with their names.
     pub fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
         let names = self.state.names.iter().enumerate();
-        names.map(|(position, name)| (IndexId(position as u16), &name[..]))
+        names.map(|(position, (name, _))| (IndexId(position as u16), &name[..]))
     }
 
     /// The value of a key of the default index.

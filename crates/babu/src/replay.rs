@@ -13,6 +13,7 @@ use crate::ingest::open_ingested;
 use crate::levels::{Level, Levels};
 use crate::log::reader::read_sealed;
 use crate::log::{SealedLog, log_name};
+use crate::lsn::Lsn;
 use crate::manifest::{LevelFacts, Manifest};
 use crate::snapshot::Snapshot;
 use crate::state::State;
@@ -67,8 +68,9 @@ pub(crate) fn load(
         frozen: Vec::new(),
         version: Arc::new(Version::new(levels)),
         pool: pool.clone(),
-        names: manifest.indices.iter().map(|index| index.name.clone()).collect(),
+        names: manifest.indices.iter().map(|index| (index.name.clone(), Lsn(0))).collect(),
         snapshots: BTreeMap::new(),
+        dropped: Vec::new(),
     };
     for record in &manifest.snapshots {
         let mut levels = Vec::new();

@@ -21,9 +21,18 @@ pub(crate) struct State {
     pub(crate) frozen: Vec<Held>,
     pub(crate) version: Arc<Version>,
     pub(crate) pool: Arc<Pool>,
-    /// Of indices, by number.
-    pub(crate) names: Vec<String>,
+    /// Of indices, by number, with the group that made each.
+    pub(crate) names: Vec<(String, Lsn)>,
     pub(crate) snapshots: Snapshots,
+    /// Snapshots dropped by groups that no checkpoint holds yet.
+    pub(crate) dropped: Vec<Dropped>,
+}
+
+pub(crate) struct Dropped {
+    pub(crate) name: String,
+    pub(crate) snapshot: Snapshot,
+    /// The group that dropped it.
+    pub(crate) at: Lsn,
 }
 
 /// A frozen layer, with the logs that end with its last group. A layer frozen in the middle of a log has none: its groups
@@ -76,17 +85,11 @@ impl State {
                 let has_below = self.has_below(index);
                 self.active.of_mut(index).delete_range(from, to, has_below);
             }
-            Change::CreateIndex { index, name } => {
-                // In recovery: a checkpoint may have named it already.
-                if index.position() == self.names.len() {
-                    self.names.push(name.to_owned());
-                }
-            }
+            Change::CreateIndex { name, .. } => self.names.push((name.to_owned(), lsn)),
             Change::Snapshot { name, definition } => self.take(lsn, name, definition),
             Change::DropSnapshot { name } => {
-                // One of the same name may have been made since, when a group is applied again in recovery.
-                if self.snapshots.get(name).is_some_and(|snapshot| snapshot.lsn < lsn) {
-                    self.snapshots.remove(name);
+                if let Some(snapshot) = self.snapshots.remove(name) {
+                    self.dropped.push(Dropped { name: name.to_owned(), snapshot, at: lsn });
                 }
             }
             Change::Ingest { index, .. } => {
@@ -97,7 +100,7 @@ impl State {
         }
     }
 
-    /// True if a change makes sense in this state: its indices exist.
+    /// True if a change makes sense in this state: what it names exists, or does not if it makes it.
     pub(crate) fn accepts(&self, change: &Change<'_>) -> bool {
         let exists = |index: IndexId| index.position() < self.names.len();
         match change {
@@ -105,21 +108,16 @@ impl State {
             | Change::Delete { index, .. }
             | Change::DeleteRange { index, .. }
             | Change::Ingest { index, .. } => exists(*index),
-            Change::CreateIndex { index, name } => match self.names.get(index.position()) {
-                Some(known) => known == name,
-                None => index.position() == self.names.len(),
-            },
-            Change::Snapshot { definition, .. } => definition.index.is_none_or(exists),
-            Change::DropSnapshot { .. } => true,
+            Change::CreateIndex { index, .. } => index.position() == self.names.len(),
+            Change::Snapshot { name, definition } => {
+                definition.index.is_none_or(exists) && !self.snapshots.contains_key(*name)
+            }
+            Change::DropSnapshot { name } => self.snapshots.contains_key(*name),
         }
     }
 
     fn take(&mut self, lsn: Lsn, name: &str, definition: Definition) {
         let before = Lsn(lsn.0 - 1);
-        // In recovery: a checkpoint may have made it already.
-        if self.snapshots.get(name).is_some_and(|known| known.lsn == before) {
-            return;
-        }
         self.freeze_trees(before);
         let view = self.view(before, definition.scope());
         let snapshot = Snapshot { lsn: before, definition, view, is_made: false };
@@ -147,6 +145,37 @@ impl State {
             version: self.version.clone(),
             pool: self.pool.clone(),
             scope,
+        }
+    }
+
+    /// Snapshots that there were after group `lsn`.
+    pub(crate) fn snapshots_at(&self, lsn: Lsn) -> Snapshots {
+        let dropped = self.dropped.iter().filter(|dropped| dropped.at > lsn);
+        let dropped = dropped.map(|dropped| (&dropped.name, &dropped.snapshot));
+        // The group that takes a snapshot is the one after its state.
+        (self.snapshots.iter().chain(dropped))
+            .filter(|(_, snapshot)| snapshot.lsn < lsn)
+            .map(|(name, snapshot)| (name.clone(), snapshot.clone()))
+            .collect()
+    }
+
+    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots.
+    pub(crate) fn install(
+        &mut self,
+        checkpoint: Lsn,
+        version: Arc<Version>,
+        made: Vec<(String, Lsn, Arc<Version>)>,
+    ) {
+        self.version = version;
+        self.dropped.retain(|dropped| dropped.at > checkpoint);
+        let dropped = self.dropped.iter_mut().map(|dropped| (&dropped.name, &mut dropped.snapshot));
+        for (name, snapshot) in self.snapshots.iter_mut().chain(dropped) {
+            let is_it = |made: &&(String, Lsn, _)| made.0 == *name && made.1 == snapshot.lsn;
+            if let Some((_, _, version)) = made.iter().find(is_it) {
+                snapshot.is_made = true;
+                snapshot.view.frozen.clear();
+                snapshot.view.version = version.clone();
+            }
         }
     }
 

@@ -153,7 +153,9 @@ impl Db {
             Content::Run(_, files) => &files[..],
             Content::Trees(_) => &[],
         });
-        let kept = state.snapshots.values().flat_map(|snapshot| snapshot.view.version.files());
+        let dropped = state.dropped.iter().map(|dropped| &dropped.snapshot);
+        let kept = state.snapshots.values().chain(dropped);
+        let kept = kept.flat_map(|snapshot| snapshot.view.version.files());
         stats.count_files(state.version.files().chain(ingested).chain(kept));
         let counters = &state.pool.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

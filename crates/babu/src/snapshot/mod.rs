@@ -141,8 +141,13 @@ impl Snapshot {
 impl Db {
     /// Takes a persistent snapshot of the state as it is. Takes no time: it can be read at once, is as durable as the log
     /// ([`Db::write`], [`crate::Syncer::sync`]), and gets its files from the next checkpoint.
+    ///
+    /// # Panics
+    /// If the definition names an index of another database.
     pub fn snapshot(&mut self, name: &str, definition: Definition) -> Result<Lsn, SnapshotError> {
         check_name(name)?;
+        let exists = |index: IndexId| index.position() < self.state.names.len();
+        assert!(definition.index.is_none_or(exists), "an index that does not exist");
         if self.state.snapshots.contains_key(name) {
             return Err(SnapshotError::Exists(name.to_owned()));
         }
