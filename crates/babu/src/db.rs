@@ -155,8 +155,7 @@ impl Db {
 
     /// All indices with their names.
     pub fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
-        let names = self.state.names.iter().enumerate();
-        names.map(|(position, (name, _))| (IndexId(position as u16), &name[..]))
+        self.state.indices()
     }
 
     /// The value of a key of the default index.

@@ -94,6 +94,7 @@ mod disk;
 mod error;
 mod index;
 mod ingest;
+mod inspect;
 mod key;
 mod layer;
 mod levels;
@@ -126,6 +127,7 @@ pub use error::{
 };
 pub use index::resident::{BlockRef, Resident, TryReadError};
 pub use ingest::{IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
+pub use inspect::{Facts, FileInfo, Inspection};
 pub use key::{Key, MAX_KEY_BYTES};
 pub use levels::MAX_LEVELS;
 pub use log::reader::{LogGroup, LogGroups};

@@ -189,6 +189,12 @@ impl State {
             })
     }
 
+    /// All indices with their names.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
+        let names = self.names.iter().enumerate();
+        names.map(|(position, (name, _))| (IndexId(position as u16), &name[..]))
+    }
+
     /// Newest first.
     pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> {
         let frozen = self.frozen.iter().rev().filter_map(move |held| held.layer.layer(index));

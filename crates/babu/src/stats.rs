@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::batch::Change;
 use crate::db::Db;
 use crate::index::file::IndexFile;
-use crate::state::Content;
+use crate::index::resident::ReadCounters;
+use crate::state::{Content, State};
 use crate::version::Version;
 
 /// Figures about an open database.
@@ -131,42 +132,53 @@ impl Stats {
     }
 }
 
-impl Db {
-    /// Figures about the database.
-    pub fn stats(&self) -> Stats {
-        let state = &self.state;
+impl State {
+    /// Figures about the layers, and what reads have cost.
+    pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats {
-            active_bytes: state.active.bytes(),
-            frozen_bytes: state.frozen.iter().map(|held| held.layer.bytes()).sum(),
-            frozen_count: state.frozen.len(),
-            cache_bytes: state.pool.cache.bytes(),
-            snapshots: state.snapshots.len() as u64,
-            writes: WriteStats {
-                user_bytes: self.written.user_bytes,
-                log_bytes: self.log.bytes_written(),
-                index_bytes: self.written.index_bytes.load(Ordering::Relaxed),
-            },
+            active_bytes: self.active.bytes(),
+            frozen_bytes: self.frozen.iter().map(|held| held.layer.bytes()).sum(),
+            frozen_count: self.frozen.len(),
+            cache_bytes: self.pool.cache.bytes(),
+            snapshots: self.snapshots.len() as u64,
+            reads: self.pool.counters.stats(),
             ..Stats::default()
         };
-        stats.count_levels(&state.version);
-        let ingested = state.frozen.iter().flat_map(|held| match &held.layer.content {
+        stats.count_levels(&self.version);
+        let ingested = self.frozen.iter().flat_map(|held| match &held.layer.content {
             Content::Run(_, files) => &files[..],
             Content::Trees(_) => &[],
         });
-        let dropped = state.dropped.iter().map(|dropped| &dropped.snapshot);
-        let kept = state.snapshots.values().chain(dropped);
+        let dropped = self.dropped.iter().map(|dropped| &dropped.snapshot);
+        let kept = self.snapshots.values().chain(dropped);
         let kept = kept.flat_map(|snapshot| snapshot.view.version.files());
-        stats.count_files(state.version.files().chain(ingested).chain(kept));
-        let counters = &state.pool.counters;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        stats.reads = ReadStats {
-            lookups: count(&counters.lookups),
-            files_asked: count(&counters.files_asked),
-            filter_refusals: count(&counters.filter_refusals),
-            block_hits: count(&counters.block_hits),
-            block_reads: count(&counters.block_reads),
-            block_read_bytes: count(&counters.block_read_bytes),
-        };
+        stats.count_files(self.version.files().chain(ingested).chain(kept));
         stats
+    }
+}
+
+impl ReadCounters {
+    fn stats(&self) -> ReadStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ReadStats {
+            lookups: count(&self.lookups),
+            files_asked: count(&self.files_asked),
+            filter_refusals: count(&self.filter_refusals),
+            block_hits: count(&self.block_hits),
+            block_reads: count(&self.block_reads),
+            block_read_bytes: count(&self.block_read_bytes),
+        }
+    }
+}
+
+impl Db {
+    /// Figures about the database.
+    pub fn stats(&self) -> Stats {
+        let writes = WriteStats {
+            user_bytes: self.written.user_bytes,
+            log_bytes: self.log.bytes_written(),
+            index_bytes: self.written.index_bytes.load(Ordering::Relaxed),
+        };
+        Stats { writes, ..self.state.stats() }
     }
 }

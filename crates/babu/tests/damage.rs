@@ -115,7 +115,8 @@ fn every_flipped_byte_of_a_durable_database_is_found_or_harmless() {
     for name in files.keys() {
         let used = files[name].iter().rposition(|&byte| byte != 0).unwrap() + 20;
         let mut refused = 0;
-        for at in (0..used.min(files[name].len())).step_by(if name == "MANIFEST" { 3 } else { 11 }) {
+        for at in (0..used.min(files[name].len())).step_by(if name == "MANIFEST" { 3 } else { 11 })
+        {
             for mask in [1, 0xff] {
                 let mut damaged = files.clone();
                 damaged.get_mut(name).unwrap()[at] ^= mask;

@@ -110,7 +110,11 @@ impl World {
         let select = |(position, model): (usize, &Model)| {
             let is_seen = definition.index.is_none_or(|index| number(index) == position);
             let is_in = |key: &[u8]| is_seen && definition.selection.has(key);
-            model.iter().filter(|(key, _)| is_in(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
+            model
+                .iter()
+                .filter(|(key, _)| is_in(key))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect()
         };
         self.indices.iter().enumerate().map(select).collect()
     }
