@@ -13,6 +13,7 @@ mod mounts;
 mod output;
 mod protocol;
 mod status;
+mod store;
 mod text;
 mod up;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
     };
