@@ -440,4 +440,43 @@ mod tests {
             assert!(Changes::parse(&encoded[..cut], 2).is_none(), "cut at {cut}");
         }
     }
+
+    #[test]
+    fn bytes_that_make_no_sense_are_refused_without_panic() {
+        let mut batch = Batch::new();
+        batch.put(b"key", b"value");
+        batch.put_in(IndexId(1), b"key", b"value");
+        batch.delete(b"key");
+        batch.delete_range_in(IndexId(1), b"a", b"b");
+        let mut encoded = batch.encoded().to_vec();
+        let facts = crate::index::FileFacts {
+            number: 3,
+            len: 1000,
+            from: b"a"[..].into(),
+            to: b"b"[..].into(),
+            entries: 7,
+            tombstones: 0,
+        };
+        let definition = Definition {
+            index: Some(IndexId(1)),
+            selection: crate::snapshot::select::Selection::prefix(b"x"),
+            base: Some("base".to_owned()),
+        };
+        for record in [
+            Batch::create_index(IndexId(2), "name"),
+            Batch::snapshot("name", &definition),
+            Batch::drop_snapshot("name"),
+            Batch::ingest(IndexId(1), &[Written { facts, digest: 5 }]),
+        ] {
+            encoded.extend_from_slice(record.encoded());
+        }
+        assert_eq!(Changes::parse(&encoded, 8).map(Iterator::count), Some(8));
+        crate::fuzz::mutations(&encoded, |bytes| {
+            for count in [1, 8] {
+                if let Some(changes) = Changes::parse(bytes, count) {
+                    assert_eq!(changes.count(), count as usize);
+                }
+            }
+        });
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! ingestion        gives numbers for the files             (owner of the database)
-//! put … finish     writes and syncs them                   (any thread; all the I/O)
+//! write            writes and syncs them                   (any thread; all the I/O)
 //! ingest           logs numbers, lengths and digests       (owner of the database)
 //! checkpoint       puts them into the levels, mostly as they are
 //! ```
@@ -64,7 +64,7 @@ impl IngestedFile {
     }
 }
 
-/// A run to be written. Dropped without [`Ingestion::finish`], it leaves nothing behind.
+/// A run to be written. Dropped, it leaves nothing behind.
 pub struct Ingestion {
     disk: Arc<dyn Disk>,
     database_id: u64,

@@ -92,6 +92,8 @@ mod codec;
 mod db;
 mod disk;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod index;
 mod ingest;
 mod inspect;

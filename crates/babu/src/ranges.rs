@@ -170,4 +170,20 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn only_ascending_ranges_that_do_not_touch_are_accepted() {
+        let mut set = RangeSet::default();
+        for (from, to) in [(b"a", b"b"), (b"c", b"e"), (b"x", b"y")] {
+            set.insert(from, to);
+        }
+        let mut bytes = Vec::new();
+        set.encode(&mut bytes);
+        crate::fuzz::mutations(&bytes, |bytes| {
+            if let Some(set) = RangeSet::decode(bytes) {
+                assert!(set.iter().all(|(from, to)| from < to));
+                assert!(set.iter().is_sorted_by(|a, b| a.1 < b.0));
+            }
+        });
+    }
 }

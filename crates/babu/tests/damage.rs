@@ -328,20 +328,25 @@ fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
 }
 
 #[test]
-fn a_later_format_version_is_named_not_called_damage() {
-    let (mut files, _) = database();
-    let manifest = files.get_mut("MANIFEST").unwrap();
-    manifest[8] = 3;
-    // The checksum is right for the new version: seed, then the head, then the body.
-    let crc = |bytes: &[u8], seed| crc32c_append(seed, bytes);
-    let seed = crc(&[0; 16], crc(b"babuMAN\n", 0));
-    let checksum = crc(&manifest[16..], crc(&manifest[..12], seed));
-    manifest[12..16].copy_from_slice(&checksum.to_le_bytes());
-    let error = open(&disk_of(&files)).map(|_| ()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "MANIFEST has format version 3; this program reads version 2: use the program that wrote it"
-    );
+fn another_format_version_is_named_not_called_damage() {
+    for version in [1, 3] {
+        let (mut files, _) = database();
+        let manifest = files.get_mut("MANIFEST").unwrap();
+        manifest[8] = version;
+        // The checksum is right for that version: seed, then the head, then the body.
+        let crc = |bytes: &[u8], seed| crc32c_append(seed, bytes);
+        let seed = crc(&[0; 16], crc(b"babuMAN\n", 0));
+        let checksum = crc(&manifest[16..], crc(&manifest[..12], seed));
+        manifest[12..16].copy_from_slice(&checksum.to_le_bytes());
+        let before = files.clone();
+        let disk = disk_of(&files);
+        let error = open(&disk).map(|_| ()).unwrap_err();
+        let expected = format!(
+            "MANIFEST has format version {version}; this program reads version 2: use the program that wrote it"
+        );
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(disk.files(), before, "nothing was changed");
+    }
 }
 
 /// CRC-32C bit by bit: a second opinion on the checksum in use.

@@ -327,3 +327,7 @@ fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Vec<u8>, Rang
     let list = BlockList::parse(fields.0, footer.blocks, footer.blocks_end)?;
     Some((filter, ranges, list))
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -139,13 +139,6 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(BlockList::parse(&bytes[..cut], 3, end).is_none());
         }
-        let mut state = 1u64;
-        for _ in 0..20_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let mut mutated = bytes.clone();
-            let at = (state >> 33) as usize % bytes.len();
-            mutated[at] = (state >> 20) as u8;
-            let _ = BlockList::parse(&mutated, 3, end);
-        }
+        crate::fuzz::mutations(&bytes, |bytes| drop(BlockList::parse(bytes, 3, end)));
     }
 }
