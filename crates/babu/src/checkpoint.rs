@@ -71,8 +71,12 @@ pub struct CheckpointDone {
 pub struct Retired {
     disk: Arc<dyn Disk>,
     names: Vec<String>,
-    /// Freeing a large tree takes a while too: not on the writer's time.
+    /// Numbers of the index files among them.
+    files: Vec<u64>,
+    pool: Arc<Pool>,
+    /// Freeing large trees and filters takes a while too: not on the writer's time.
     _layers: Vec<Arc<Frozen>>,
+    _version: Arc<Version>,
 }
 
 impl Db {
@@ -132,13 +136,12 @@ impl Db {
         });
         let mut old = std::mem::replace(&mut self.named, done.named);
         old.extend(ingested.map(|file| file.number()));
-        for &number in old.difference(&self.named) {
-            self.state.pool.cache.forget(number);
-            names.push(index_name(number));
-        }
-        self.state.install(done.last, done.version, done.made);
+        let files: Vec<u64> = old.difference(&self.named).copied().collect();
+        names.extend(files.iter().map(|&number| index_name(number)));
+        let version = self.state.install(done.last, done.version, done.made);
         let layers = held.into_iter().map(|held| held.layer).collect();
-        Retired { disk: self.disk.clone(), names, _layers: layers }
+        let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
+        Retired { disk, names, files, pool, _layers: layers, _version: version }
     }
 
     /// Freezes and checkpoints in one go, on this thread. For tools, tests, and an orderly end.
@@ -341,6 +344,7 @@ impl CheckpointDone {
 impl Retired {
     /// Deletes the files. May take a while for large ones.
     pub fn remove(self) -> Result<(), IoFailure> {
+        self.pool.cache.forget(&self.files);
         for name in &self.names {
             match self.disk.remove(name) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

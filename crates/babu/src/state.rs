@@ -159,14 +159,14 @@ impl State {
             .collect()
     }
 
-    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots.
+    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots. Returns the former ones.
     pub(crate) fn install(
         &mut self,
         checkpoint: Lsn,
         version: Arc<Version>,
         made: Vec<(String, Lsn, Arc<Version>)>,
-    ) {
-        self.version = version;
+    ) -> Arc<Version> {
+        let former = std::mem::replace(&mut self.version, version);
         self.dropped.retain(|dropped| dropped.at > checkpoint);
         let dropped = self.dropped.iter_mut().map(|dropped| (&dropped.name, &mut dropped.snapshot));
         for (name, snapshot) in self.snapshots.iter_mut().chain(dropped) {
@@ -177,6 +177,7 @@ impl State {
                 snapshot.view.version = version.clone();
             }
         }
+        former
     }
 
     /// True if there is anything that a deletion in the active tree must hide.

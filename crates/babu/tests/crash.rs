@@ -156,6 +156,76 @@ fn an_installed_checkpoint_survives_any_loss_of_power() {
     }
 }
 
+/// A database of some levels with a snapshot, and on top of it news of every kind in the log.
+fn deep_database(seed: u64) -> (std::collections::BTreeMap<String, Vec<u8>>, World) {
+    let mut rng = Rng::new(seed);
+    let disk = MemDisk::new();
+    let mut run = Run::new(open(&disk).unwrap().0);
+    let is_deep = |run: &Run| {
+        let stats = run.db.stats();
+        stats.levels.len() >= 2 && stats.levels[1].files > 0 && run.world().indices.len() == 2
+    };
+    while !is_deep(&run) {
+        run.step(&mut rng).unwrap();
+    }
+    run.job = None;
+    run.done = None;
+    run.db.checkpoint().unwrap();
+    for _ in 0..30 {
+        run.step_change(&mut rng).unwrap();
+    }
+    run.db.write().unwrap();
+    run.db.syncer().sync().unwrap();
+    (disk.files(), run.world().clone())
+}
+
+#[test]
+fn a_crash_at_any_change_of_a_checkpoint_through_several_levels_loses_nothing() {
+    let mut crashes = 0;
+    for seed in seeds(0, 6) {
+        let (files, expected) = deep_database(seed);
+        let disk_of_files =
+            || MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])));
+        let work = |disk: &MemDisk| -> Option<()> {
+            let (mut db, _) = open(disk).ok()?;
+            db.checkpoint().ok()?;
+            db.drop_snapshot("first").ok();
+            db.write().ok()?;
+            db.syncer().sync().ok()?;
+            Some(())
+        };
+        let disk = disk_of_files();
+        work(&disk).unwrap();
+        let changes = disk.counters().changes;
+        for n in 1..=changes {
+            for power in [false, true] {
+                let disk = disk_of_files();
+                disk.crash_at(n);
+                assert_eq!(work(&disk), None);
+                let mut rng = Rng::new(seed * 10_000 + n);
+                let disk = match power {
+                    true => disk.crash_power(&mut || rng.next()),
+                    false => disk.crash_process(),
+                };
+                let context = format!("seed {seed}, change {n} of {changes}, power {power}");
+                let report = babu::check(&disk).unwrap();
+                assert!(report.is_clean(), "{context}: {report:?}");
+                let (mut db, _) = open(&disk).unwrap_or_else(|e| panic!("{context}: {e}"));
+                let found = world(&db).unwrap();
+                let mut without = expected.clone();
+                without.snapshots.remove("first");
+                assert!(found == expected || found == without, "{context}");
+                db.checkpoint().unwrap();
+                assert_eq!(world(&db).unwrap(), found, "{context}");
+                let indexes = disk.files().into_keys().filter(|name| name.starts_with("idx-"));
+                assert_eq!(indexes.count() as u64, db.stats().file_count, "{context}");
+                crashes += 1;
+            }
+        }
+    }
+    assert!(crashes > 200, "{crashes}");
+}
+
 #[test]
 fn after_a_failed_write_or_sync_nothing_is_accepted_and_reopening_recovers() {
     let mut fatal = 0;

@@ -103,7 +103,7 @@ impl Store {
         };
         let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| {
             let OpenError::Read(cause) = &error;
-            say(&error, !matches!(cause, ReadError::Io(_)))
+            say(&error, matches!(cause, ReadError::Damaged(_)))
         })?;
         let opened = Opened {
             groups_replayed: recovered.groups_replayed,

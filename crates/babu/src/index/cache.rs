@@ -63,14 +63,17 @@ impl BlockCache {
         block
     }
 
-    /// Forgets the blocks of a file.
-    pub(crate) fn forget(&self, file: u64) {
+    /// Forgets the blocks of some files.
+    pub(crate) fn forget(&self, files: &[u64]) {
+        if files.is_empty() {
+            return;
+        }
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let shard = &mut *shard;
-            shard.queue.retain(|id| id.0 != file);
+            shard.queue.retain(|id| !files.contains(&id.0));
             shard.blocks.retain(|id, cached| {
-                let kept = id.0 != file;
+                let kept = !files.contains(&id.0);
                 if !kept {
                     shard.bytes -= cached.block.memory_bytes();
                 }
@@ -138,7 +141,7 @@ mod tests {
         assert!(cache.get((1, 0)).is_some_and(|found| Arc::ptr_eq(&found, &pinned)));
         assert!(cache.bytes() > 30_000);
         assert!((1..500).filter(|&position| cache.get((1, position)).is_some()).count() < 64);
-        cache.forget(1);
+        cache.forget(&[1]);
         assert_eq!(cache.bytes(), 0);
     }
 

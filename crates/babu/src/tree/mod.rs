@@ -25,7 +25,7 @@ use crate::tree::arena::Arena;
 use crate::tree::branch::{Branch, BranchIter, Prefix, join, split};
 
 /// What an entry, a branch and a range take beside values, roughly.
-const ENTRY_BYTES: usize = 72;
+const ENTRY_BYTES: usize = 56;
 const BRANCH_BYTES: usize = 256;
 const RANGE_BYTES: usize = 96;
 
@@ -107,6 +107,11 @@ impl Tree {
         let mut emptied = Vec::new();
         for (&prefix, &index) in self.in_order.range(first..=last) {
             let branch = &mut self.branches[index as usize];
+            if prefix > first && prefix < last {
+                self.entry_count -= branch.len();
+                emptied.push((prefix, index));
+                continue;
+            }
             doomed.clear();
             doomed.extend(
                 branch

@@ -284,6 +284,17 @@ impl Run {
         Ok(())
     }
 
+    /// A batch, a snapshot or an ingestion.
+    pub fn step_change(&mut self, rng: &mut Rng) -> Result<(), String> {
+        if rng.below(4) == 0 {
+            return self.step_records(rng);
+        }
+        let mut batch = Batch::new();
+        self.fill(&mut batch, rng);
+        self.apply(&batch);
+        Ok(())
+    }
+
     /// A snapshot or an ingestion.
     pub fn step_records(&mut self, rng: &mut Rng) -> Result<(), String> {
         match rng.below(2) {
