@@ -2,7 +2,8 @@
 //! each way: everything in the tree (a log write for each create, or for 64), and with checkpoints beside the load, as a
 //! server makes them.
 //!
-//! Arguments: FOLDER (default: a temporary one), number of creates (default 1,000,000).
+//! Arguments: FOLDER (default: a temporary one), number of creates (default 1,000,000), `checkpoints` for the last way
+//! only.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,7 +112,11 @@ fn main() -> Result<(), Failure> {
         PathBuf::from,
     );
     let count: u64 = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
+    let is_last_only = arguments.next().is_some_and(|word| word == "checkpoints");
     for (creates_per_write, checkpoints) in [(1, false), (64, false), (64, true)] {
+        if is_last_only && !checkpoints {
+            continue;
+        }
         run(&folder.join("store"), count, creates_per_write, checkpoints)?;
     }
     Ok(())

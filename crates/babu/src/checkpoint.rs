@@ -195,6 +195,10 @@ impl CheckpointJob {
         let outcome = outcome.and_then(|outcome| {
             self.name_files(&outcome);
             self.make_durable(&outcome, &begun)?;
+            self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
+                true => CheckpointError::from(failure),
+                false => self.syncer.0.fail(failure).into(),
+            })?;
             Ok(outcome)
         });
         let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
@@ -204,13 +208,8 @@ impl CheckpointJob {
             let _ = self.disk.remove(&index_name(number));
         }
         let Outcome { version, made } = outcome?;
-        self.manifest.write(&*self.disk).map_err(|failure| {
-            // Whether the new manifest is there is unknown, and may stay so; but a full disk fails before the rename.
-            match failure.is_full() {
-                true => CheckpointError::from(failure),
-                false => self.syncer.0.fail(failure).into(),
-            }
-        })?;
+        // Whether the new manifest is there after a failure is unknown, and may stay so.
+        Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
         Ok(CheckpointDone {
             frozen_count: self.frozen.len(),
             version: Arc::new(version),

@@ -86,11 +86,21 @@ impl Manifest {
 
     /// Makes this the manifest, durably, together with all directory changes before it.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
+        self.prepare(disk)?;
+        Manifest::publish(disk)
+    }
+
+    /// Writes it beside the one there is. If that fails, the old one stands.
+    pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
         file.write_at(0, &self.encode()).during("write", MANIFEST_NEW)?;
         file.sync().during("sync", MANIFEST_NEW)?;
         // The names of the files it names must not be lost while the rename survives.
-        disk.sync_dir().during("sync", ".")?;
+        disk.sync_dir().during("sync", ".")
+    }
+
+    /// Puts the one prepared in the place of the old one. If that fails, either may stand.
+    pub(crate) fn publish(disk: &dyn Disk) -> Result<(), IoFailure> {
         disk.rename(MANIFEST_NEW, MANIFEST).during("rename", MANIFEST_NEW)?;
         disk.sync_dir().during("sync", ".")
     }

@@ -8,7 +8,7 @@ use crate::index::resident::{Access, Pool, TryReadError, waited};
 use crate::key::prefix_end;
 use crate::layer::{Layer, Reading, lookup};
 use crate::lsn::Lsn;
-use crate::scan::{Merge, Scan};
+use crate::scan::{Merge, Scan, TryScan};
 use crate::snapshot::select::Selection;
 use crate::state::Frozen;
 use crate::value::Value;
@@ -72,15 +72,24 @@ impl View {
 
     /// The same in an index.
     pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
-        let is_seen = self.scope.index.is_none_or(|only| only == index);
-        let layers = self.layers(index).filter(|_| is_seen);
-        let reading = Reading { pool: &self.pool, access: Access::Cached };
-        Scan::new(Merge::new(layers, reading, from, to), Some(&self.scope.selection))
+        self.merge(index, from, to, Access::Cached)
+    }
+
+    /// [`View::scan_in`] that does not wait for the disk.
+    pub fn try_scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
+        TryScan::new(self.merge(index, from, to, Access::Resident))
     }
 
     /// Keys of the default index that begin with `prefix`.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
         self.scan(prefix, prefix_end(prefix).as_deref())
+    }
+
+    fn merge(&self, index: IndexId, from: &[u8], to: Option<&[u8]>, access: Access) -> Scan<'_> {
+        let is_seen = self.scope.index.is_none_or(|only| only == index);
+        let layers = self.layers(index).filter(|_| is_seen);
+        let reading = Reading { pool: &self.pool, access };
+        Scan::new(Merge::new(layers, reading, from, to), Some(&self.scope.selection))
     }
 
     fn lookup(

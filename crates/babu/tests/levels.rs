@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use babu::{Batch, Db, MAX_LEVELS, MemDisk, Options, TryReadError};
+use babu::{Batch, Db, IndexId, MAX_LEVELS, MemDisk, Options, TryReadError};
 use common::{Model, Rng, apply_to_model, contents};
 
 fn options() -> Options {
@@ -307,7 +307,7 @@ fn reads_that_must_not_wait_name_the_blocks_they_miss() {
         let expected = db.get(&key(30, 30)).unwrap().unwrap().to_vec();
         drop(db);
         let options = Options { cache_bytes, ..self::options() };
-        let (db, _) = Db::open(Arc::new(disk.crash_process()), options).unwrap();
+        let (mut db, _) = Db::open(Arc::new(disk.crash_process()), options).unwrap();
         let Err(TryReadError::NotResident(block)) = db.try_get(&key(30, 30)) else {
             panic!("nothing is in memory yet");
         };
@@ -332,5 +332,11 @@ fn reads_that_must_not_wait_name_the_blocks_they_miss() {
         };
         assert_eq!(found, 1000);
         assert!(held.len() > 50);
+        // A view of the same shares what is in memory.
+        let view = db.view();
+        let index = IndexId::DEFAULT;
+        assert_eq!(view.try_get_in(index, &key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
+        let scan = view.try_scan_in(index, &key(10, 0), Some(&key(20, 0)));
+        assert_eq!(scan.filter(Result::is_ok).count(), 1000);
     }
 }

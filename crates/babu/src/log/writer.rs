@@ -34,6 +34,7 @@ pub(crate) struct LogWriter {
     state: Arc<LogState>,
     file: Arc<dyn DiskFile>,
     number: u64,
+    name: String,
     seal: Seal,
     base: Lsn,
     end_offset: u64,
@@ -75,6 +76,7 @@ impl LogWriter {
             state,
             file,
             number,
+            name: log_name(number),
             base,
             end_offset: LOG_DATA_OFFSET,
             allocated_end,
@@ -125,7 +127,7 @@ impl LogWriter {
         if !self.pending.is_empty() {
             self.file
                 .write_at(self.end_offset, &self.pending)
-                .during("write", &log_name(self.number))
+                .during("write", &self.name)
                 .map_err(|failure| self.state.fail(failure))?;
             self.end_offset += self.pending.len() as u64;
             self.bytes_written += self.pending.len() as u64;
@@ -158,7 +160,7 @@ impl LogWriter {
         let Some(new_end) = needed_end.checked_next_multiple_of(self.chunk_bytes) else {
             return Err(full.into());
         };
-        match self.file.allocate(new_end).during("allocate", &log_name(self.number)) {
+        match self.file.allocate(new_end).during("allocate", &self.name) {
             Ok(()) => {
                 self.allocated_end = new_end;
                 Ok(())
