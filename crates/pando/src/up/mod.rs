@@ -20,6 +20,7 @@ use std::time::Instant;
 use pando_server::host::HostOptions;
 use pando_server::store::StoreOptions;
 use pando_server::{Durability, Folder, Superblock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{DurabilityArg, SHARDS, UpArgs};
 use crate::failure::Failure;
@@ -41,8 +42,16 @@ pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Stores keep each of their index files open; the usual limit of 1,024 is for programs that use `select`.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused, it goes on with what it has.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Everything up to a usable mount and an admin socket that answers.
 fn bring_up(args: &UpArgs) -> Result<(Running, Receiver<Stop>), Failure> {
+    allow_many_files();
     let folder = Folder::new(&args.folder)?;
     let mountpoint = mountpoint::prepare(&args.mount, folder.path())?;
     let superblock = open_or_format(&folder, args.shards)?;
