@@ -88,6 +88,16 @@ impl<'a> Layer<'a> {
         }
     }
 
+    /// True if the layer hides a part of `from..to` from below.
+    pub(crate) fn hides_within(&self, from: &[u8], to: Option<&[u8]>) -> bool {
+        match self {
+            Layer::Tree(tree) => tree.ranges().touches(from, to),
+            Layer::Files(files) => {
+                overlapping(files, from, to).iter().any(|file| file.ranges().touches(from, to))
+            }
+        }
+    }
+
     /// The end of the range hidden from below that holds `key`.
     pub(crate) fn hidden_until(&self, key: &[u8]) -> Option<&'a Key> {
         match self {

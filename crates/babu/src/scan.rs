@@ -21,6 +21,8 @@ pub(crate) struct Merge<'a> {
 
 struct Source<'a> {
     layer: Layer<'a>,
+    /// False: there is no need to ask what it hides.
+    hides: bool,
     cursor: LayerCursor<'a>,
     /// The entry the cursor has just passed; `None` at the end.
     head: Option<Entry<'a>>,
@@ -53,7 +55,8 @@ impl<'a> Merge<'a> {
     fn source(&self, layer: Layer<'a>, from: &[u8]) -> Result<Source<'a>, TryReadError> {
         let mut cursor = layer.seek(self.reading, from, self.to.as_deref())?;
         let head = cursor.next()?;
-        Ok(Source { layer, cursor, head })
+        let hides = layer.hides_within(from, self.to.as_deref());
+        Ok(Source { layer, hides, cursor, head })
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
@@ -84,8 +87,8 @@ impl<'a> Merge<'a> {
             if self.to.as_ref().is_some_and(|to| key >= to) {
                 return Ok(None);
             }
-            let newer = &self.sources[..winner];
-            if let Some(end) = newer.iter().filter_map(|s| s.layer.hidden_until(key)).max() {
+            let newer = self.sources[..winner].iter().filter(|source| source.hides);
+            if let Some(end) = newer.filter_map(|s| s.layer.hidden_until(key)).max() {
                 self.sources[winner] = self.source(self.sources[winner].layer, end)?;
                 continue;
             }

@@ -211,13 +211,7 @@ impl Layer<'_> {
         if to.is_some_and(|to| to <= from) || self.is_silent(from, to) {
             return Ok(false);
         }
-        let hides = match self {
-            Layer::Tree(tree) => tree.ranges().touches(from, to),
-            Layer::Files(files) => {
-                overlapping(files, from, to).iter().any(|file| file.ranges().touches(from, to))
-            }
-        };
-        if hides {
+        if self.hides_within(from, to) {
             return Ok(true);
         }
         let next = self.seek(reading, from, to)?.next()?;
