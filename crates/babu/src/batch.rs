@@ -3,18 +3,38 @@
 //! A batch *is* its encoding, so that applying it copies bytes and no more. Each change:
 //!
 //! ```text
-//! put           1 ‖ u16 key length  ‖ u32 value length ‖ key ‖ value
-//! delete        2 ‖ u16 key length  ‖ key
-//! delete range  3 ‖ u16 from length ‖ u16 to length    ‖ from ‖ to      (from ≤ key < to)
+//! put             1 ‖ u16 key length  ‖ u32 value length ‖ key ‖ value
+//! delete          2 ‖ u16 key length  ‖ key
+//! delete range    3 ‖ u16 from length ‖ u16 to length    ‖ from ‖ to      (from ≤ key < to)
+//! select index    4 ‖ u16 index       what follows is in this index; at the beginning it is index 0. Not counted
+//! ```
+//!
+//! Records of the database itself; each is the only change of its group:
+//!
+//! ```text
+//! create index    5 ‖ u16 index ‖ sized name
+//! snapshot        6 ‖ sized name ‖ sized definition (`snapshot`)     of the state before this group
+//! drop snapshot   7 ‖ sized name
+//! ingest          8 ‖ u16 index ‖ varint files ‖ per file: facts as in the manifest ‖ u128 digest
 //! ```
 
-use crate::codec::Fields;
+use crate::codec::{Fields, put_sized, put_varint};
+use crate::index::writer::Written;
+use crate::ingest::IngestedFile;
 use crate::key::MAX_KEY_BYTES;
 use crate::log::group::{GROUP_HEADER_BYTES, padded};
+use crate::manifest::{decode_facts, encode_facts};
+use crate::snapshot::Definition;
+use crate::version::IndexId;
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const DELETE_RANGE: u8 = 3;
+const SELECT_INDEX: u8 = 4;
+const CREATE_INDEX: u8 = 5;
+const SNAPSHOT: u8 = 6;
+const DROP_SNAPSHOT: u8 = 7;
+const INGEST: u8 = 8;
 
 /// The longest value there may be.
 pub const MAX_VALUE_BYTES: usize = 1 << 28;
@@ -27,13 +47,20 @@ pub const MAX_GROUP_BYTES: usize = 1 << 30;
 pub struct Batch {
     encoded: Vec<u8>,
     count: u32,
+    /// The index that the next change is in unless it says otherwise.
+    selected: IndexId,
+    /// The highest index that a change is in.
+    highest: IndexId,
 }
 
-/// One change of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One change of a batch or of a group in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change<'a> {
     /// Sets a key's value.
     Put {
+        /// Where.
+        index: IndexId,
         /// The key.
         key: &'a [u8],
         /// Its new value.
@@ -41,16 +68,58 @@ pub enum Change<'a> {
     },
     /// Removes a key, if it is there.
     Delete {
+        /// Where.
+        index: IndexId,
         /// The key.
         key: &'a [u8],
     },
     /// Removes all keys from `from` up to, not including, `to`.
     DeleteRange {
+        /// Where.
+        index: IndexId,
         /// First key removed.
         from: &'a [u8],
         /// First key kept.
         to: &'a [u8],
     },
+    /// Adds an index. Only in the log.
+    CreateIndex {
+        /// The number it has from now on: one more than the index before it.
+        index: IndexId,
+        /// Its name.
+        name: &'a str,
+    },
+    /// Makes a persistent snapshot of the state before this group. Only in the log.
+    Snapshot {
+        /// Its name.
+        name: &'a str,
+        /// What is in it.
+        definition: Definition,
+    },
+    /// Gives a persistent snapshot up. Only in the log.
+    DropSnapshot {
+        /// Its name.
+        name: &'a str,
+    },
+    /// Puts all entries of files that were written beside the log. Only in the log.
+    Ingest {
+        /// Where.
+        index: IndexId,
+        /// The files, ascending by key.
+        files: Vec<IngestedFile>,
+    },
+}
+
+impl Change<'_> {
+    /// The index that an ordinary change is in.
+    fn index(&self) -> Option<IndexId> {
+        match self {
+            Change::Put { index, .. }
+            | Change::Delete { index, .. }
+            | Change::DeleteRange { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
 }
 
 impl Batch {
@@ -59,37 +128,61 @@ impl Batch {
         Batch::default()
     }
 
-    /// Adds: set `key` to `value`.
+    /// Adds: set `key` to `value`, in the default index.
     ///
     /// # Panics
     /// If key or value exceed [`MAX_KEY_BYTES`] or [`MAX_VALUE_BYTES`].
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.put_in(IndexId::DEFAULT, key, value);
+    }
+
+    /// The same in any index.
+    ///
+    /// # Panics
+    /// As [`Batch::put`] does.
+    pub fn put_in(&mut self, index: IndexId, key: &[u8], value: &[u8]) {
         assert!(value.len() <= MAX_VALUE_BYTES, "value too long");
-        self.begin(PUT, key);
+        self.begin(index, PUT, key);
         self.encoded.extend_from_slice(&(value.len() as u32).to_le_bytes());
         self.encoded.extend_from_slice(key);
         self.encoded.extend_from_slice(value);
     }
 
-    /// Adds: remove `key`.
+    /// Adds: remove `key`, in the default index.
     ///
     /// # Panics
     /// If the key exceeds [`MAX_KEY_BYTES`].
     pub fn delete(&mut self, key: &[u8]) {
-        self.begin(DELETE, key);
+        self.delete_in(IndexId::DEFAULT, key);
+    }
+
+    /// The same in any index.
+    ///
+    /// # Panics
+    /// As [`Batch::delete`] does.
+    pub fn delete_in(&mut self, index: IndexId, key: &[u8]) {
+        self.begin(index, DELETE, key);
         self.encoded.extend_from_slice(key);
     }
 
-    /// Adds: remove every key in `from..to`. An empty range is no change.
+    /// Adds: remove every key in `from..to`, in the default index. An empty range is no change.
     ///
     /// # Panics
     /// If a bound exceeds [`MAX_KEY_BYTES`].
     pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        self.delete_range_in(IndexId::DEFAULT, from, to);
+    }
+
+    /// The same in any index.
+    ///
+    /// # Panics
+    /// As [`Batch::delete_range`] does.
+    pub fn delete_range_in(&mut self, index: IndexId, from: &[u8], to: &[u8]) {
         if from >= to {
             return;
         }
         assert!(to.len() <= MAX_KEY_BYTES, "key too long");
-        self.begin(DELETE_RANGE, from);
+        self.begin(index, DELETE_RANGE, from);
         self.encoded.extend_from_slice(&(to.len() as u16).to_le_bytes());
         self.encoded.extend_from_slice(from);
         self.encoded.extend_from_slice(to);
@@ -99,6 +192,8 @@ impl Batch {
     pub fn clear(&mut self) {
         self.encoded.clear();
         self.count = 0;
+        self.selected = IndexId::DEFAULT;
+        self.highest = IndexId::DEFAULT;
     }
 
     /// Number of changes.
@@ -113,7 +208,7 @@ impl Batch {
 
     /// The changes in order.
     pub fn iter(&self) -> Changes<'_> {
-        Changes(Fields(&self.encoded))
+        Changes::new(&self.encoded)
     }
 
     /// What this batch takes in the log together with `meta_bytes` of meta data: the figure to reserve.
@@ -122,15 +217,64 @@ impl Batch {
     }
 
     pub(crate) fn from_parts(encoded: Vec<u8>, count: u32) -> Batch {
-        Batch { encoded, count }
+        let mut changes = Changes::new(&encoded);
+        changes.by_ref().for_each(drop);
+        let selected = changes.selected;
+        let highest = Changes::new(&encoded).filter_map(|change| change.index()).max();
+        Batch { encoded, count, selected, highest: highest.unwrap_or_default() }
+    }
+
+    fn of_record(encoded: Vec<u8>) -> Batch {
+        Batch { encoded, count: 1, ..Batch::default() }
+    }
+
+    pub(crate) fn highest_index(&self) -> IndexId {
+        self.highest
+    }
+
+    pub(crate) fn create_index(index: IndexId, name: &str) -> Batch {
+        let mut encoded = vec![CREATE_INDEX];
+        encoded.extend_from_slice(&index.0.to_le_bytes());
+        put_sized(&mut encoded, name.as_bytes());
+        Batch::of_record(encoded)
+    }
+
+    pub(crate) fn snapshot(name: &str, definition: &Definition) -> Batch {
+        let mut encoded = vec![SNAPSHOT];
+        put_sized(&mut encoded, name.as_bytes());
+        definition.encode(&mut encoded);
+        Batch::of_record(encoded)
+    }
+
+    pub(crate) fn drop_snapshot(name: &str) -> Batch {
+        let mut encoded = vec![DROP_SNAPSHOT];
+        put_sized(&mut encoded, name.as_bytes());
+        Batch::of_record(encoded)
+    }
+
+    pub(crate) fn ingest(index: IndexId, files: &[Written]) -> Batch {
+        let mut encoded = vec![INGEST];
+        encoded.extend_from_slice(&index.0.to_le_bytes());
+        put_varint(&mut encoded, files.len() as u64);
+        for file in files {
+            encode_facts(&file.facts, &mut encoded);
+            encoded.extend_from_slice(&file.digest.to_le_bytes());
+        }
+        Batch::of_record(encoded)
     }
 
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 
-    fn begin(&mut self, tag: u8, key: &[u8]) {
+    fn begin(&mut self, index: IndexId, tag: u8, key: &[u8]) {
         assert!(key.len() <= MAX_KEY_BYTES, "key too long");
+        if index != self.selected {
+            self.encoded.push(SELECT_INDEX);
+            self.encoded.extend_from_slice(&index.0.to_le_bytes());
+            self.selected = index;
+            self.highest = self.highest.max(index);
+        }
         self.encoded.push(tag);
         self.encoded.extend_from_slice(&(key.len() as u16).to_le_bytes());
         self.count += 1;
@@ -148,50 +292,99 @@ impl<'a> IntoIterator for &'a Batch {
 
 /// Iterator over the changes of a batch or log group.
 #[derive(Debug, Clone, Copy)]
-pub struct Changes<'a>(Fields<'a>);
+pub struct Changes<'a> {
+    fields: Fields<'a>,
+    selected: IndexId,
+}
 
 impl<'a> Changes<'a> {
+    fn new(encoded: &'a [u8]) -> Changes<'a> {
+        Changes { fields: Fields(encoded), selected: IndexId::DEFAULT }
+    }
+
     /// Accepts bytes only if they are exactly `count` well-formed changes, so that iterating needs no errors.
     pub(crate) fn parse(encoded: &'a [u8], count: u32) -> Option<Changes<'a>> {
-        let mut fields = Fields(encoded);
+        let mut changes = Changes::new(encoded);
         for _ in 0..count {
-            decode(&mut fields)?;
+            changes.decode()?;
         }
-        fields.0.is_empty().then_some(Changes(Fields(encoded)))
+        changes.fields.0.is_empty().then(|| Changes::new(encoded))
     }
+
+    fn decode(&mut self) -> Option<Change<'a>> {
+        let fields = &mut self.fields;
+        let mut tag = fields.u8()?;
+        while tag == SELECT_INDEX {
+            self.selected = IndexId(fields.u16()?);
+            tag = fields.u8()?;
+        }
+        let index = self.selected;
+        Some(match tag {
+            PUT => {
+                let key_bytes = usize::from(fields.u16()?);
+                let value_bytes = fields.u32()? as usize;
+                if value_bytes > MAX_VALUE_BYTES {
+                    return None;
+                }
+                let key = fields.bytes(key_bytes)?;
+                Change::Put { index, key, value: fields.bytes(value_bytes)? }
+            }
+            DELETE => {
+                let key_bytes = usize::from(fields.u16()?);
+                Change::Delete { index, key: fields.bytes(key_bytes)? }
+            }
+            DELETE_RANGE => {
+                let from_bytes = usize::from(fields.u16()?);
+                let to_bytes = usize::from(fields.u16()?);
+                let from = fields.bytes(from_bytes)?;
+                let to = fields.bytes(to_bytes)?;
+                if from >= to {
+                    return None;
+                }
+                Change::DeleteRange { index, from, to }
+            }
+            CREATE_INDEX => {
+                let index = IndexId(fields.u16()?);
+                Change::CreateIndex { index, name: text(fields)? }
+            }
+            SNAPSHOT => {
+                let name = text(fields)?;
+                Change::Snapshot { name, definition: Definition::decode(fields)? }
+            }
+            DROP_SNAPSHOT => Change::DropSnapshot { name: text(fields)? },
+            INGEST => {
+                let index = IndexId(fields.u16()?);
+                Change::Ingest { index, files: ingested_files(fields)? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn text<'a>(fields: &mut Fields<'a>) -> Option<&'a str> {
+    std::str::from_utf8(fields.sized()?).ok()
+}
+
+/// Accepts files only with ascending spans.
+fn ingested_files(fields: &mut Fields<'_>) -> Option<Vec<IngestedFile>> {
+    let mut files: Vec<IngestedFile> = Vec::new();
+    for _ in 0..fields.varint()? {
+        let facts = decode_facts(fields)?;
+        let digest = u128::from_le_bytes(fields.bytes(16)?.try_into().ok()?);
+        if files.last().is_some_and(|last| last.facts.to > facts.from) {
+            return None;
+        }
+        files.push(IngestedFile { facts, digest });
+    }
+    Some(files)
 }
 
 impl<'a> Iterator for Changes<'a> {
     type Item = Change<'a>;
 
     fn next(&mut self) -> Option<Change<'a>> {
-        decode(&mut self.0)
+        self.decode()
     }
-}
-
-fn decode<'a>(fields: &mut Fields<'a>) -> Option<Change<'a>> {
-    let tag = fields.u8()?;
-    let key_bytes = usize::from(fields.u16()?);
-    Some(match tag {
-        PUT => {
-            let value_bytes = fields.u32()? as usize;
-            if value_bytes > MAX_VALUE_BYTES {
-                return None;
-            }
-            Change::Put { key: fields.bytes(key_bytes)?, value: fields.bytes(value_bytes)? }
-        }
-        DELETE => Change::Delete { key: fields.bytes(key_bytes)? },
-        DELETE_RANGE => {
-            let to_bytes = usize::from(fields.u16()?);
-            let from = fields.bytes(key_bytes)?;
-            let to = fields.bytes(to_bytes)?;
-            if from >= to {
-                return None;
-            }
-            Change::DeleteRange { from, to }
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -209,12 +402,26 @@ mod tests {
         assert_eq!(
             changes,
             [
-                Change::Put { key: b"k", value: b"v" },
-                Change::Delete { key: b"" },
-                Change::DeleteRange { from: b"a", to: b"b" },
+                Change::Put { index: IndexId::DEFAULT, key: b"k", value: b"v" },
+                Change::Delete { index: IndexId::DEFAULT, key: b"" },
+                Change::DeleteRange { index: IndexId::DEFAULT, from: b"a", to: b"b" },
             ]
         );
-        assert_eq!(batch.len(), 3);
+        batch.put_in(IndexId(2), b"x", b"");
+        batch.delete_in(IndexId(2), b"y");
+        batch.delete(b"z");
+        let indices: Vec<_> = batch
+            .iter()
+            .skip(3)
+            .map(|change| match change {
+                Change::Put { index, .. } | Change::Delete { index, .. } => index.0,
+                _ => panic!("{change:?}"),
+            })
+            .collect();
+        assert_eq!(indices, [2, 2, 0]);
+        let again = Batch::from_parts(batch.encoded().to_vec(), batch.len() as u32);
+        assert_eq!(again, batch);
+        assert_eq!(batch.len(), 6);
         batch.clear();
         assert!(batch.is_empty());
         assert_eq!(batch.iter().next(), None);
@@ -232,5 +439,44 @@ mod tests {
         for cut in 0..encoded.len() {
             assert!(Changes::parse(&encoded[..cut], 2).is_none(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn bytes_that_make_no_sense_are_refused_without_panic() {
+        let mut batch = Batch::new();
+        batch.put(b"key", b"value");
+        batch.put_in(IndexId(1), b"key", b"value");
+        batch.delete(b"key");
+        batch.delete_range_in(IndexId(1), b"a", b"b");
+        let mut encoded = batch.encoded().to_vec();
+        let facts = crate::index::FileFacts {
+            number: 3,
+            len: 1000,
+            from: b"a"[..].into(),
+            to: b"b"[..].into(),
+            entries: 7,
+            tombstones: 0,
+        };
+        let definition = Definition {
+            index: Some(IndexId(1)),
+            selection: crate::snapshot::select::Selection::prefix(b"x"),
+            base: Some("base".to_owned()),
+        };
+        for record in [
+            Batch::create_index(IndexId(2), "name"),
+            Batch::snapshot("name", &definition),
+            Batch::drop_snapshot("name"),
+            Batch::ingest(IndexId(1), &[Written { facts, digest: 5 }]),
+        ] {
+            encoded.extend_from_slice(record.encoded());
+        }
+        assert_eq!(Changes::parse(&encoded, 8).map(Iterator::count), Some(8));
+        crate::fuzz::mutations(&encoded, |bytes| {
+            for count in [1, 8] {
+                if let Some(changes) = Changes::parse(bytes, count) {
+                    assert_eq!(changes.count(), count as usize);
+                }
+            }
+        });
     }
 }

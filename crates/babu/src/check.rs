@@ -1,8 +1,13 @@
 //! Checking every byte of a database that is not open.
 
+use std::collections::BTreeMap;
+
+use crate::batch::Change;
 use crate::disk::Disk;
 use crate::error::{Damage, IoFailure, ReadError};
+use crate::index::FileFacts;
 use crate::index::file::IndexFile;
+use crate::ingest::{IngestedFile, compare_digest};
 use crate::log::reader::read_sealed;
 use crate::log::recover::TornTail;
 use crate::manifest::Manifest;
@@ -40,30 +45,35 @@ pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
             return Ok(report);
         }
     };
-    for &(number, len) in &manifest.index_files {
-        report.files += 1;
-        let opened = IndexFile::open(disk, manifest.database_id, number, len);
-        let Some(file) = report.note(opened) else {
-            continue;
-        };
-        for position in 0..file.block_count() {
-            if let Some(block) = report.note(file.read_block(position)) {
-                report.blocks += 1;
-                report.entries += block.count() as u64;
-            }
-        }
+    let named: BTreeMap<u64, &FileFacts> =
+        manifest.files().map(|facts| (facts.number, facts)).collect();
+    for facts in named.into_values() {
+        report.check_index(disk, manifest.database_id, facts);
     }
     let mut logs = manifest.sealed_logs.clone();
     if let Some(tail) = report.note(read_tail(disk, &manifest, &listing)) {
         report.torn = tail.torn;
         logs.extend(tail.logs);
     }
+    let mut ingested: Vec<IngestedFile> = Vec::new();
     for log in &logs {
         report.files += 1;
         let mut groups = 0;
-        let read = read_sealed(disk, manifest.database_id, log, |_| groups += 1);
+        let read = read_sealed(disk, manifest.database_id, log, |group, _| {
+            groups += 1;
+            for change in group.changes {
+                if let Change::Ingest { files, .. } = change {
+                    ingested.extend(files);
+                }
+            }
+            Ok(())
+        });
         report.groups += groups;
         report.note(read);
+    }
+    for file in &ingested {
+        report.check_index(disk, manifest.database_id, &file.facts);
+        report.note(compare_digest(disk, file));
     }
     Ok(report)
 }
@@ -72,6 +82,27 @@ impl Report {
     /// True if everything is as it was written.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
+    }
+
+    fn check_index(&mut self, disk: &dyn Disk, database_id: u64, facts: &FileFacts) {
+        self.files += 1;
+        let Some(file) = self.note(IndexFile::open(disk, database_id, facts.clone())) else {
+            return;
+        };
+        let (mut blocks, mut entries) = (0, 0);
+        let mut faults = Vec::new();
+        file.verify(
+            |block| {
+                blocks += 1;
+                entries += block.count() as u64;
+            },
+            |fault| faults.push(fault),
+        );
+        self.blocks += blocks;
+        self.entries += entries;
+        for fault in faults {
+            self.note::<()>(Err(fault));
+        }
     }
 
     fn note<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {

@@ -1,43 +1,55 @@
-//! Checkpoints: turning frozen trees into an index file, beside the running database.
+//! Checkpoints: bringing frozen layers into the levels, beside the running database.
 //!
 //! ```text
-//! checkpoint_job   picks trees, index and file number                   (owner of the database)
-//! run              merges into a new file, syncs file and log,
+//! checkpoint_job   picks layers and snapshots                           (owner of the database)
+//! run              merges into new files, syncs them and the log,
 //!                  replaces the manifest                                (any thread; all the I/O)
 //! install          swaps the layers in memory                           (owner of the database)
 //! remove           deletes what the manifest no longer names, frees trees (any thread)
 //! ```
 //!
 //! 1. Until `install` the database reads and recovers from the old files as well as from the new: `run` deletes
-//!    nothing. A job or its result may be dropped at any point, and another made.
+//!    nothing that was there. A job or its result may be dropped at any point, and another made.
 //! 2. At most one job is under way, so that manifests are replaced in order.
 //! 3. The log is synced before the manifest, so that the first log the manifest names is there, with its header.
+//! 4. What is written follows what has changed: files without news stay, see [`crate::levels`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::db::{Db, Frozen};
+use crate::db::Db;
 use crate::disk::Disk;
-use crate::error::{CheckpointError, FreezeError, IoContext, IoFailure};
-use crate::index::file::IndexFile;
+use crate::error::{CheckpointError, FreezeError, IoContext, IoFailure, ReadError};
 use crate::index::index_name;
-use crate::index::set::IndexSet;
-use crate::index::writer::IndexWriter;
+use crate::index::resident::Pool;
+use crate::index::run::FileMaker;
+use crate::index::writer::IndexSizes;
+use crate::layer::Layer;
+use crate::levels::merge::Merger;
+use crate::levels::{Level, Levels};
 use crate::log::log_name;
 use crate::log::sync::Syncer;
 use crate::lsn::Lsn;
-use crate::manifest::Manifest;
-use crate::scan::Scan;
+use crate::manifest::{IndexRecord, LevelFacts, Manifest, SnapshotRecord};
+use crate::snapshot::{self, Snapshots};
+use crate::state::{Content, Frozen};
+use crate::version::{IndexId, Version};
 
 /// A checkpoint to be made.
 pub struct CheckpointJob {
     disk: Arc<dyn Disk>,
     syncer: Syncer,
-    block_bytes: usize,
-    /// Oldest first: the oldest of the database's frozen trees.
+    sizes: IndexSizes,
+    numbers: Arc<AtomicU64>,
+    written_bytes: Arc<AtomicU64>,
+    pool: Arc<Pool>,
+    /// Oldest first: the oldest of the database's frozen layers.
     frozen: Vec<Arc<Frozen>>,
-    index: IndexSet,
-    index_number: u64,
-    /// Complete but for the new index file.
+    version: Arc<Version>,
+    snapshots: Snapshots,
+    names: Vec<String>,
+    /// Complete but for the files.
     manifest: Manifest,
     alive: Arc<()>,
 }
@@ -46,9 +58,10 @@ pub struct CheckpointJob {
 #[must_use = "the database goes on with the old files until the checkpoint is installed"]
 pub struct CheckpointDone {
     frozen_count: usize,
-    files: Vec<Arc<IndexFile>>,
-    entries: u64,
-    bytes: u64,
+    version: Arc<Version>,
+    made: Vec<(String, Lsn, Arc<Version>)>,
+    named: BTreeSet<u64>,
+    bytes_written: u64,
     last: Lsn,
     alive: Arc<()>,
 }
@@ -58,44 +71,54 @@ pub struct CheckpointDone {
 pub struct Retired {
     disk: Arc<dyn Disk>,
     names: Vec<String>,
-    /// Freeing a large tree takes a while too: not on the writer's time.
-    _trees: Vec<Arc<Frozen>>,
+    /// Numbers of the index files among them.
+    files: Vec<u64>,
+    pool: Arc<Pool>,
+    /// Freeing large trees and filters takes a while too: not on the writer's time.
+    _layers: Vec<Arc<Frozen>>,
+    _version: Arc<Version>,
 }
 
 impl Db {
-    /// A job that takes over all frozen trees; `None` if there are none, or a job is under way.
+    /// A job that takes over all frozen layers; `None` if there are none, or a job is under way.
     pub fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
-        let newest = self.frozen.last()?;
+        // Layers behind the last that ends with a log belong to the active log.
+        let count = self.state.frozen.iter().rposition(|held| !held.logs.is_empty())? + 1;
         if self.job.strong_count() > 0 {
             return None;
         }
+        let taken = &self.state.frozen[..count];
+        let newest = taken.last()?;
         let alive = Arc::new(());
         self.job = Arc::downgrade(&alive);
-        let index_number = self.next_index;
-        self.next_index += 1;
         let manifest = Manifest {
-            database_id: self.database_id(),
             epoch: self.epoch(),
-            checkpoint: newest.last,
-            // Every log older than the active one belongs to a frozen tree.
+            checkpoint: newest.layer.last,
+            // Every log older than the active one belongs to a frozen layer.
             first_log: self.log.as_sealed().number,
-            next_index: self.next_index,
-            index_files: Vec::new(),
-            sealed_logs: Vec::new(),
+            ..Manifest::new(self.database_id())
         };
         Some(CheckpointJob {
             disk: self.disk.clone(),
             syncer: self.syncer(),
-            block_bytes: self.options.block_bytes,
-            frozen: self.frozen.clone(),
-            index: self.index.clone(),
-            index_number,
+            sizes: self.options.sizes(),
+            numbers: self.numbers.clone(),
+            written_bytes: self.written.index_bytes.clone(),
+            pool: self.state.pool.clone(),
+            frozen: taken.iter().map(|held| held.layer.clone()).collect(),
+            version: self.state.version.clone(),
+            // As after the last group taken: what came later is in the log, and may yet be lost with it.
+            snapshots: self.state.snapshots_at(manifest.checkpoint),
+            names: (self.state.names.iter())
+                .take_while(|(_, made)| *made <= manifest.checkpoint)
+                .map(|(name, _)| name.clone())
+                .collect(),
             manifest,
             alive,
         })
     }
 
-    /// Goes over to the new index and gives up the trees it holds.
+    /// Goes over to the new files and gives up the layers they hold.
     ///
     /// # Panics
     /// If the checkpoint is not the one this database has under way.
@@ -104,14 +127,21 @@ impl Db {
             std::ptr::eq(self.job.as_ptr(), Arc::as_ptr(&done.alive)),
             "a checkpoint of another database, or from before another"
         );
-        let trees: Vec<_> = self.frozen.drain(..done.frozen_count).collect();
-        let logs = trees.iter().flat_map(|frozen| &frozen.logs);
+        let held: Vec<_> = self.state.frozen.drain(..done.frozen_count).collect();
+        let logs = held.iter().flat_map(|held| &held.logs);
         let mut names: Vec<_> = logs.map(|log| log_name(log.number)).collect();
-        for file in std::mem::replace(&mut self.index.files, done.files) {
-            self.index.cache.forget(file.number());
-            names.push(index_name(file.number()));
-        }
-        Retired { disk: self.disk.clone(), names, _trees: trees }
+        let ingested = held.iter().flat_map(|held| match &held.layer.content {
+            Content::Run(_, files) => &files[..],
+            Content::Trees(_) => &[],
+        });
+        let mut old = std::mem::replace(&mut self.named, done.named);
+        old.extend(ingested.map(|file| file.number()));
+        let files: Vec<u64> = old.difference(&self.named).copied().collect();
+        names.extend(files.iter().map(|&number| index_name(number)));
+        let version = self.state.install(done.last, done.version, done.made);
+        let layers = held.into_iter().map(|held| held.layer).collect();
+        let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
+        Retired { disk, names, files, pool, _layers: layers, _version: version }
     }
 
     /// Freezes and checkpoints in one go, on this thread. For tools, tests, and an orderly end.
@@ -131,7 +161,7 @@ pub enum CheckpointNowError {
     /// The active tree could not be frozen.
     #[error(transparent)]
     Freeze(#[from] FreezeError),
-    /// The index file could not be made.
+    /// The index files could not be made.
     #[error(transparent)]
     Run(#[from] CheckpointError),
     /// The checkpoint is made, but old files could not be removed.
@@ -139,86 +169,181 @@ pub enum CheckpointNowError {
     Remove(#[from] IoFailure),
 }
 
+/// What the merging comes to.
+struct Outcome {
+    version: Version,
+    made: Vec<(String, Lsn, Arc<Version>)>,
+}
+
 impl CheckpointJob {
-    /// Makes the checkpoint. Blocks for as long as it takes to read and write everything.
+    /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
-        let written = match self.write_index() {
-            Ok(written) => written,
-            Err(error) => {
-                // No manifest names it. If it cannot be removed, the next opening does.
-                let _ = self.disk.remove(&index_name(self.index_number));
-                return Err(error);
-            }
+        let (disk, pool) = (self.disk.clone(), self.pool.clone());
+        let numbers = self.numbers.clone();
+        let maker = FileMaker {
+            disk: &*disk,
+            database_id: self.manifest.database_id,
+            sizes: self.sizes,
+            numbers: &numbers,
+            made: Vec::new(),
+            bytes_written: 0,
         };
-        self.syncer.sync()?;
-        let mut files = Vec::new();
-        if let Some(len) = written {
-            self.manifest.index_files.push((self.index_number, len));
-            let file =
-                IndexFile::open(&*self.disk, self.manifest.database_id, self.index_number, len)?;
-            files.push(Arc::new(file));
-        }
-        self.manifest.write(&*self.disk).map_err(|failure| {
-            // Whether the new manifest is there is unknown, and may stay so; but a full disk fails before the rename.
-            match failure.is_full() {
+        let mut merger = Merger { maker, pool: &pool };
+        let outcome = self.merge(&mut merger);
+        let FileMaker { made: begun, bytes_written, .. } = merger.maker;
+        self.written_bytes.fetch_add(bytes_written, Ordering::Relaxed);
+        let outcome = outcome.and_then(|outcome| {
+            self.name_files(&outcome);
+            self.make_durable(&outcome, &begun)?;
+            self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
                 true => CheckpointError::from(failure),
                 false => self.syncer.0.fail(failure).into(),
-            }
-        })?;
+            })?;
+            Ok(outcome)
+        });
+        let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
+        let is_superfluous = |number: &&u64| outcome.is_err() || !named.contains(number);
+        for &number in begun.iter().filter(is_superfluous) {
+            // No manifest names it. If it cannot be removed, the next opening does.
+            let _ = self.disk.remove(&index_name(number));
+        }
+        let Outcome { version, made } = outcome?;
+        // Whether the new manifest is there after a failure is unknown, and may stay so.
+        Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
         Ok(CheckpointDone {
             frozen_count: self.frozen.len(),
-            entries: files.iter().map(|file| file.entry_count()).sum(),
-            bytes: files.iter().map(|file| file.len()).sum(),
-            files,
+            version: Arc::new(version),
+            made,
+            named,
+            bytes_written,
             last: self.manifest.checkpoint,
             alive: self.alive,
         })
     }
 
-    /// Writes everything visible into one file and returns its length; `None` if nothing is visible.
-    fn write_index(&self) -> Result<Option<u64>, CheckpointError> {
-        let trees = self.frozen.iter().rev().map(|frozen| &frozen.tree);
-        let mut writer: Option<IndexWriter> = None;
-        for entry in Scan::new(trees, &self.index, &[], None) {
-            let (key, value) = entry?;
-            let writer = match &mut writer {
-                Some(writer) => writer,
-                None => writer.insert(IndexWriter::create(
-                    &*self.disk,
-                    self.manifest.database_id,
-                    self.index_number,
-                    self.block_bytes,
-                )?),
+    /// Brings all layers into the levels, from the oldest to the newest, and stops at each snapshot on the way.
+    fn merge(&self, merger: &mut Merger<'_>) -> Result<Outcome, CheckpointError> {
+        let mut version = (*self.version).clone();
+        let mut made: Vec<(String, Lsn, Arc<Version>)> = Vec::new();
+        let mut todo: Vec<_> =
+            self.snapshots.iter().filter(|(_, snapshot)| !snapshot.is_made).collect();
+        todo.sort_by_key(|(_, snapshot)| std::cmp::Reverse(snapshot.lsn));
+        let mut rest = &self.frozen[..];
+        loop {
+            // Up to the next snapshot: a layer that ends behind it is newer.
+            let next = todo.last().map(|(_, snapshot)| snapshot.lsn);
+            let count = rest.partition_point(|frozen| next.is_none_or(|next| frozen.last <= next));
+            let (now, later) = rest.split_at(count);
+            bring(merger, &mut version, now)?;
+            rest = later;
+            let Some((name, snapshot)) = todo.pop() else {
+                return Ok(Outcome { version, made });
             };
-            writer.push(&key, &value)?;
+            let base = snapshot.definition.base.as_ref();
+            let just_made = base.and_then(|base| made.iter().find(|(name, ..)| name == base));
+            let base = match (just_made, base.and_then(|base| self.snapshots.get(base))) {
+                (Some((_, _, version)), _) => Some(version),
+                (None, Some(base)) if base.is_made => Some(&base.view.version),
+                _ => None,
+            };
+            let base = base.map(|base| &**base);
+            let files = snapshot::make(merger, &version, &snapshot.definition, base)?;
+            made.push((name.clone(), snapshot.lsn, Arc::new(files)));
         }
-        Ok(match writer {
-            Some(writer) => Some(writer.finish()?),
-            None => None,
-        })
+    }
+
+    /// Completes the manifest.
+    fn name_files(&mut self, outcome: &Outcome) {
+        let levels = |levels: &Levels| -> LevelFacts {
+            let facts = |level: &Level| level.iter().map(|file| file.facts().clone()).collect();
+            levels.0.iter().map(facts).collect()
+        };
+        let by_number = |position: usize| IndexId(position as u16);
+        self.manifest.indices = (self.names.iter().enumerate())
+            .map(|(position, name)| IndexRecord {
+                name: name.clone(),
+                levels: levels(outcome.version.of(by_number(position))),
+            })
+            .collect();
+        let made = outcome.made.iter().map(|(name, _, version)| (name, version));
+        let known = (self.snapshots.iter())
+            .filter(|(_, snapshot)| snapshot.is_made)
+            .map(|(name, snapshot)| (name, &snapshot.view.version));
+        self.manifest.snapshots = (known.chain(made))
+            .map(|(name, version)| SnapshotRecord {
+                name: name.clone(),
+                lsn: self.snapshots[name].lsn,
+                definition: self.snapshots[name].definition.clone(),
+                levels: version.iter().map(|(_, of_index)| levels(of_index)).collect(),
+            })
+            .collect();
+        self.manifest.next_index = self.numbers.load(Ordering::Relaxed);
+    }
+
+    /// Syncs the files begun that are still needed, and the log. Names come with the manifest.
+    fn make_durable(&self, outcome: &Outcome, begun: &[u64]) -> Result<(), CheckpointError> {
+        let made = outcome.made.iter().flat_map(|(_, _, version)| version.files());
+        let mut synced = BTreeSet::new();
+        for file in outcome.version.files().chain(made) {
+            if begun.contains(&file.number()) && synced.insert(file.number()) {
+                file.sync()?;
+            }
+        }
+        self.syncer.sync()?;
+        Ok(())
     }
 }
 
+/// Merges layers, oldest first, into a version. Trees that follow each other are merged as one.
+fn bring(
+    merger: &mut Merger<'_>,
+    version: &mut Version,
+    layers: &[Arc<Frozen>],
+) -> Result<(), ReadError> {
+    let is_trees = |frozen: &Arc<Frozen>| matches!(frozen.content, Content::Trees(_));
+    for stretch in layers.chunk_by(|a, b| is_trees(a) && is_trees(b)) {
+        let mut changed = BTreeSet::new();
+        for frozen in stretch {
+            match &frozen.content {
+                Content::Run(index, files) => merger.adopt(version.of_mut(*index), files)?,
+                Content::Trees(trees) => changed.extend(trees.iter().map(|(index, _)| index)),
+            }
+        }
+        for index in changed {
+            let news: Vec<Layer<'_>> =
+                stretch.iter().rev().filter_map(|frozen| frozen.layer(index)).collect();
+            merger.bring(version.of_mut(index), &news)?;
+        }
+    }
+    Ok(())
+}
+
 impl CheckpointDone {
-    /// The last group that the new index holds.
+    /// The last group that the index files hold.
     pub fn last_lsn(&self) -> Lsn {
         self.last
     }
 
-    /// Entries in the new index.
+    /// Entries in the files of all indices.
     pub fn entries(&self) -> u64 {
-        self.entries
+        self.version.files().map(|file| file.facts().entries).sum()
     }
 
-    /// Bytes of the new index.
+    /// Bytes of these files.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.version.files().map(|file| file.len()).sum()
+    }
+
+    /// Bytes that the checkpoint has written to index files.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written
     }
 }
 
 impl Retired {
     /// Deletes the files. May take a while for large ones.
     pub fn remove(self) -> Result<(), IoFailure> {
+        self.pool.cache.forget(&self.files);
         for name in &self.names {
             match self.disk.remove(name) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -32,6 +32,44 @@ impl<'a> Fields<'a> {
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
+
+    /// A number in groups of 7 bits, the lowest first; the high bit says that more follow.
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Bytes with their length before them.
+    pub(crate) fn sized(&mut self) -> Option<&'a [u8]> {
+        let count = usize::try_from(self.varint()?).ok()?;
+        self.bytes(count)
+    }
+}
+
+/// Appends what [`Fields::varint`] reads.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends what [`Fields::sized`] reads.
+pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 /// CRC-32C, seeded with the place the bytes belong to (database, file number, offset): a structure that ended up in
@@ -54,5 +92,30 @@ impl Seal {
 
     pub(crate) fn value(self) -> u32 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_return_at_every_length_and_overlong_ones_are_refused() {
+        for shift in 0..64 {
+            for number in [1u64 << shift, (1u64 << shift) - 1, u64::MAX >> shift] {
+                let mut out = Vec::new();
+                put_varint(&mut out, number);
+                let mut fields = Fields(&out);
+                assert_eq!(fields.varint(), Some(number));
+                assert!(fields.0.is_empty());
+                assert_eq!(Fields(&out[..out.len() - 1]).varint(), None);
+            }
+        }
+        assert_eq!(Fields(&[0xff; 9]).varint(), None);
+        assert_eq!(
+            Fields(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint(),
+            None
+        );
+        assert_eq!(Fields(&[0x80; 11]).varint(), None);
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! ```text
 //! apply ──► pending groups ──write──► active log ──sync──► durable
-//!    └────► active tree ──freeze──► frozen trees ──checkpoint──► index files
+//!    └────► active trees ──freeze──► frozen layers ──checkpoint──► levels of index files
 //! ```
 //!
-//! 1. Layers from the newest to the oldest: active tree, frozen trees, index. The newest that knows a key wins.
-//! 2. Each tree comes with the logs that hold its groups; both are given up together, once an index holds them.
+//! 1. Layers from the newest to the oldest: active tree, frozen layers, levels. The newest that knows a key wins.
+//! 2. Each frozen layer comes with the logs that end with it, or is followed by one that does; layers are given up
+//!    together with all logs up to them, once index files hold them.
 //! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs, except that a checkpoint may be ahead of `durable` for as
 //!    long as its job runs.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use crate::batch::{Batch, Change};
+use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::{Fatal, FreezeError, LogReadError, ReadError, ReserveError};
-use crate::index::set::IndexSet;
+use crate::index::resident::{Access, TryReadError, waited};
 use crate::key::prefix_end;
+use crate::layer::{Reading, lookup};
+use crate::levels::Level;
 use crate::log::SealedLog;
 use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::reader::LogGroups;
@@ -24,49 +29,32 @@ use crate::log::sync::Syncer;
 use crate::log::writer::{LogWriter, Priority};
 use crate::lsn::{Epoch, Lsn};
 use crate::options::Options;
-use crate::scan::Scan;
-use crate::tree::{Found, Tree};
+use crate::scan::{Merge, Scan, TryScan};
+use crate::snapshot::MAX_NAME_BYTES;
+use crate::state::State;
+use crate::stats::WriteCounters;
 use crate::value::Value;
+use crate::version::IndexId;
+use crate::view::{Scope, View};
 
-/// An open database. One writer (`&mut self`), any number of readers (`&self`).
+/// An open database. One writer (`&mut self`), any number of readers (`&self`, or [`View`]s on other threads).
 pub struct Db {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
     pub(crate) log: LogWriter,
-    pub(crate) active: Tree,
-    /// Sealed logs that hold groups of the active tree; the active log comes after them.
+    pub(crate) state: State,
+    /// Sealed logs that hold groups of layers that have none of their own; the active log comes after them.
     pub(crate) active_logs: Vec<SealedLog>,
-    /// The last group before the active tree.
-    pub(crate) active_base: Lsn,
-    /// Oldest first.
-    pub(crate) frozen: Vec<Arc<Frozen>>,
-    pub(crate) index: IndexSet,
+    /// The last group in a log that is sealed and belongs to a frozen layer, or in the index files.
+    pub(crate) sealed: Lsn,
     pub(crate) applied: Lsn,
-    pub(crate) next_index: u64,
+    /// Number of the next index file.
+    pub(crate) numbers: Arc<AtomicU64>,
+    /// Index files that the manifest names.
+    pub(crate) named: BTreeSet<u64>,
     /// Alive as long as a checkpoint is under way.
     pub(crate) job: Weak<()>,
-}
-
-/// A tree that no longer changes, with the logs that hold its groups.
-pub(crate) struct Frozen {
-    pub(crate) tree: Tree,
-    pub(crate) logs: Vec<SealedLog>,
-    pub(crate) last: Lsn,
-}
-
-/// Figures about a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stats {
-    /// Memory of the active tree.
-    pub active_bytes: usize,
-    /// Memory of the frozen trees.
-    pub frozen_bytes: usize,
-    /// Frozen trees that no checkpoint has taken over yet.
-    pub frozen_count: usize,
-    /// Entries in the index files.
-    pub index_entries: u64,
-    /// Bytes of the index files.
-    pub index_bytes: u64,
+    pub(crate) written: WriteCounters,
 }
 
 impl Db {
@@ -75,12 +63,22 @@ impl Db {
     /// [`Db::reserve`] first. In a store that has failed this still changes memory, but no later `write` succeeds.
     ///
     /// # Panics
-    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`].
+    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], or the batch names an index of another database.
     pub fn apply(&mut self, batch: &Batch, meta: &[u8]) -> Lsn {
+        self.apply_with(batch, meta, None)
+    }
+
+    /// `run`: the files that the group ingests.
+    pub(crate) fn apply_with(&mut self, batch: &Batch, meta: &[u8], run: Option<Level>) -> Lsn {
         let lsn = self.applied.next();
+        let index_count = self.state.names.len();
+        assert!(batch.highest_index().position() < index_count, "an index that does not exist");
         self.log.append(lsn, meta, batch);
-        let has_below = !self.frozen.is_empty() || !self.index.is_empty();
-        apply_changes(&mut self.active, batch.iter(), has_below);
+        let mut run = run;
+        for change in batch {
+            self.written.count(&change);
+            self.state.apply(lsn, change, run.take());
+        }
         self.applied = lsn;
         lsn
     }
@@ -131,96 +129,148 @@ impl Db {
         self.log.state().check().err()
     }
 
-    /// The value of a key. Looks in memory first; at most one block is read.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
-        for tree in self.trees() {
-            match tree.get(key) {
-                Some(Found::Value(value)) => return Ok(Some(Value::in_tree(value))),
-                Some(Found::Deleted) => return Ok(None),
-                None => {}
-            }
+    /// The index of this name; makes it if there is none, which is a group of its own in the log.
+    ///
+    /// # Panics
+    /// If the name is longer than [`MAX_NAME_BYTES`], or there are 65,535 indices.
+    pub fn index(&mut self, name: &str) -> Result<IndexId, ReserveError> {
+        assert!(name.len() <= MAX_NAME_BYTES, "name too long");
+        if let Some(index) = self.find_index(name) {
+            return Ok(index);
         }
-        self.index.get(key)
+        let number = self.state.names.len();
+        assert!(number < usize::from(u16::MAX), "too many indices");
+        let index = IndexId(number as u16);
+        let batch = Batch::create_index(index, name);
+        self.reserve(batch.log_bytes(0), Priority::Normal)?;
+        self.apply(&batch, b"");
+        Ok(index)
     }
 
-    /// Keys from `from` up to, not including, `to` (`None`: to the end), with their values, ascending. The first one
-    /// is found by seeking, not by passing over others.
+    /// The index of this name. The default index has the empty name.
+    pub fn find_index(&self, name: &str) -> Option<IndexId> {
+        let position = self.state.names.iter().position(|(known, _)| known == name)?;
+        Some(IndexId(position as u16))
+    }
+
+    /// All indices with their names.
+    pub fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
+        self.state.indices()
+    }
+
+    /// The value of a key of the default index.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
+        self.get_in(IndexId::DEFAULT, key)
+    }
+
+    /// The value of a key of an index. Looks in memory first; then a block is read for each level that may know the key,
+    /// mostly one, and mostly none if the key is not there.
+    pub fn get_in(&self, index: IndexId, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
+        waited(self.lookup(index, key, Access::Cached))
+    }
+
+    /// [`Db::get`] that does not wait for the disk.
+    pub fn try_get(&self, key: &[u8]) -> Result<Option<Value<'_>>, TryReadError> {
+        self.try_get_in(IndexId::DEFAULT, key)
+    }
+
+    /// [`Db::get_in`] that does not wait for the disk.
+    pub fn try_get_in(
+        &self,
+        index: IndexId,
+        key: &[u8],
+    ) -> Result<Option<Value<'_>>, TryReadError> {
+        self.lookup(index, key, Access::Resident)
+    }
+
+    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), with their values,
+    /// ascending. The first one is found by seeking, not by passing over others.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
-        Scan::new(self.trees(), &self.index, from, to)
+        self.scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// Keys that begin with `prefix`.
+    /// The same in any index.
+    pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
+        Scan::new(self.merge(index, from, to, Access::Cached), None)
+    }
+
+    /// [`Db::scan`] that does not wait for the disk.
+    pub fn try_scan(&self, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
+        self.try_scan_in(IndexId::DEFAULT, from, to)
+    }
+
+    /// [`Db::scan_in`] that does not wait for the disk.
+    pub fn try_scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
+        TryScan::new(Scan::new(self.merge(index, from, to, Access::Resident), None))
+    }
+
+    /// Keys of the default index that begin with `prefix`.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
-        self.scan(prefix, prefix_end(prefix).as_deref())
+        self.prefix_in(IndexId::DEFAULT, prefix)
     }
 
-    /// Log of the active tree, which a restart would replay: the caller freezes when it is too much. (Values that
-    /// are overwritten again and again grow the log and not the tree.)
+    /// The same in any index.
+    pub fn prefix_in(&self, index: IndexId, prefix: &[u8]) -> Scan<'_> {
+        self.scan_in(index, prefix, prefix_end(prefix).as_deref())
+    }
+
+    /// The state as it is now, to be read on any thread while the database goes on. Takes no time; each view leaves one
+    /// more layer in memory to look through, until the next checkpoint.
+    pub fn view(&mut self) -> View {
+        if !self.state.active.is_empty() {
+            self.state.freeze_trees(self.applied);
+        }
+        self.state.view(self.applied, Scope::default())
+    }
+
+    /// Log that a restart would replay and that no frozen tree answers for yet: the caller freezes when it is too much.
+    /// (Values that are overwritten again and again grow the log and not the tree.)
     pub fn log_bytes(&self) -> u64 {
         let sealed = self.active_logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET);
         sealed.sum::<u64>() + self.log.group_bytes()
     }
 
-    /// Memory of the active tree, roughly: the caller freezes when it is too much.
+    /// Memory of the active trees, roughly: the caller freezes when it is too much.
     pub fn tree_bytes(&self) -> usize {
-        self.active.bytes()
-    }
-
-    /// Figures about the layers.
-    pub fn stats(&self) -> Stats {
-        Stats {
-            active_bytes: self.active.bytes(),
-            frozen_bytes: self.frozen.iter().map(|frozen| frozen.tree.bytes()).sum(),
-            frozen_count: self.frozen.len(),
-            index_entries: self.index.entry_count(),
-            index_bytes: self.index.files.iter().map(|file| file.len()).sum(),
-        }
+        self.state.active.bytes()
     }
 
     /// Groups in the log from `lsn` on, as far as written. Goes back to the last checkpoint.
     pub fn log_groups_from(&self, lsn: Lsn) -> Result<LogGroups<'_>, LogReadError> {
-        let frozen = self.frozen.iter().flat_map(|frozen| &frozen.logs);
+        let frozen = self.state.frozen.iter().flat_map(|held| &held.logs);
         let mut logs: Vec<_> = frozen.chain(&self.active_logs).cloned().collect();
         logs.push(self.log.as_sealed());
         LogGroups::new(&*self.disk, self.database_id(), logs, lsn)
     }
 
-    /// Makes the active tree immutable and begins a new one, with a new log. Writes what is pending; syncs nothing.
+    /// Makes the active trees immutable and begins new ones, with a new log. Writes what is pending; syncs nothing.
     /// Returns false if there is nothing to freeze. A full disk leaves everything as it was.
     pub fn freeze(&mut self) -> Result<bool, FreezeError> {
-        if self.applied == self.active_base {
+        if self.applied == self.sealed {
             return Ok(false);
         }
         let sealed = self.log.rotate(&self.options)?;
+        self.state.freeze_trees(self.applied);
         let mut logs = std::mem::take(&mut self.active_logs);
         logs.push(sealed);
-        self.frozen.push(Arc::new(Frozen {
-            tree: std::mem::take(&mut self.active),
-            logs,
-            last: self.applied,
-        }));
-        self.active_base = self.applied;
+        if let Some(newest) = self.state.frozen.last_mut() {
+            newest.logs.append(&mut logs);
+        }
+        self.sealed = self.applied;
         Ok(true)
     }
 
-    /// Newest first.
-    fn trees(&self) -> impl Iterator<Item = &Tree> {
-        let frozen = self.frozen.iter().rev().map(|frozen| &frozen.tree);
-        std::iter::once(&self.active).chain(frozen)
+    fn lookup(
+        &self,
+        index: IndexId,
+        key: &[u8],
+        access: Access,
+    ) -> Result<Option<Value<'_>>, TryReadError> {
+        lookup(self.state.layers(index), Reading { pool: &self.state.pool, access }, key)
     }
-}
 
-/// Applies a group's changes to a tree. `has_below`: there are layers below the tree.
-pub(crate) fn apply_changes<'a>(
-    tree: &mut Tree,
-    changes: impl Iterator<Item = Change<'a>>,
-    has_below: bool,
-) {
-    for change in changes {
-        match change {
-            Change::Put { key, value } => tree.put(key, value),
-            Change::Delete { key } => tree.delete(key, has_below),
-            Change::DeleteRange { from, to } => tree.delete_range(from, to, has_below),
-        }
+    fn merge(&self, index: IndexId, from: &[u8], to: Option<&[u8]>, access: Access) -> Merge<'_> {
+        let reading = Reading { pool: &self.state.pool, access };
+        Merge::new(self.state.layers(index), reading, from, to)
     }
 }

@@ -64,16 +64,24 @@ pub enum ReadError {
     /// The bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// The file was written by a later version of this crate.
-    #[error("{file} has format version {found}; this program reads up to {supported}")]
+    /// The file was written by another version of this crate, whose format this one does not read.
+    #[error(
+        "{file} has format version {found}; this program reads version {supported}: use the program that wrote it"
+    )]
     Version {
         /// Name of the file.
         file: String,
         /// The version found.
         found: u16,
-        /// The newest version understood.
+        /// The version understood.
         supported: u16,
     },
+}
+
+impl ReadError {
+    pub(crate) fn version(file: &str, found: u16, supported: u16) -> ReadError {
+        ReadError::Version { file: file.to_owned(), found, supported }
+    }
 }
 
 /// A database that could not be opened. Nothing was changed that a later attempt would miss.

@@ -7,9 +7,9 @@
 //! ```text
 //!              apply                  write              sync (any thread)
 //! Batch ──┬──────────► log, pending ────────► log, kernel ────────► log, durable
-//!         └──────────► active tree ──freeze──► frozen trees ──checkpoint──► index file
-//!                           ▲                       ▲                           ▲
-//!                           └───────── get, scan: the newest layer wins ────────┘
+//!         └──────────► active trees ──freeze──► frozen layers ──checkpoint──► levels of index files
+//!                           ▲                        ▲                                ▲
+//!                           └────────── get, scan: the newest layer wins ─────────────┘
 //! ```
 //!
 //! ```
@@ -48,36 +48,32 @@
 //! number and offset, so that a structure in the wrong place is not accepted.
 //!
 //! ```text
-//! MANIFEST                               log file                              index file
-//!  0 [u8;8] "babuMAN\n"                   0     header                          0      header
-//!  8 u16 version (1), u16 0               512   mark slot A                     32     blocks
-//! 12 u32 checksum                         1024  mark slot B                            block list: per block
-//! 16 u64 database id                      4096  groups                                  u64 offset, u32 length,
-//! 24 u64 epoch                                  zeros (preallocated)                    u16 key length, first key
-//! 32 u64 last group in the index         header                                end-64 footer
-//! 40 u64 first log of this epoch          0 [u8;8] "babuLOG\n"                 header
-//! 48 u64 next index file number           8 u16 version (1), 6 zeros            0 [u8;8] "babuIDX\n"
-//! 56 u32 index files, u32 sealed logs    16 u64 database id                     8 u16 version (1), 6 zeros
-//! 64 per index file:                     24 u64 log number                     16 u64 file number
-//!      u64 number, u64 length            32 u64 epoch                          24 u32 0, u32 checksum
-//!    per sealed log:                     40 u64 base LSN, 12 zeros             block
-//!      u64 number, u64 epoch,            60 u32 checksum                        0 u32 checksum, u32 entries
-//!      u64 base LSN, u64 last LSN,       mark                                   8 u8 codec (0), 7 zeros
-//!      u64 end offset                     0 u64 epoch, u64 durable LSN         16 entries: u16 key length,
-//!                                        16 u64 newest durable log                u32 value length, key, value
-//!                                        24 u32 0, u32 checksum                   u32 offset per entry
-//!                                        group                                 footer
-//!                                         0 [u8;4] "bGRP", u32 checksum         0 u64 offset, u64 length,
-//!                                         8 u16 version (1), u16 0                u64 blocks of the block list
-//!                                        12 u32 length of meta and changes
-//!                                        16 u64 epoch, u64 LSN                 24 u64 entries
-//!                                        32 u64 durable LSN                    32 u32 checksum of the block list
-//!                                        40 u32 meta length, u32 changes       36 20 zeros
-//!                                        48 meta, changes, zeros to 8          56 [u8;4] "bFTR", u32 checksum
-//!
-//! change:  1 u16 key length  u32 value length  key  value     put
-//!          2 u16 key length  key                              delete
-//!          3 u16 from length u16 to length  from  to          delete range
+//! MANIFEST: see manifest.rs              log file
+//!  0 [u8;8] "babuMAN\n"                   0     header
+//!  8 u16 version (2), u16 0               512   mark slot A
+//! 12 u32 checksum                         1024  mark slot B
+//! 16 u64 database id                      4096  groups
+//! 24 u64 epoch                                  zeros (preallocated)
+//! 32 u64 last group in index files       header
+//! 40 u64 first log of this epoch          0 [u8;8] "babuLOG\n"
+//! 48 u64 next index file number           8 u16 version (1), 6 zeros
+//! 56 indices, with the files of          16 u64 database id
+//!    each level and their spans          24 u64 log number
+//!    snapshots, the same                 32 u64 epoch
+//!    sealed logs                         40 u64 base LSN, 12 zeros
+//!                                        60 u32 checksum
+//! index file: see index/mod.rs           mark
+//!  0     header, version 2                0 u64 epoch, u64 durable LSN
+//!  32    blocks (index/block.rs)         16 u64 newest durable log
+//!        filter, hidden ranges,          24 u32 0, u32 checksum
+//!          block list                    group
+//!  end-96 footer                          0 [u8;4] "bGRP", u32 checksum
+//!                                         8 u16 version (1), u16 0
+//! change: see batch.rs                   12 u32 length of meta and changes
+//!                                        16 u64 epoch, u64 LSN
+//!                                        32 u64 durable LSN
+//!                                        40 u32 meta length, u32 changes
+//!                                        48 meta, changes, zeros to 8
 //! ```
 //!
 //! # Torn tail or damage?
@@ -96,29 +92,46 @@ mod codec;
 mod db;
 mod disk;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod index;
+mod ingest;
+mod inspect;
 mod key;
+mod layer;
+mod levels;
 mod log;
 mod lsn;
 mod manifest;
 pub mod memdisk;
 mod open;
 mod options;
+mod ranges;
 mod realdisk;
+mod replay;
 mod scan;
+mod snapshot;
+mod state;
+mod stats;
 mod tree;
 mod value;
+mod version;
+mod view;
 
 pub use batch::{Batch, Change, Changes, MAX_GROUP_BYTES, MAX_VALUE_BYTES};
 pub use check::{Report, check};
 pub use checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired};
-pub use db::{Db, Stats};
+pub use db::Db;
 pub use disk::{Disk, DiskFile};
 pub use error::{
     CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, LogReadError, OpenError,
     ReadError, ReserveError,
 };
+pub use index::resident::{BlockRef, Resident, TryReadError};
+pub use ingest::{IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
+pub use inspect::{Facts, FileInfo, Inspection};
 pub use key::{Key, MAX_KEY_BYTES};
+pub use levels::MAX_LEVELS;
 pub use log::reader::{LogGroup, LogGroups};
 pub use log::recover::TornTail;
 pub use log::sync::Syncer;
@@ -128,5 +141,10 @@ pub use memdisk::MemDisk;
 pub use open::Recovered;
 pub use options::Options;
 pub use realdisk::RealDisk;
-pub use scan::Scan;
+pub use scan::{Scan, TryScan};
+pub use snapshot::select::{Part, Pattern, Selection};
+pub use snapshot::{Definition, MAX_NAME_BYTES, Snapshot, SnapshotError};
+pub use stats::{LevelStats, ReadStats, Stats, WriteStats};
 pub use value::Value;
+pub use version::IndexId;
+pub use view::View;

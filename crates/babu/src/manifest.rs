@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0  [u8; 8]  magic "babuMAN\n"
-//!  8  u16      format version (1)
+//!  8  u16      format version (2)
 //! 10  u16      zero
 //! 12  u32      checksum of bytes 0..12 and 16..
 //! 16  u64      database id
@@ -10,25 +10,33 @@
 //! 32  u64      checkpoint: the last group that the index files hold
 //! 40  u64      number of the first log of this epoch that is still needed
 //! 48  u64      number the next index file may get
-//! 56  u32      number of index files
-//! 60  u32      number of sealed logs
-//! 64           per index file, in order of keys: u64 number ‖ u64 length
-//!              per sealed log of earlier epochs: u64 number ‖ u64 epoch ‖ u64 base ‖ u64 last ‖ u64 end offset
+//! 56           varint number of indices; per index: sized name, levels
+//!              varint number of snapshots; per snapshot: sized name, varint LSN, definition, varint number of indices,
+//!                per index: levels
+//!              varint number of sealed logs of earlier epochs; per log: varint number, epoch, base, last, end offset
+//!
+//! levels: varint number of levels; per level: varint number of files; per file, ascending by key: facts
+//! facts:  varint number, length, entries, tombstones; sized first key, sized key behind the last
 //! ```
+//!
+//! A file that belongs to several (the database and snapshots of it) is named by each.
 
-use crate::codec::{Fields, Seal};
+use crate::codec::{Fields, Seal, put_sized, put_varint};
 use crate::disk::Disk;
 use crate::error::{Damage, IoContext, IoFailure, ReadError};
+use crate::index::FileFacts;
+use crate::key::Key;
 use crate::log::SealedLog;
 use crate::lsn::{Epoch, Lsn};
+use crate::snapshot::Definition;
 
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 const MAGIC: [u8; 8] = *b"babuMAN\n";
-const VERSION: u16 = 1;
-const FIXED_BYTES: u64 = 64;
+const VERSION: u16 = 2;
+const FIXED_BYTES: u64 = 56;
 /// A manifest this long is not one of ours.
-const MAX_BYTES: u64 = 1 << 26;
+const MAX_BYTES: u64 = 1 << 28;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -37,19 +45,62 @@ pub(crate) struct Manifest {
     pub(crate) checkpoint: Lsn,
     pub(crate) first_log: u64,
     pub(crate) next_index: u64,
-    /// Number and length.
-    pub(crate) index_files: Vec<(u64, u64)>,
+    /// By number.
+    pub(crate) indices: Vec<IndexRecord>,
+    pub(crate) snapshots: Vec<SnapshotRecord>,
     pub(crate) sealed_logs: Vec<SealedLog>,
 }
 
+/// Files of one index by level, from the newest to the bottom.
+pub(crate) type LevelFacts = Vec<Vec<FileFacts>>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexRecord {
+    pub(crate) name: String,
+    pub(crate) levels: LevelFacts,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotRecord {
+    pub(crate) name: String,
+    pub(crate) lsn: Lsn,
+    pub(crate) definition: Definition,
+    /// By index.
+    pub(crate) levels: Vec<LevelFacts>,
+}
+
 impl Manifest {
+    /// Of a database that has just been thought of.
+    pub(crate) fn new(database_id: u64) -> Manifest {
+        Manifest {
+            database_id,
+            epoch: Epoch(0),
+            checkpoint: Lsn(0),
+            first_log: 0,
+            next_index: 1,
+            indices: vec![IndexRecord { name: String::new(), levels: Vec::new() }],
+            snapshots: Vec::new(),
+            sealed_logs: Vec::new(),
+        }
+    }
+
     /// Makes this the manifest, durably, together with all directory changes before it.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
+        self.prepare(disk)?;
+        Manifest::publish(disk)
+    }
+
+    /// Writes it beside the one there is. If that fails, the old one stands.
+    pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
         file.write_at(0, &self.encode()).during("write", MANIFEST_NEW)?;
         file.sync().during("sync", MANIFEST_NEW)?;
         // The names of the files it names must not be lost while the rename survives.
-        disk.sync_dir().during("sync", ".")?;
+        disk.sync_dir().during("sync", ".")
+    }
+
+    /// Puts the one prepared in the place of the old one. If that fails, either may stand.
+    pub(crate) fn publish(disk: &dyn Disk) -> Result<(), IoFailure> {
         disk.rename(MANIFEST_NEW, MANIFEST).during("rename", MANIFEST_NEW)?;
         disk.sync_dir().during("sync", ".")
     }
@@ -69,13 +120,16 @@ impl Manifest {
         file.read_at(0, &mut bytes).during("read", MANIFEST)?;
         let (version, body) = check(&bytes).ok_or_else(unreadable)?;
         if version != VERSION {
-            return Err(ReadError::Version {
-                file: MANIFEST.to_owned(),
-                found: version,
-                supported: VERSION,
-            });
+            return Err(ReadError::version(MANIFEST, version, VERSION));
         }
         Ok(Some(decode(body).ok_or_else(unreadable)?))
+    }
+
+    /// All index files, each as often as it is named.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileFacts> {
+        let current = self.indices.iter().map(|index| &index.levels);
+        let kept = self.snapshots.iter().flat_map(|snapshot| &snapshot.levels);
+        current.chain(kept).flatten().flatten()
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -88,21 +142,61 @@ impl Manifest {
         {
             out.extend_from_slice(&field.to_le_bytes());
         }
-        out.extend_from_slice(&(self.index_files.len() as u32).to_le_bytes());
-        out.extend_from_slice(&(self.sealed_logs.len() as u32).to_le_bytes());
-        for (number, len) in &self.index_files {
-            out.extend_from_slice(&number.to_le_bytes());
-            out.extend_from_slice(&len.to_le_bytes());
+        put_varint(&mut out, self.indices.len() as u64);
+        for index in &self.indices {
+            put_sized(&mut out, index.name.as_bytes());
+            encode_levels(&index.levels, &mut out);
         }
+        put_varint(&mut out, self.snapshots.len() as u64);
+        for snapshot in &self.snapshots {
+            put_sized(&mut out, snapshot.name.as_bytes());
+            put_varint(&mut out, snapshot.lsn.0);
+            snapshot.definition.encode(&mut out);
+            put_varint(&mut out, snapshot.levels.len() as u64);
+            for levels in &snapshot.levels {
+                encode_levels(levels, &mut out);
+            }
+        }
+        put_varint(&mut out, self.sealed_logs.len() as u64);
         for log in &self.sealed_logs {
             for field in [log.number, log.epoch.0, log.base.0, log.last.0, log.end_offset] {
-                out.extend_from_slice(&field.to_le_bytes());
+                put_varint(&mut out, field);
             }
         }
         let checksum = checksum(&out[..12], &out[16..]);
         out[12..16].copy_from_slice(&checksum.to_le_bytes());
         out
     }
+}
+
+fn encode_levels(levels: &LevelFacts, out: &mut Vec<u8>) {
+    put_varint(out, levels.len() as u64);
+    for level in levels {
+        put_varint(out, level.len() as u64);
+        for facts in level {
+            encode_facts(facts, out);
+        }
+    }
+}
+
+pub(crate) fn encode_facts(facts: &FileFacts, out: &mut Vec<u8>) {
+    for field in [facts.number, facts.len, facts.entries, facts.tombstones] {
+        put_varint(out, field);
+    }
+    put_sized(out, &facts.from);
+    put_sized(out, &facts.to);
+}
+
+pub(crate) fn decode_facts(fields: &mut Fields<'_>) -> Option<FileFacts> {
+    let facts = FileFacts {
+        number: fields.varint()?,
+        len: fields.varint()?,
+        entries: fields.varint()?,
+        tombstones: fields.varint()?,
+        from: Key::from(fields.sized()?),
+        to: Key::from(fields.sized()?),
+    };
+    (facts.from < facts.to && facts.tombstones <= facts.entries).then_some(facts)
 }
 
 fn checksum(head: &[u8], body: &[u8]) -> u32 {
@@ -122,46 +216,105 @@ fn check(bytes: &[u8]) -> Option<(u16, &[u8])> {
 
 fn decode(body: &[u8]) -> Option<Manifest> {
     let mut fields = Fields(body);
+    let fields = &mut fields;
     let mut manifest = Manifest {
-        database_id: fields.u64()?,
-        epoch: Epoch(fields.u64()?),
-        checkpoint: Lsn(fields.u64()?),
-        first_log: fields.u64()?,
-        next_index: fields.u64()?,
-        index_files: Vec::new(),
-        sealed_logs: Vec::new(),
+        epoch: Epoch(0),
+        checkpoint: Lsn(0),
+        first_log: 0,
+        next_index: 0,
+        indices: Vec::new(),
+        ..Manifest::new(fields.u64()?)
     };
-    let index_count = fields.u32()?;
-    let log_count = fields.u32()?;
-    for _ in 0..index_count {
-        manifest.index_files.push((fields.u64()?, fields.u64()?));
+    manifest.epoch = Epoch(fields.u64()?);
+    manifest.checkpoint = Lsn(fields.u64()?);
+    manifest.first_log = fields.u64()?;
+    manifest.next_index = fields.u64()?;
+    for _ in 0..fields.varint()? {
+        let name = text(fields)?;
+        manifest.indices.push(IndexRecord { name, levels: decode_levels(fields)? });
     }
-    for _ in 0..log_count {
+    for _ in 0..fields.varint()? {
+        let name = text(fields)?;
+        let lsn = Lsn(fields.varint()?);
+        let definition = Definition::decode(fields)?;
+        let mut levels = Vec::new();
+        for _ in 0..fields.varint()? {
+            levels.push(decode_levels(fields)?);
+        }
+        manifest.snapshots.push(SnapshotRecord { name, lsn, definition, levels });
+    }
+    for _ in 0..fields.varint()? {
         manifest.sealed_logs.push(SealedLog {
-            number: fields.u64()?,
-            epoch: Epoch(fields.u64()?),
-            base: Lsn(fields.u64()?),
-            last: Lsn(fields.u64()?),
-            end_offset: fields.u64()?,
+            number: fields.varint()?,
+            epoch: Epoch(fields.varint()?),
+            base: Lsn(fields.varint()?),
+            last: Lsn(fields.varint()?),
+            end_offset: fields.varint()?,
         });
     }
-    fields.0.is_empty().then_some(manifest)
+    let indices = 1..=usize::from(u16::MAX);
+    (fields.0.is_empty() && indices.contains(&manifest.indices.len())).then_some(manifest)
+}
+
+/// Accepts levels only with files whose spans are disjoint and ascend.
+fn decode_levels(fields: &mut Fields<'_>) -> Option<LevelFacts> {
+    let mut levels = LevelFacts::new();
+    for _ in 0..fields.varint()? {
+        let mut level: Vec<FileFacts> = Vec::new();
+        for _ in 0..fields.varint()? {
+            let facts = decode_facts(fields)?;
+            if level.last().is_some_and(|last| last.to > facts.from) {
+                return None;
+            }
+            level.push(facts);
+        }
+        levels.push(level);
+    }
+    Some(levels)
+}
+
+fn text(fields: &mut Fields<'_>) -> Option<String> {
+    String::from_utf8(fields.sized()?.to_vec()).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memdisk::MemDisk;
+    use crate::snapshot::select::Selection;
+    use crate::version::IndexId;
 
-    #[test]
-    fn a_manifest_reads_back_and_refuses_flipped_bits_and_cuts() {
-        let manifest = Manifest {
+    fn sample() -> Manifest {
+        let file = |number: u64, from: &[u8], to: &[u8]| FileFacts {
+            number,
+            len: 1000 + number,
+            from: Key::from(from),
+            to: Key::from(to),
+            entries: 20,
+            tombstones: 3,
+        };
+        let levels =
+            vec![vec![file(6, b"a", b"b"), file(9, b"b", b"d")], vec![], vec![file(3, b"", b"z")]];
+        Manifest {
             database_id: 1,
             epoch: Epoch(2),
             checkpoint: Lsn(3),
             first_log: 4,
-            next_index: 5,
-            index_files: vec![(6, 7)],
+            next_index: 500,
+            indices: vec![
+                IndexRecord { name: String::new(), levels: levels.clone() },
+                IndexRecord { name: "second".to_owned(), levels: Vec::new() },
+            ],
+            snapshots: vec![SnapshotRecord {
+                name: "monday".to_owned(),
+                lsn: Lsn(2),
+                definition: Definition {
+                    index: Some(IndexId(1)),
+                    selection: Selection::prefix(b"x"),
+                    base: Some("sunday".to_owned()),
+                },
+                levels: vec![levels],
+            }],
             sealed_logs: vec![SealedLog {
                 number: 8,
                 epoch: Epoch(9),
@@ -169,7 +322,12 @@ mod tests {
                 last: Lsn(11),
                 end_offset: 12,
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_refuses_flipped_bits_and_cuts() {
+        let manifest = sample();
         let disk = MemDisk::new();
         assert_eq!(Manifest::read(&disk).unwrap(), None);
         manifest.write(&disk).unwrap();
@@ -185,5 +343,16 @@ mod tests {
             let disk = MemDisk::with_files([(MANIFEST, &bytes[..cut])]);
             assert!(Manifest::read(&disk).is_err(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn bytes_that_make_no_sense_are_refused_without_panic() {
+        let bytes = sample().encode();
+        let body = &bytes[16..];
+        assert_eq!(decode(body), Some(sample()));
+        for cut in 0..body.len() {
+            assert_eq!(decode(&body[..cut]), None);
+        }
+        crate::fuzz::mutations(body, |bytes| drop(decode(bytes)));
     }
 }

@@ -8,17 +8,16 @@
 //! 4. write the manifest: epoch + 1, the end of every log replayed, the number of the new log;
 //! 5. only then cut torn tails and remove what is no longer named.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use crate::db::{Db, apply_changes};
+use crate::db::Db;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
-use crate::index::cache::BlockCache;
-use crate::index::file::IndexFile;
-use crate::index::set::IndexSet;
+use crate::index::resident::Pool;
 use crate::index::{index_name, index_number};
 use crate::log::header::{LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
-use crate::log::reader::read_sealed;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
 use crate::log::window::Window;
@@ -27,7 +26,8 @@ use crate::log::{SealedLog, log_name, log_number};
 use crate::lsn::{Epoch, Lsn};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::options::Options;
-use crate::tree::Tree;
+use crate::replay::{self, Replayed};
+use crate::stats::WriteCounters;
 
 /// What an opening found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,34 +80,18 @@ impl Db {
             Some(manifest) => manifest,
             None => {
                 refuse_lost_manifest(&*disk, &listing)?;
-                Manifest {
-                    database_id: options.database_id,
-                    epoch: Epoch(0),
-                    checkpoint: Lsn(0),
-                    first_log: 0,
-                    next_index: 1,
-                    index_files: Vec::new(),
-                    sealed_logs: Vec::new(),
-                }
+                Manifest::new(options.database_id)
             }
         };
-        let index = IndexSet {
-            files: open_index(&*disk, &old)?,
-            cache: Arc::new(BlockCache::new(options.cache_bytes)),
-        };
-        let has_below = !index.is_empty();
+        let pool = Arc::new(Pool::new(options.cache_bytes));
+        let mut state = replay::load(&*disk, &old, pool)?;
         let tail = match existed {
             true => read_tail(&*disk, &old, &listing)?,
             false => Tail { logs: Vec::new(), torn: None },
         };
         let mut logs = old.sealed_logs.clone();
         logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
-        let mut active = Tree::default();
-        for log in &logs {
-            read_sealed(&*disk, old.database_id, log, |group| {
-                apply_changes(&mut active, group.changes, has_below);
-            })?;
-        }
+        let Replayed { ingested } = replay::replay(&*disk, old.database_id, &logs, &mut state)?;
         let last = logs.last().map_or(old.checkpoint, |log| log.last);
         for log in &tail.logs {
             let name = log_name(log.number);
@@ -128,8 +112,11 @@ impl Db {
             ..old
         };
         manifest.write(&*disk)?;
-        clean_up(&*disk, &listing, &manifest)?;
-        let state = LogState::new(
+        let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
+        clean_up(&*disk, &listing, &manifest, |number| {
+            named.contains(&number) || ingested.contains(&number)
+        })?;
+        let log_state = LogState::new(
             disk.clone(),
             manifest.database_id,
             epoch,
@@ -144,18 +131,28 @@ impl Db {
             groups_replayed: last.0 - manifest.checkpoint.0,
             torn: tail.torn,
         };
+        let mut active_logs = manifest.sealed_logs;
+        let mut sealed = manifest.checkpoint;
+        // Layers were frozen in the middle of logs: with one more behind them, all logs end with a frozen layer.
+        if !state.frozen.is_empty() {
+            state.freeze_trees(last);
+            sealed = last;
+            if let Some(newest) = state.frozen.last_mut() {
+                newest.logs = std::mem::take(&mut active_logs);
+            }
+        }
         let db = Db {
             disk,
-            log: LogWriter::new(state, made, number, last, &options),
+            log: LogWriter::new(log_state, made, number, last, &options),
             options,
-            active,
-            active_logs: manifest.sealed_logs,
-            active_base: manifest.checkpoint,
-            frozen: Vec::new(),
-            index,
+            state,
+            active_logs,
+            sealed,
             applied: last,
-            next_index: manifest.next_index,
+            numbers: Arc::new(AtomicU64::new(manifest.next_index)),
+            named,
             job: Weak::new(),
+            written: WriteCounters::default(),
         };
         Ok((db, recovered))
     }
@@ -176,19 +173,6 @@ pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result
         return Err(Damage::new(MANIFEST, 0, what).into());
     }
     Ok(())
-}
-
-pub(crate) fn open_index(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<Vec<Arc<IndexFile>>, ReadError> {
-    manifest
-        .index_files
-        .iter()
-        .map(|&(number, len)| {
-            IndexFile::open(disk, manifest.database_id, number, len).map(Arc::new)
-        })
-        .collect()
 }
 
 /// Finds the end of the log, after checking that the sealed logs lead up to it.
@@ -235,8 +219,13 @@ fn create_first_log(
     }
 }
 
-/// Removes what the manifest does not name, and cuts logs to their end.
-fn clean_up(disk: &dyn Disk, listing: &Listing, manifest: &Manifest) -> Result<(), IoFailure> {
+/// Removes what nothing names, and cuts logs to their end.
+fn clean_up(
+    disk: &dyn Disk,
+    listing: &Listing,
+    manifest: &Manifest,
+    is_named: impl Fn(u64) -> bool,
+) -> Result<(), IoFailure> {
     let sealed = |number: u64| -> Option<&SealedLog> {
         manifest.sealed_logs.iter().find(|log| log.number == number)
     };
@@ -253,7 +242,7 @@ fn clean_up(disk: &dyn Disk, listing: &Listing, manifest: &Manifest) -> Result<(
         }
     }
     for &number in &listing.indexes {
-        if !manifest.index_files.iter().any(|file| file.0 == number) {
+        if !is_named(number) {
             let name = index_name(number);
             disk.remove(&name).during("remove", &name)?;
         }

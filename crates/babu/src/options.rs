@@ -1,5 +1,7 @@
 //! What a caller may choose.
 
+use crate::index::writer::IndexSizes;
+
 /// Sizes, and the identity of a new database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -7,8 +9,13 @@ pub struct Options {
     pub log_chunk_bytes: u64,
     /// Log space that only [`crate::Priority::Reserve`] may use.
     pub reserve_bytes: u64,
-    /// Size at which a block of an index file is closed.
+    /// Size at which a block of an index file is closed, before compression. At most 16 MiB.
     pub block_bytes: usize,
+    /// Size at which an index file is closed and another begun. At most 1 GiB.
+    pub file_bytes: u64,
+    /// Filters look at so many bytes of a key. Where longer keys are details of what their beginning names, such a
+    /// number lets filters answer whether there are any, see [`crate::Db::prefix`].
+    pub filter_prefix_bytes: usize,
     /// Memory for blocks of index files.
     pub cache_bytes: usize,
     /// Identity of the database if this call creates it: any number that tells it from others. All checksums depend
@@ -21,9 +28,21 @@ impl Default for Options {
         Options {
             log_chunk_bytes: 4 << 20,
             reserve_bytes: 1 << 20,
-            block_bytes: 32 << 10,
+            block_bytes: 16 << 10,
+            file_bytes: 32 << 20,
+            filter_prefix_bytes: crate::MAX_KEY_BYTES,
             cache_bytes: 64 << 20,
             database_id: 0,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn sizes(&self) -> IndexSizes {
+        IndexSizes {
+            block_bytes: self.block_bytes,
+            file_bytes: self.file_bytes.min(1 << 30),
+            filter_prefix_bytes: self.filter_prefix_bytes,
         }
     }
 }

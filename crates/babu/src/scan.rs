@@ -4,94 +4,78 @@
 //! step, however many entries an older layer has in it.
 
 use crate::error::ReadError;
-use crate::index::set::{IndexCursor, IndexSet};
+use crate::index::resident::{Access, TryReadError, waited};
 use crate::key::Key;
-use crate::tree::{Found, Tree, TreeIter};
+use crate::layer::{Entry, Layer, LayerCursor, Reading};
+use crate::snapshot::select::Selection;
 use crate::value::Value;
 
-/// Iterator over keys and values in ascending order. Ends after an error.
-pub struct Scan<'a> {
+/// Entries of several layers as one layer would have them: tombstones included.
+pub(crate) struct Merge<'a> {
     /// Newest first.
-    layers: Vec<Layer<'a>>,
+    sources: Vec<Source<'a>>,
+    reading: Reading<'a>,
     to: Option<Key>,
-    error: Option<ReadError>,
+    error: Option<TryReadError>,
 }
 
-struct Layer<'a> {
-    source: Source<'a>,
-    cursor: Cursor<'a>,
+struct Source<'a> {
+    layer: Layer<'a>,
+    /// False: there is no need to ask what it hides.
+    hides: bool,
+    cursor: LayerCursor<'a>,
     /// The entry the cursor has just passed; `None` at the end.
-    head: Option<(Key, Option<Value<'a>>)>,
+    head: Option<Entry<'a>>,
 }
 
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    Tree(&'a Tree),
-    Index(&'a IndexSet),
-}
-
-enum Cursor<'a> {
-    Tree(TreeIter<'a>),
-    Index(IndexCursor<'a>),
-}
-
-impl<'a> Layer<'a> {
-    fn new(source: Source<'a>, from: &[u8]) -> Result<Self, ReadError> {
-        let cursor = match source {
-            Source::Tree(tree) => Cursor::Tree(tree.seek(from)),
-            Source::Index(index) => Cursor::Index(index.seek(from)?),
-        };
-        let mut layer = Layer { source, cursor, head: None };
-        layer.advance()?;
-        Ok(layer)
-    }
-
-    fn advance(&mut self) -> Result<(), ReadError> {
-        self.head = match &mut self.cursor {
-            Cursor::Tree(entries) => entries.next().map(|(key, found)| match found {
-                Found::Value(value) => (key, Some(Value::in_tree(value))),
-                Found::Deleted => (key, None),
-            }),
-            Cursor::Index(entries) => entries.next()?.map(|(key, value)| (key, Some(value))),
-        };
-        Ok(())
-    }
-
-    fn hidden_until(&self, key: &[u8]) -> Option<&'a Key> {
-        match self.source {
-            Source::Tree(tree) => tree.hidden_until(key),
-            Source::Index(_) => None,
-        }
-    }
-}
-
-impl<'a> Scan<'a> {
-    /// `trees` from the newest to the oldest.
+impl<'a> Merge<'a> {
+    /// `layers` from the newest to the oldest.
     pub(crate) fn new(
-        trees: impl Iterator<Item = &'a Tree>,
-        index: &'a IndexSet,
+        layers: impl Iterator<Item = Layer<'a>>,
+        reading: Reading<'a>,
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> Scan<'a> {
-        let sources = trees
-            .filter(|tree| !tree.is_empty())
-            .map(Source::Tree)
-            .chain((!index.is_empty()).then_some(Source::Index(index)));
-        let mut scan = Scan { layers: Vec::new(), to: to.map(Key::from), error: None };
-        for source in sources {
-            match Layer::new(source, from) {
-                Ok(layer) => scan.layers.push(layer),
-                Err(error) => scan.error = Some(error),
+    ) -> Merge<'a> {
+        let mut merge = Merge { sources: Vec::new(), reading, to: to.map(Key::from), error: None };
+        if to.is_some_and(|to| to <= from) {
+            return merge;
+        }
+        for layer in layers.filter(|layer| !layer.is_silent(from, to)) {
+            match merge.source(layer, from) {
+                Ok(source) => merge.sources.push(source),
+                Err(error) => {
+                    merge.error = Some(error);
+                    break;
+                }
             }
         }
-        scan
+        merge
     }
 
-    fn advance(&mut self) -> Result<Option<(Key, Value<'a>)>, ReadError> {
+    fn source(&self, layer: Layer<'a>, from: &[u8]) -> Result<Source<'a>, TryReadError> {
+        let mut cursor = layer.seek(self.reading, from, self.to.as_deref())?;
+        let head = cursor.next()?;
+        let hides = layer.hides_within(from, self.to.as_deref());
+        Ok(Source { layer, hides, cursor, head })
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
+        if let Some(error) = self.error.take() {
+            self.sources.clear();
+            return Err(error);
+        }
+        let result = self.advance();
+        if result.is_err() {
+            self.sources.clear();
+        }
+        result
+    }
+
+    fn advance(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
         loop {
             let mut winner: Option<(usize, &Key)> = None;
-            for (position, layer) in self.layers.iter().enumerate() {
-                if let Some((key, _)) = &layer.head
+            for (position, source) in self.sources.iter().enumerate() {
+                if let Some((key, _)) = &source.head
                     && winner.is_none_or(|(_, best)| key < best)
                 {
                     winner = Some((position, key));
@@ -103,27 +87,44 @@ impl<'a> Scan<'a> {
             if self.to.as_ref().is_some_and(|to| key >= to) {
                 return Ok(None);
             }
-            let (newer, rest) = self.layers.split_at_mut(winner);
-            let hidden_until = newer
-                .iter()
-                .filter_map(|layer| layer.hidden_until(rest[0].head.as_ref().map(|h| &*h.0)?))
-                .max();
-            if let Some(end) = hidden_until {
-                rest[0] = Layer::new(rest[0].source, end)?;
+            let newer = self.sources[..winner].iter().filter(|source| source.hides);
+            if let Some(end) = newer.filter_map(|s| s.layer.hidden_until(key)).max() {
+                self.sources[winner] = self.source(self.sources[winner].layer, end)?;
                 continue;
             }
-            let Some((key, value)) = rest[0].head.take() else {
+            let Some(entry) = self.sources[winner].head.take() else {
                 return Ok(None);
             };
-            for (position, layer) in rest.iter_mut().enumerate() {
-                if position == 0 || layer.head.as_ref().is_some_and(|(other, _)| *other == key) {
-                    layer.advance()?;
+            for (position, source) in self.sources[winner..].iter_mut().enumerate() {
+                if position == 0 || source.head.as_ref().is_some_and(|(key, _)| *key == entry.0) {
+                    source.head = source.cursor.next()?;
                 }
             }
-            if let Some(value) = value {
+            return Ok(Some(entry));
+        }
+    }
+}
+
+/// Iterator over keys and values in ascending order. Ends after an error.
+pub struct Scan<'a> {
+    merge: Merge<'a>,
+    selection: Option<&'a Selection>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(merge: Merge<'a>, selection: Option<&'a Selection>) -> Scan<'a> {
+        Scan { merge, selection }
+    }
+
+    fn advance(&mut self) -> Result<Option<(Key, Value<'a>)>, TryReadError> {
+        while let Some((key, value)) = self.merge.next()? {
+            if let Some(value) = value
+                && self.selection.is_none_or(|selection| selection.has(&key))
+            {
                 return Ok(Some((key, value)));
             }
         }
+        Ok(None)
     }
 }
 
@@ -131,13 +132,25 @@ impl<'a> Iterator for Scan<'a> {
     type Item = Result<(Key, Value<'a>), ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let result = match self.error.take() {
-            Some(error) => Err(error),
-            None => self.advance(),
-        };
-        if result.is_err() {
-            self.layers.clear();
-        }
-        result.transpose()
+        waited(self.advance()).transpose()
+    }
+}
+
+/// A [`Scan`] that reads nothing from the disk. Ends after an error; if that was a missing block, fetch it and begin
+/// again behind the last key seen.
+pub struct TryScan<'a>(Scan<'a>);
+
+impl<'a> TryScan<'a> {
+    pub(crate) fn new(scan: Scan<'a>) -> TryScan<'a> {
+        debug_assert_eq!(scan.merge.reading.access, Access::Resident);
+        TryScan(scan)
+    }
+}
+
+impl<'a> Iterator for TryScan<'a> {
+    type Item = Result<(Key, Value<'a>), TryReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.advance().transpose()
     }
 }

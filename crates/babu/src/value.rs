@@ -21,8 +21,7 @@ impl<'a> Value<'a> {
         Value(Place::Tree(bytes))
     }
 
-    pub(crate) fn in_block(block: Arc<Block>, entry: usize) -> Value<'static> {
-        let range = block.value_range(entry);
+    pub(crate) fn in_block(block: Arc<Block>, range: Range<usize>) -> Value<'static> {
         Value(Place::Block { block, range })
     }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use babu::{Batch, Db, Lsn, MemDisk, Priority, ReserveError};
+use babu::{Batch, Db, IndexId, Lsn, MemDisk, Priority, ReserveError, RunError};
 use common::{contents, open, small_options};
 
 fn put(db: &mut Db, number: u32, priority: Priority) -> Result<Lsn, ReserveError> {
@@ -76,11 +76,11 @@ fn a_checkpoint_without_space_fails_without_harm_and_another_succeeds() {
         put(&mut db, number, Priority::Normal).unwrap();
     }
     db.freeze().unwrap();
-    for limit in [0, 10, 1000, 30_000] {
+    for limit in [0, 10, 1000, 10_000] {
         disk.full_after(limit);
         let names = disk.files().len();
         assert!(db.checkpoint_job().unwrap().run().is_err(), "{limit}");
-        assert!(disk.files().len() <= names + 1, "no index file stays behind");
+        assert!(disk.files().len() <= names + 1, "no index file stays behind, at most a manifest");
         assert_eq!(db.fatal(), None);
     }
     disk.unlimited();
@@ -105,4 +105,30 @@ fn a_database_on_a_full_disk_opens_and_is_refused_space_until_there_is_some() {
     disk.unlimited();
     put(&mut db, 2, Priority::Normal).unwrap();
     assert_eq!(contents(&db).unwrap().len(), 2);
+}
+
+#[test]
+fn an_ingestion_without_space_leaves_nothing_behind_and_another_succeeds() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let write = |db: &Db| {
+        db.ingestion().write(|files| {
+            for number in 0..300u32 {
+                let noise = number.wrapping_mul(0x9e37_79b9).to_le_bytes();
+                files.put(&number.to_be_bytes(), &noise.repeat(8))?;
+            }
+            Ok::<_, RunError>(())
+        })
+    };
+    let names = disk.files().len();
+    for limit in [0, 500, 3000] {
+        disk.full_after(limit);
+        assert!(write(&db).is_err(), "{limit}");
+        assert_eq!(disk.files().len(), names, "{limit}");
+        assert_eq!(db.fatal(), None);
+    }
+    disk.unlimited();
+    let run = write(&db).unwrap();
+    db.ingest(IndexId::DEFAULT, run, b"").unwrap();
+    assert_eq!(contents(&db).unwrap().len(), 300);
 }

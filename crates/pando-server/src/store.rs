@@ -15,6 +15,10 @@ use pando_types::{Epoch, Lsn};
 
 const META_VERSION: u8 = 1;
 
+/// Length of a key of an entry: what begins with it (attributes, slices) is details of one file, and "are there any?" is
+/// answered without a read. See `pando_core::keys`.
+const ORDER_KEY_BYTES: usize = 26;
+
 /// Sizes; see `babu::Options`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreOptions {
@@ -94,11 +98,12 @@ impl Store {
             reserve_bytes: options.reserve_bytes,
             cache_bytes: options.cache_bytes,
             database_id,
+            filter_prefix_bytes: ORDER_KEY_BYTES,
             ..babu::Options::default()
         };
         let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| {
             let OpenError::Read(cause) = &error;
-            say(&error, !matches!(cause, ReadError::Io(_)))
+            say(&error, matches!(cause, ReadError::Damaged(_)))
         })?;
         let opened = Opened {
             groups_replayed: recovered.groups_replayed,

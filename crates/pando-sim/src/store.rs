@@ -13,6 +13,8 @@ pub fn open(disk: &MemDisk) -> Result<(Db, babu::Recovered), babu::OpenError> {
         log_chunk_bytes: 64 << 10,
         reserve_bytes: 4 << 10,
         block_bytes: 1 << 10,
+        file_bytes: 8 << 10,
+        filter_prefix_bytes: 26,
         cache_bytes: 64 << 10,
         database_id: 1,
     };

@@ -55,6 +55,7 @@ pub enum Command {
     Status(StatusArgs),
     Info(InfoArgs),
     Fsck(FsckArgs),
+    Store(StoreArgsGroup),
     Manifest(ManifestArgs),
     Fill(FillArgs),
     Bench(BenchArgs),
@@ -319,7 +320,7 @@ pub struct InfoArgs {
 ///
 /// Compares all records of all shards with each other and with the stored objects. Nothing is changed without --repair,
 /// which mends what can be mended without guessing: what is right must follow from other records, and nothing that can
-/// be reached is lost. The volume must be stopped.
+/// be reached is lost. A volume that runs is checked through its servers; to be repaired it must be stopped.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -345,6 +346,47 @@ pub struct FsckArgs {
     #[arg(long)]
     pub repair: bool,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Look at the stores of a stopped volume: check, stats, dump
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  pando store check ~/volume\n  pando store stats ~/volume --json | jq '.stores[].levels_from_bottom'\n  pando store dump ~/volume/shard-0000 | head"
+)]
+pub struct StoreArgsGroup {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum StoreCommand {
+    /// Verify every block of every file; exit code 5 if anything is not as it was written
+    Check(StoreArgs),
+    /// Show files, levels, logs and snapshots
+    Stats(StoreArgs),
+    /// Print all keys and values, in order of keys, one a line
+    Dump(DumpArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct StoreArgs {
+    /// Where a volume is kept, or the folder of one shard
+    pub folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct DumpArgs {
+    /// Where a volume is kept, or the folder of one shard
+    pub folder: PathBuf,
+    /// A snapshot instead of the present
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
+    /// Print one JSON object a line, keys and values in hexadecimal
     #[arg(long)]
     pub json: bool,
 }

@@ -11,6 +11,7 @@ use pando_server::store::StoreOptions;
 use pando_server::{Durability, Folder, Host, Superblock};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting as Place, SCAN_MAX, Told, VolumeFacts};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{DurabilityArg, SizesArgs};
 use crate::failure::{Failure, IN_USE};
@@ -62,6 +63,7 @@ impl Hosting {
     /// Recovers the shards and listens.
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
         let Plan { folder, superblock, lock, shards, durability, options, listen, on_stop } = plan;
+        allow_many_files();
         folder.mark_objects(&superblock.uuid)?;
         let (host, starts) = Host::start(&folder, &superblock, options, shards)?;
         for start in starts {
@@ -99,6 +101,14 @@ impl Hosting {
             }
         }
     }
+}
+
+/// Stores keep each of their index files open, and connections take one each; the usual limit of 1,024 is for programs that
+/// use `select`.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // As many as there may be is what there is, then.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 struct Answers {

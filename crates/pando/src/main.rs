@@ -22,6 +22,7 @@ mod protocol;
 mod server;
 mod signals;
 mod status;
+mod store;
 mod text;
 mod umount;
 mod up;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
+        Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
         Command::Bench(args) => (args.is_json(), bench::run(args)),

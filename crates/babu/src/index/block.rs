@@ -1,226 +1,349 @@
 //! A block: some consecutive entries of an index file, read and checked as one.
 //!
 //! ```text
-//!  0  u32  checksum of bytes 4.., seeded with the block's place
-//!  4  u32  number of entries
-//!  8  u8   codec (0: none)
-//!  9  7 zeros
-//! 16       entries: u16 key length ‖ u32 value length ‖ key ‖ value
-//!          table: u32 offset of each entry
+//! as stored                                       raw
+//!  0  u32  checksum of bytes 4.., seeded with      0  entries
+//!          the block's place                          restarts: u32 offset of every 16th entry
+//!  4  u8   codec (0: raw, 1: LZ4)                     u32 number of entries
+//!  5  3 zeros
+//!  8  u32  raw length                             entry: varint bytes shared with the key before ‖ varint bytes
+//! 12       raw, as the codec leaves it                   that follow ‖ varint kind ‖ these bytes ‖ value
+//!                                                 kind:  0 tombstone, n + 1 a value of n bytes
 //! ```
+//!
+//! An entry at a restart shares nothing. A tombstone hides its key in the files below.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::codec::{Fields, Seal};
+use crate::batch::MAX_VALUE_BYTES;
+use crate::codec::{Fields, Seal, put_varint};
+use crate::key::MAX_KEY_BYTES;
 
-pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
-const ENTRY_HEADER_BYTES: usize = 6;
-const PLAIN: u8 = 0;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 12;
+const RESTART_INTERVAL: usize = 16;
+const RAW: u8 = 0;
+const LZ4: u8 = 1;
+/// Entries beyond this begin another block, whatever the options say.
+pub(crate) const MAX_BLOCK_BYTES: usize = 16 << 20;
+/// A block may end with one entry of the greatest length.
+const MAX_RAW_BYTES: usize = MAX_BLOCK_BYTES + MAX_VALUE_BYTES + (1 << 20);
 
 /// Collects entries in ascending order.
 pub(crate) struct BlockBuilder {
-    bytes: Vec<u8>,
-    offsets: Vec<u32>,
+    raw: Vec<u8>,
+    restarts: Vec<u32>,
+    count: usize,
+    last_key: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
 impl BlockBuilder {
     pub(crate) fn new() -> BlockBuilder {
-        BlockBuilder { bytes: vec![0; BLOCK_HEADER_BYTES], offsets: Vec::new() }
+        BlockBuilder {
+            raw: Vec::new(),
+            restarts: Vec::new(),
+            count: 0,
+            last_key: Vec::new(),
+            compressed: Vec::new(),
+        }
     }
 
-    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.offsets.push(self.bytes.len() as u32);
-        self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+    /// Adds a value, or a tombstone.
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let mut shared = 0;
+        if self.count.is_multiple_of(RESTART_INTERVAL) {
+            self.restarts.push(self.raw.len() as u32);
+        } else {
+            shared = shared_bytes(&self.last_key, key);
+        }
+        put_varint(&mut self.raw, shared as u64);
+        put_varint(&mut self.raw, (key.len() - shared) as u64);
+        put_varint(&mut self.raw, value.map_or(0, |value| value.len() as u64 + 1));
+        self.raw.extend_from_slice(&key[shared..]);
+        self.raw.extend_from_slice(value.unwrap_or_default());
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(&key[shared..]);
+        self.count += 1;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
+        self.count == 0
     }
 
-    /// Length once finished.
+    /// Raw length so far.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() + self.offsets.len() * 4
+        self.raw.len() + self.restarts.len() * 4
     }
 
-    /// Appends the block to `out` and begins another.
-    pub(crate) fn finish(&mut self, seal: Seal, offset: u64, out: &mut Vec<u8>) {
-        for entry in &self.offsets {
-            self.bytes.extend_from_slice(&entry.to_le_bytes());
-        }
-        self.bytes[4..8].copy_from_slice(&(self.offsets.len() as u32).to_le_bytes());
-        let checksum = seal.at(offset).over(&self.bytes[4..]).value();
-        self.bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-        out.extend_from_slice(&self.bytes);
-        self.bytes.clear();
-        self.bytes.resize(BLOCK_HEADER_BYTES, 0);
-        self.offsets.clear();
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
     }
+
+    /// Appends the block to `out` and begins another. Returns its stored length.
+    pub(crate) fn finish(&mut self, seal: Seal, offset: u64, out: &mut Vec<u8>) -> u32 {
+        for restart in &self.restarts {
+            self.raw.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.raw.extend_from_slice(&(self.count as u32).to_le_bytes());
+        let room = lz4_flex::block::get_maximum_output_size(self.raw.len());
+        self.compressed.resize(room, 0);
+        // It cannot fail with so much room; if it did, the block would just be stored raw.
+        let written = lz4_flex::block::compress_into(&self.raw, &mut self.compressed);
+        let (codec, payload) = match written {
+            Ok(bytes) if bytes < self.raw.len() - self.raw.len() / 8 => {
+                (LZ4, &self.compressed[..bytes])
+            }
+            _ => (RAW, &self.raw[..]),
+        };
+        let start = out.len();
+        out.extend_from_slice(&[0, 0, 0, 0, codec, 0, 0, 0]);
+        out.extend_from_slice(&(self.raw.len() as u32).to_le_bytes());
+        out.extend_from_slice(payload);
+        let checksum = seal.at(offset).over(&out[start + 4..]).value();
+        out[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
+        self.raw.clear();
+        self.restarts.clear();
+        self.last_key.clear();
+        self.count = 0;
+        (out.len() - start) as u32
+    }
+}
+
+fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// A block in memory, checked throughout: entries parse, and their keys ascend.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Vec<u8>,
-    entries: Vec<EntryPlace>,
+    raw: Vec<u8>,
+    /// Where entries end and restarts begin.
+    entries_end: usize,
+    restart_count: usize,
+    count: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct EntryPlace {
-    key_start: u32,
-    key_end: u32,
-    value_end: u32,
+/// What a block says of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BlockFound {
+    Value(Range<usize>),
+    Tombstone,
+}
+
+/// The header of one entry, and where its parts lie.
+struct Entry {
+    shared: usize,
+    suffix: Range<usize>,
+    /// `None`: a tombstone.
+    value: Option<Range<usize>>,
+    end: usize,
 }
 
 impl Block {
     /// Accepts the bytes read from `offset`, or says what is wrong with them.
-    pub(crate) fn parse(bytes: Vec<u8>, seal: Seal, offset: u64) -> Result<Block, &'static str> {
+    pub(crate) fn parse(stored: Vec<u8>, seal: Seal, offset: u64) -> Result<Block, &'static str> {
         const SHORT: &str = "the block is too short";
-        let mut fields = Fields(&bytes);
+        let mut fields = Fields(&stored);
         let checksum = fields.u32().ok_or(SHORT)?;
         if seal.at(offset).over(fields.0).value() != checksum {
             return Err("the block has a wrong checksum");
         }
-        let count = fields.u32().ok_or(SHORT)? as usize;
-        if fields.u8().ok_or(SHORT)? != PLAIN {
-            return Err("the block has an unknown codec");
-        }
-        let entries = Self::parse_entries(&bytes, count)
-            .ok_or("the block is intact but its entries make no sense")?;
-        Ok(Block { bytes, entries })
+        let codec = fields.u8().ok_or(SHORT)?;
+        fields.bytes(3).ok_or(SHORT)?;
+        let raw_bytes = fields.u32().ok_or(SHORT)? as usize;
+        let payload = fields.0;
+        let raw = match codec {
+            RAW if payload.len() == raw_bytes => {
+                let mut raw = stored;
+                raw.drain(..BLOCK_HEADER_BYTES);
+                raw
+            }
+            LZ4 if raw_bytes <= MAX_RAW_BYTES => {
+                let mut raw = vec![0; raw_bytes];
+                match lz4_flex::block::decompress_into(payload, &mut raw) {
+                    Ok(bytes) if bytes == raw_bytes => raw,
+                    _ => return Err("the block is intact but does not decompress"),
+                }
+            }
+            RAW | LZ4 => return Err("the block is intact but has an impossible length"),
+            _ => return Err("the block has an unknown codec"),
+        };
+        Self::parse_raw(raw).ok_or("the block is intact but its entries make no sense")
     }
 
-    fn parse_entries(bytes: &[u8], count: usize) -> Option<Vec<EntryPlace>> {
-        let table_start = bytes.len().checked_sub(count.checked_mul(4)?)?;
-        let body = bytes.get(..table_start)?;
-        let mut table = Fields(bytes.get(table_start..)?);
-        let mut entries = Vec::with_capacity(count);
-        let mut end = BLOCK_HEADER_BYTES;
-        let mut last: Option<&[u8]> = None;
-        for _ in 0..count {
-            let start = table.u32()? as usize;
-            if start != end {
+    fn parse_raw(raw: Vec<u8>) -> Option<Block> {
+        let count = Fields(raw.get(raw.len().checked_sub(4)?..)?).u32()? as usize;
+        let restart_count = count.div_ceil(RESTART_INTERVAL);
+        let entries_end = raw.len().checked_sub(restart_count.checked_mul(4)?.checked_add(4)?)?;
+        let block = Block { raw, entries_end, restart_count, count };
+        let mut key: Vec<u8> = Vec::new();
+        let mut at = 0;
+        for position in 0..count {
+            let entry = block.entry(at)?;
+            let is_restart = position.is_multiple_of(RESTART_INTERVAL);
+            if is_restart && (entry.shared != 0 || block.restart(position / RESTART_INTERVAL) != at)
+            {
                 return None;
             }
-            let mut fields = Fields(body.get(start..)?);
-            let key_bytes = usize::from(fields.u16()?);
-            let value_bytes = fields.u32()? as usize;
-            let key = fields.bytes(key_bytes)?;
-            fields.bytes(value_bytes)?;
-            if last.is_some_and(|last| last >= key) {
+            let suffix = &block.raw[entry.suffix.clone()];
+            let rest = key.get(entry.shared..)?;
+            let ascends = position == 0 || rest < suffix;
+            // Lookups rely on it that what is shared is all that could be.
+            let is_more_shared = !is_restart && !rest.is_empty() && rest.first() == suffix.first();
+            if !ascends || is_more_shared || entry.shared + suffix.len() > MAX_KEY_BYTES {
                 return None;
             }
-            last = Some(key);
-            let key_start = start + ENTRY_HEADER_BYTES;
-            end = key_start + key_bytes + value_bytes;
-            entries.push(EntryPlace {
-                key_start: key_start as u32,
-                key_end: (key_start + key_bytes) as u32,
-                value_end: end as u32,
-            });
+            key.truncate(entry.shared);
+            key.extend_from_slice(suffix);
+            at = entry.end;
         }
-        (end == table_start && count > 0).then_some(entries)
+        (at == entries_end && count > 0).then_some(block)
+    }
+
+    /// The entry at `at`; `None` if none fits there.
+    fn entry(&self, at: usize) -> Option<Entry> {
+        let body = self.raw.get(at..self.entries_end)?;
+        let mut fields = Fields(body);
+        let shared = usize::try_from(fields.varint()?).ok()?;
+        let suffix_bytes = usize::try_from(fields.varint()?).ok()?;
+        let kind = usize::try_from(fields.varint()?).ok()?;
+        let suffix_start = at + (body.len() - fields.0.len());
+        fields.bytes(suffix_bytes)?;
+        let value_bytes = kind.saturating_sub(1);
+        fields.bytes(value_bytes)?;
+        let suffix_end = suffix_start + suffix_bytes;
+        let end = suffix_end + value_bytes;
+        Some(Entry {
+            shared,
+            suffix: suffix_start..suffix_end,
+            value: (kind > 0).then_some(suffix_end..end),
+            end,
+        })
+    }
+
+    fn restart(&self, position: usize) -> usize {
+        let at = self.entries_end + position * 4;
+        Fields(&self.raw[at..]).u32().map_or(0, |offset| offset as usize)
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.entries.len()
+        self.count
     }
 
     /// Memory taken, roughly.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<EntryPlace>()
-    }
-
-    pub(crate) fn key(&self, position: usize) -> &[u8] {
-        let place = self.entries[position];
-        &self.bytes[place.key_start as usize..place.key_end as usize]
-    }
-
-    pub(crate) fn value_range(&self, position: usize) -> Range<usize> {
-        let place = self.entries[position];
-        place.key_end as usize..place.value_end as usize
+        self.raw.len() + size_of::<Block>()
     }
 
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        &self.bytes[range]
+        &self.raw[range]
     }
 
-    /// Position of `key`, or of the first entry behind it.
-    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        self.entries.binary_search_by(|place| {
-            let found = &self.bytes[place.key_start as usize..place.key_end as usize];
-            found.cmp(key)
-        })
+    /// The last restart whose key is not behind `key`, or the first.
+    fn restart_before(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.restart_count);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let first = self.entry(self.restart(middle)).map_or(&[][..], |e| &self.raw[e.suffix]);
+            if first <= key {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
-    /// Position of the first entry at or behind `key`.
-    pub(crate) fn seek(&self, key: &[u8]) -> usize {
-        self.search(key).unwrap_or_else(|position| position)
+    /// What the block says of `key`.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<BlockFound> {
+        let mut at = self.restart(self.restart_before(key));
+        // The entry before is before `key` and shares so much with it.
+        let mut matched = 0;
+        while at < self.entries_end {
+            let entry = self.entry(at)?;
+            if entry.shared < matched {
+                return None;
+            }
+            if entry.shared == matched {
+                let suffix = &self.raw[entry.suffix.clone()];
+                let rest = &key[matched..];
+                let more = shared_bytes(suffix, rest);
+                if more == suffix.len() && more == rest.len() {
+                    return Some(match entry.value {
+                        Some(value) => BlockFound::Value(value),
+                        None => BlockFound::Tombstone,
+                    });
+                }
+                if suffix[more..] > rest[more..] {
+                    return None;
+                }
+                matched += more;
+            }
+            at = entry.end;
+            // A restart shares nothing with what is before it: none is met, since the next one is behind `key`.
+        }
+        None
+    }
+}
+
+/// Moves over the entries of a block. Knows the key it stands at.
+#[derive(Debug, Default)]
+pub(crate) struct BlockCursor {
+    next: usize,
+    key: Vec<u8>,
+    value: Option<Range<usize>>,
+}
+
+impl BlockCursor {
+    /// Stands before the first entry at or behind `key`: the next [`BlockCursor::advance`] reaches it.
+    pub(crate) fn seek(block: &Block, key: &[u8]) -> BlockCursor {
+        let mut cursor = BlockCursor {
+            next: block.restart(block.restart_before(key)),
+            ..BlockCursor::default()
+        };
+        while let Some(entry) = block.entry(cursor.next) {
+            let (head, rest) = key.split_at(entry.shared.min(key.len()));
+            let is_before = match cursor.key[..entry.shared].cmp(head) {
+                Ordering::Equal => block.raw[entry.suffix.clone()] < *rest,
+                order => order.is_lt(),
+            };
+            if !is_before {
+                break;
+            }
+            cursor.step(block, entry);
+        }
+        cursor
+    }
+
+    /// Goes to the next entry; false at the end.
+    pub(crate) fn advance(&mut self, block: &Block) -> bool {
+        match block.entry(self.next) {
+            Some(entry) => {
+                self.step(block, entry);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn step(&mut self, block: &Block, entry: Entry) {
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(&block.raw[entry.suffix]);
+        self.value = entry.value;
+        self.next = entry.end;
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Where the value lies in the block; `None`: a tombstone.
+    pub(crate) fn value(&self) -> Option<Range<usize>> {
+        self.value.clone()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample() -> Vec<u8> {
-        let mut builder = BlockBuilder::new();
-        builder.push(b"a", b"1");
-        builder.push(b"b", b"");
-        builder.push(b"bb", b"three");
-        let mut out = Vec::new();
-        builder.finish(Seal::of_file(*b"testtest", 1, 1), 32, &mut out);
-        out
-    }
-
-    fn parse(bytes: &[u8]) -> Result<Block, &'static str> {
-        Block::parse(bytes.to_vec(), Seal::of_file(*b"testtest", 1, 1), 32)
-    }
-
-    #[test]
-    fn entries_are_found_by_key_and_by_the_next_key() {
-        let block = parse(&sample()).unwrap();
-        assert_eq!(block.count(), 3);
-        assert_eq!(block.search(b"b"), Ok(1));
-        assert_eq!(block.bytes(block.value_range(2)), b"three");
-        assert_eq!((block.seek(b""), block.seek(b"ba"), block.seek(b"c")), (0, 2, 3));
-    }
-
-    #[test]
-    fn no_flipped_bit_or_cut_is_accepted() {
-        let bytes = sample();
-        for bit in 0..bytes.len() * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(parse(&flipped).is_err(), "bit {bit}");
-        }
-        for cut in 0..bytes.len() {
-            assert!(parse(&bytes[..cut]).is_err(), "cut at {cut}");
-        }
-    }
-
-    #[test]
-    fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
-        let mut state = 7u64;
-        for _ in 0..20_000 {
-            let mut bytes = sample();
-            for _ in 0..3 {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                let at = 4 + state as usize % (bytes.len() - 4);
-                bytes[at] = (state >> 32) as u8;
-            }
-            let seal = Seal::of_file(*b"testtest", 1, 1);
-            let checksum = seal.at(32).over(&bytes[4..]).value();
-            bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-            if let Ok(block) = parse(&bytes) {
-                for position in 0..block.count() {
-                    let _ = (block.key(position), block.bytes(block.value_range(position)));
-                }
-            }
-        }
-    }
-}
+#[path = "block_tests.rs"]
+mod tests;

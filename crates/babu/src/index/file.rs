@@ -5,39 +5,55 @@ use std::sync::Arc;
 use crate::codec::{Fields, Seal};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, ReadError};
-use crate::index::block::Block;
-use crate::index::cache::BlockCache;
-use crate::index::{self, Extent, FOOTER_BYTES, FOOTER_MAGIC, INDEX_HEADER_BYTES, INDEX_VERSION};
-use crate::key::Key;
+use crate::index::block::{Block, BlockFound};
+use crate::index::list::BlockList;
+use crate::index::resident::{Access, BlockRef, Pool, ReadCounters, TryReadError};
+use crate::index::{
+    self, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION, filter,
+};
+use crate::ranges::RangeSet;
+use crate::value::Value;
 
-/// An index file whose header, footer and block list have been checked.
+/// An index file whose header, footer and tail have been checked.
 pub(crate) struct IndexFile {
-    number: u64,
+    facts: FileFacts,
     name: String,
-    len: u64,
     file: Box<dyn DiskFile>,
     seal: Seal,
-    blocks: Vec<(Key, Extent)>,
-    entry_count: u64,
+    filter: Vec<u8>,
+    filter_prefix_bytes: usize,
+    ranges: RangeSet,
+    blocks: BlockList,
 }
 
+/// What a layer on disk says of a key it has something to say about.
+#[derive(Debug, Clone)]
+pub(crate) enum DiskFound {
+    Value(Value<'static>),
+    Deleted,
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Footer {
-    list_offset: u64,
-    list_len: u64,
-    block_count: u64,
-    entry_count: u64,
-    list_checksum: u32,
+    blocks_end: u64,
+    filter_bytes: u64,
+    ranges_bytes: u64,
+    list_bytes: u64,
+    blocks: u64,
+    entries: u64,
+    tombstones: u64,
+    filter_prefix_bytes: u32,
+    tail_checksum: u32,
 }
 
 impl IndexFile {
-    /// Opens a file that must have this length.
+    /// Opens a file of which these facts must hold.
     pub(crate) fn open(
         disk: &dyn Disk,
         database_id: u64,
-        number: u64,
-        len: u64,
+        facts: FileFacts,
     ) -> Result<IndexFile, ReadError> {
-        let name = index::index_name(number);
+        let name = index::index_name(facts.number);
         let damage = |offset, what: &str| ReadError::from(Damage::new(&name, offset, what));
         let file = match disk.open(&name) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -45,10 +61,11 @@ impl IndexFile {
             }
             result => result.during("open", &name)?,
         };
+        let len = facts.len;
         if file.len().during("read", &name)? != len {
             return Err(damage(0, "the index file has another length than when it was written"));
         }
-        let seal = index::seal(database_id, number);
+        let seal = index::seal(database_id, facts.number);
         if len < (INDEX_HEADER_BYTES + FOOTER_BYTES) as u64 {
             return Err(damage(0, "the index file is too short"));
         }
@@ -56,88 +73,194 @@ impl IndexFile {
         let version = check_header(&header, seal)
             .ok_or_else(|| damage(0, "the header of the index file is unreadable"))?;
         if version != INDEX_VERSION {
-            return Err(ReadError::Version {
-                file: name,
-                found: version,
-                supported: INDEX_VERSION,
-            });
+            return Err(ReadError::version(&name, version, INDEX_VERSION));
         }
         let footer_offset = len - FOOTER_BYTES as u64;
         let footer = read(&*file, &name, footer_offset, FOOTER_BYTES as u64)?;
         let footer = Footer::parse(&footer, seal, footer_offset)
+            .filter(|footer| footer.tail_end() == Some(footer_offset))
             .ok_or_else(|| damage(footer_offset, "the footer of the index file is unreadable"))?;
-        let list_damage = || {
+        if (footer.entries, footer.tombstones) != (facts.entries, facts.tombstones) {
+            return Err(damage(footer_offset, "the index file is not the one the manifest names"));
+        }
+        let tail = read(&*file, &name, footer.blocks_end, footer_offset - footer.blocks_end)?;
+        let (filter, ranges, blocks) = parse_tail(&tail, seal, &footer).ok_or_else(|| {
             damage(
-                footer.list_offset,
+                footer.blocks_end,
                 "the block list is unreadable, and with it all entries of the index file",
             )
-        };
-        if footer.list_offset.checked_add(footer.list_len) != Some(footer_offset) {
-            return Err(list_damage());
-        }
-        let list = read(&*file, &name, footer.list_offset, footer.list_len)?;
-        let blocks = parse_list(&list, seal, &footer).ok_or_else(list_damage)?;
-        Ok(IndexFile { number, name, len, file, seal, blocks, entry_count: footer.entry_count })
+        })?;
+        let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
+        Ok(IndexFile { facts, name, file, seal, filter, filter_prefix_bytes, ranges, blocks })
+    }
+
+    pub(crate) fn facts(&self) -> &FileFacts {
+        &self.facts
     }
 
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.facts.number
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub(crate) fn entry_count(&self) -> u64 {
-        self.entry_count
+        self.facts.len
     }
 
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    pub(crate) fn first_key(&self) -> &[u8] {
-        self.blocks.first().map_or(&[], |(key, _)| key)
+    /// What the file hides from the files below.
+    pub(crate) fn ranges(&self) -> &RangeSet {
+        &self.ranges
+    }
+
+    /// Memory that the file takes as long as it is open.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<IndexFile>()
+            + self.filter.len()
+            + self.blocks.memory_bytes()
+            + self.ranges.len() * 2 * size_of::<crate::key::Key>()
+    }
+
+    /// Makes the file's bytes durable (its name is the caller's).
+    pub(crate) fn sync(&self) -> Result<(), IoFailure> {
+        self.file.sync().during("sync", &self.name)
     }
 
     /// Position of the one block that can hold `key`; `None` if all keys are behind it.
     pub(crate) fn block_for(&self, key: &[u8]) -> Option<usize> {
-        self.blocks.partition_point(|(first, _)| **first <= *key).checked_sub(1)
+        self.blocks.find(key)
+    }
+
+    /// False only if the file has no entry with this key.
+    pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
+        filter::may_contain(&self.filter, filter::hash(key, self.filter_prefix_bytes))
+    }
+
+    /// So many bytes of a key the filter looks at.
+    pub(crate) fn filter_prefix_bytes(&self) -> usize {
+        self.filter_prefix_bytes
+    }
+
+    /// What the file says of a key within its span.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        key: &[u8],
+        pool: &Arc<Pool>,
+        access: Access,
+    ) -> Result<Option<DiskFound>, TryReadError> {
+        let hidden = || self.ranges.end_of(key).map(|_| DiskFound::Deleted);
+        ReadCounters::add(&pool.counters.files_asked, 1);
+        if !self.may_contain(key) {
+            ReadCounters::add(&pool.counters.filter_refusals, 1);
+            return Ok(hidden());
+        }
+        let Some(position) = self.block_for(key) else {
+            return Ok(hidden());
+        };
+        let block = self.block(position, pool, access)?;
+        Ok(match block.get(key) {
+            Some(BlockFound::Value(range)) => Some(DiskFound::Value(Value::in_block(block, range))),
+            Some(BlockFound::Tombstone) => Some(DiskFound::Deleted),
+            None => hidden(),
+        })
     }
 
     /// A block, from memory or from the disk.
     pub(crate) fn block(
-        &self,
+        self: &Arc<Self>,
         position: usize,
-        cache: &BlockCache,
-    ) -> Result<Arc<Block>, ReadError> {
-        let id = (self.number, position as u32);
-        if let Some(block) = cache.get(id) {
+        pool: &Arc<Pool>,
+        access: Access,
+    ) -> Result<Arc<Block>, TryReadError> {
+        let id = (self.number(), position as u32);
+        if access != Access::Direct
+            && let Some(block) = pool.cache.get(id)
+        {
+            ReadCounters::add(&pool.counters.block_hits, 1);
             return Ok(block);
         }
+        if access == Access::Resident {
+            let (file, pool) = (self.clone(), pool.clone());
+            return Err(TryReadError::NotResident(BlockRef { file, position, pool }));
+        }
         let block = Arc::new(self.read_block(position)?);
-        cache.insert(id, block.clone());
-        Ok(block)
+        ReadCounters::add(&pool.counters.block_reads, 1);
+        let bytes = u64::from(self.blocks.extent(position).len);
+        ReadCounters::add(&pool.counters.block_read_bytes, bytes);
+        Ok(match access {
+            Access::Direct => block,
+            _ => pool.cache.insert(id, block),
+        })
     }
 
     /// A block from the disk.
     pub(crate) fn read_block(&self, position: usize) -> Result<Block, ReadError> {
-        let (first, extent) = &self.blocks[position];
+        let extent = self.blocks.extent(position);
         let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))?;
-        let damage = |what: &str| {
-            let until = match self.blocks.get(position + 1) {
-                Some((next, _)) => format!("up to {}", shown(next)),
-                None => "to the end".to_owned(),
-            };
-            let keys = shown(first);
-            let what = format!("{what}; affected are the keys from {keys} {until}");
-            ReadError::from(Damage::new(&self.name, extent.offset, what))
-        };
-        let block = Block::parse(bytes, self.seal, extent.offset).map_err(damage)?;
-        if block.key(0) != &**first {
-            return Err(damage("the block begins with another key than the block list says"));
+        Block::parse(bytes, self.seal, extent.offset)
+            .map_err(|what| self.block_damage(position, what).into())
+    }
+
+    /// Verifies every block, and that all agrees with the tail and the manifest. Calls `each` with what is intact.
+    pub(crate) fn verify(&self, mut each: impl FnMut(&Block), mut report: impl FnMut(ReadError)) {
+        let (mut entries, mut tombstones, mut is_whole) = (0, 0, true);
+        for position in 0..self.block_count() {
+            match self.read_block(position) {
+                Ok(block) => {
+                    each(&block);
+                    let (count, deleted, fault) = self.inspect(position, &block);
+                    entries += count;
+                    tombstones += deleted;
+                    if let Some(what) = fault {
+                        report(self.block_damage(position, what).into());
+                    }
+                }
+                Err(error) => {
+                    is_whole = false;
+                    report(error);
+                }
+            }
         }
-        Ok(block)
+        if is_whole && (entries, tombstones) != (self.facts.entries, self.facts.tombstones) {
+            let what = "the blocks do not hold as many entries as the footer says";
+            report(Damage::new(&self.name, self.len() - FOOTER_BYTES as u64, what).into());
+        }
+    }
+
+    /// Entries, tombstones, and what is wrong with their keys.
+    fn inspect(&self, position: usize, block: &Block) -> (u64, u64, Option<&'static str>) {
+        let mut cursor = crate::index::block::BlockCursor::default();
+        let (mut entries, mut tombstones, mut fault) = (0, 0, None);
+        let next = (position + 1 < self.block_count()).then(|| self.blocks.separator(position + 1));
+        while cursor.advance(block) {
+            let key = cursor.key();
+            entries += 1;
+            tombstones += u64::from(cursor.value().is_none());
+            if key < self.blocks.separator(position) || next.is_some_and(|next| key >= next) {
+                fault = Some("the block holds keys that the block list puts elsewhere");
+            } else if key < &*self.facts.from || key >= &*self.facts.to {
+                fault = Some("the block holds keys outside of the file's span");
+            } else if !self.may_contain(key) {
+                fault = Some("the block holds keys that the filter denies");
+            }
+        }
+        (entries, tombstones, fault)
+    }
+
+    fn block_damage(&self, position: usize, what: &str) -> Damage {
+        let until = match position + 1 < self.block_count() {
+            true => format!("up to {}", shown(self.blocks.separator(position + 1))),
+            false => "to the end".to_owned(),
+        };
+        let from = shown(self.blocks.separator(position));
+        let what = format!("{what}; affected are the keys from {from} {until}");
+        Damage::new(&self.name, self.blocks.extent(position).offset, what)
     }
 }
 
@@ -167,39 +290,44 @@ fn check_header(bytes: &[u8], seal: Seal) -> Option<u16> {
 
 impl Footer {
     fn parse(bytes: &[u8], seal: Seal, offset: u64) -> Option<Footer> {
-        let body = bytes.get(..60)?;
-        let checksum = Fields(bytes.get(60..)?).u32()?;
-        if seal.at(offset).over(body).value() != checksum || body.get(56..60)? != FOOTER_MAGIC {
+        let body = bytes.get(..92)?;
+        let checksum = Fields(bytes.get(92..)?).u32()?;
+        if seal.at(offset).over(body).value() != checksum || body.get(88..92)? != FOOTER_MAGIC {
             return None;
         }
         let mut fields = Fields(body);
         Some(Footer {
-            list_offset: fields.u64()?,
-            list_len: fields.u64()?,
-            block_count: fields.u64()?,
-            entry_count: fields.u64()?,
-            list_checksum: fields.u32()?,
+            blocks_end: fields.u64()?,
+            filter_bytes: fields.u64()?,
+            ranges_bytes: fields.u64()?,
+            list_bytes: fields.u64()?,
+            blocks: fields.u64()?,
+            entries: fields.u64()?,
+            tombstones: fields.u64()?,
+            filter_prefix_bytes: fields.u32()?,
+            tail_checksum: fields.u32()?,
         })
+    }
+
+    fn tail_end(&self) -> Option<u64> {
+        self.blocks_end
+            .checked_add(self.filter_bytes)?
+            .checked_add(self.ranges_bytes)?
+            .checked_add(self.list_bytes)
     }
 }
 
-/// Parses the block list: keys ascend, and the blocks lie back to back from the header to the list.
-fn parse_list(bytes: &[u8], seal: Seal, footer: &Footer) -> Option<Vec<(Key, Extent)>> {
-    if seal.at(footer.list_offset).over(bytes).value() != footer.list_checksum {
+fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Vec<u8>, RangeSet, BlockList)> {
+    if seal.at(footer.blocks_end).over(tail).value() != footer.tail_checksum {
         return None;
     }
-    let mut fields = Fields(bytes);
-    let mut blocks: Vec<(Key, Extent)> = Vec::new();
-    let mut end = INDEX_HEADER_BYTES as u64;
-    while !fields.0.is_empty() {
-        let extent = Extent { offset: fields.u64()?, len: fields.u32()? };
-        let key_bytes = usize::from(fields.u16()?);
-        let key = Key::from(fields.bytes(key_bytes)?);
-        if extent.offset != end || blocks.last().is_some_and(|(last, _)| *last >= key) {
-            return None;
-        }
-        end = end.checked_add(u64::from(extent.len))?;
-        blocks.push((key, extent));
-    }
-    (end == footer.list_offset && blocks.len() as u64 == footer.block_count).then_some(blocks)
+    let mut fields = Fields(tail);
+    let filter = fields.bytes(footer.filter_bytes as usize)?.to_vec();
+    let ranges = RangeSet::decode(fields.bytes(footer.ranges_bytes as usize)?)?;
+    let list = BlockList::parse(fields.0, footer.blocks, footer.blocks_end)?;
+    Some((filter, ranges, list))
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,39 +1,51 @@
-//! Index files: sorted, immutable, written once by a checkpoint.
+//! Index files: sorted, immutable, written once by a checkpoint or an ingestion.
 //!
 //! ```text
 //! idx-0000000000000003
 //! 0         file header (32 bytes)
 //! 32        block, block, block …          (`block`)
-//!           block list: per block u64 offset ‖ u32 length ‖ u16 key length ‖ first key
-//! end − 64  footer
+//! blocks    filter                         (`filter`)                ┐
+//!           ranges that the file hides from files below (`ranges`)   │ the tail
+//!           block list                     (`list`)                  ┘
+//! end − 96  footer
 //!
 //! file header                              footer
-//!  0 [u8;8] magic "babuIDX\n"               0 u64 offset of the block list
-//!  8 u16    format version (1)              8 u64 length of the block list
-//! 10 u16    zero                           16 u64 number of blocks
-//! 12 u32    zero                           24 u64 number of entries
-//! 16 u64    file number                    32 u32 checksum of the block list
-//! 24 u32    zero                           36 .. zeros
-//! 28 u32    checksum of bytes 0..28        56 [u8;4] magic "bFTR"
-//!                                          60 u32 checksum of bytes 0..60
+//!  0 [u8;8] magic "babuIDX\n"               0 u64 end of the blocks
+//!  8 u16    format version (2)              8 u64 length of the filter
+//! 10 u16    zero                           16 u64 length of the ranges
+//! 12 u32    zero                           24 u64 length of the block list
+//! 16 u64    file number                    32 u64 number of blocks
+//! 24 u32    zero                           40 u64 number of entries, tombstones included
+//! 28 u32    checksum of bytes 0..28        48 u64 number of tombstones
+//!                                          56 u32 bytes of a key that the filter looks at
+//!                                          60 u32 checksum of the tail
+//!                                          64 24 zeros
+//!                                          88 [u8;4] magic "bFTR"
+//!                                          92 u32 checksum of bytes 0..92
 //! ```
 //!
-//! All checksums are seeded with the place of what they cover, see [`crate::codec::Seal`]. The manifest knows the
-//! length of each file. The block list is in memory while the file is open; a cold lookup reads one block.
+//! All checksums are seeded with the place of what they cover, see [`crate::codec::Seal`]. The manifest knows the length
+//! of each file, and its *span*: every key that it holds or hides. The tail is in memory while the file is open; a cold
+//! lookup reads one block, and mostly none if the key is not there.
 
 pub(crate) mod block;
 pub(crate) mod cache;
+pub(crate) mod cursor;
 pub(crate) mod file;
-pub(crate) mod set;
+pub(crate) mod filter;
+pub(crate) mod list;
+pub(crate) mod resident;
+pub(crate) mod run;
 pub(crate) mod writer;
 
 use crate::codec::Seal;
+use crate::key::Key;
 
 pub(crate) const INDEX_MAGIC: [u8; 8] = *b"babuIDX\n";
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"bFTR";
-pub(crate) const INDEX_VERSION: u16 = 1;
+pub(crate) const INDEX_VERSION: u16 = 2;
 pub(crate) const INDEX_HEADER_BYTES: usize = 32;
-pub(crate) const FOOTER_BYTES: usize = 64;
+pub(crate) const FOOTER_BYTES: usize = 96;
 
 const INDEX_PREFIX: &str = "idx-";
 
@@ -66,4 +78,24 @@ pub(crate) fn encode_header(seal: Seal, number: u64) -> [u8; INDEX_HEADER_BYTES]
 pub(crate) struct Extent {
     pub(crate) offset: u64,
     pub(crate) len: u32,
+}
+
+/// What the manifest says of an index file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    pub(crate) number: u64,
+    /// Length in bytes.
+    pub(crate) len: u64,
+    /// First key held or hidden.
+    pub(crate) from: Key,
+    /// First key behind all that are held or hidden.
+    pub(crate) to: Key,
+    /// Tombstones included.
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+}
+
+/// The first key after `key`.
+pub(crate) fn successor(key: &[u8]) -> Key {
+    Key::join(key, &[0])
 }

@@ -1,26 +1,54 @@
-//! Writing an index file, front to back.
+//! Writing one index file, front to back.
+
+use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::codec::Seal;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{IoContext, IoFailure};
-use crate::index::block::BlockBuilder;
-use crate::index::{self, Extent, FOOTER_BYTES, FOOTER_MAGIC};
+use crate::index::block::{BlockBuilder, MAX_BLOCK_BYTES};
+use crate::index::{self, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, filter, list, successor};
+use crate::key::Key;
+use crate::ranges::RangeSet;
 
 /// Bytes collected before they go to the disk.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// Sizes of what is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IndexSizes {
+    pub(crate) block_bytes: usize,
+    pub(crate) file_bytes: u64,
+    pub(crate) filter_prefix_bytes: usize,
+}
 
 pub(crate) struct IndexWriter {
     file: Box<dyn DiskFile>,
     name: String,
     seal: Seal,
-    block_bytes: usize,
+    number: u64,
+    sizes: IndexSizes,
     block: BlockBuilder,
-    block_first_key: Vec<u8>,
+    /// Separator of the block under construction.
+    separator: Vec<u8>,
+    /// Of the block before.
+    last_key: Vec<u8>,
+    first_key: Option<Key>,
     list: Vec<u8>,
+    hashes: Vec<u64>,
     block_count: u64,
     entry_count: u64,
+    tombstone_count: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
+    digest: Xxh3Default,
+}
+
+/// A file that is complete, and not yet durable.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) facts: FileFacts,
+    /// XXH3-128 of all its bytes.
+    pub(crate) digest: u128,
 }
 
 impl IndexWriter {
@@ -28,7 +56,7 @@ impl IndexWriter {
         disk: &dyn Disk,
         database_id: u64,
         number: u64,
-        block_bytes: usize,
+        sizes: IndexSizes,
     ) -> Result<IndexWriter, IoFailure> {
         let name = index::index_name(number);
         let file = disk.create(&name).during("create", &name)?;
@@ -37,53 +65,117 @@ impl IndexWriter {
             file,
             name,
             seal,
-            block_bytes,
+            number,
+            sizes,
             block: BlockBuilder::new(),
-            block_first_key: Vec::new(),
+            separator: Vec::new(),
+            last_key: Vec::new(),
+            first_key: None,
             list: Vec::new(),
+            hashes: Vec::new(),
             block_count: 0,
             entry_count: 0,
+            tombstone_count: 0,
             buffer: index::encode_header(seal, number).to_vec(),
             buffer_offset: 0,
+            digest: Xxh3Default::new(),
         })
     }
 
-    /// Adds an entry; keys must ascend.
-    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), IoFailure> {
+    /// Adds a value or a tombstone; keys must ascend.
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IoFailure> {
+        let entry_bytes = key.len() + value.map_or(0, <[u8]>::len);
+        if !self.block.is_empty() && self.block.len() + entry_bytes > MAX_BLOCK_BYTES {
+            self.finish_block()?;
+        }
         if self.block.is_empty() {
-            self.block_first_key.clear();
-            self.block_first_key.extend_from_slice(key);
+            self.separator.clear();
+            let separator = match self.first_key {
+                None => key,
+                Some(_) => list::separator(&self.last_key, key),
+            };
+            self.separator.extend_from_slice(separator);
+            self.first_key.get_or_insert_with(|| Key::from(key));
         }
         self.block.push(key, value);
+        let hash = filter::hash(key, self.sizes.filter_prefix_bytes);
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
         self.entry_count += 1;
-        if self.block.len() >= self.block_bytes {
+        self.tombstone_count += u64::from(value.is_none());
+        if self.block.len() >= self.sizes.block_bytes.min(MAX_BLOCK_BYTES) {
             self.finish_block()?;
         }
         Ok(())
     }
 
-    /// Completes the file and makes it durable (its name is the caller's). Returns its length.
-    pub(crate) fn finish(mut self) -> Result<u64, IoFailure> {
+    /// Bytes so far, roughly: what is not compressed yet counts in full.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.buffer_offset + (self.buffer.len() + self.block.len()) as u64
+    }
+
+    /// Completes the file with the ranges that it hides. Syncing is the caller's.
+    ///
+    /// # Panics
+    /// If there are neither entries nor ranges: such a file has no span.
+    pub(crate) fn finish(mut self, ranges: &RangeSet) -> Result<Written, IoFailure> {
         if !self.block.is_empty() {
             self.finish_block()?;
         }
-        let list_offset = self.offset();
-        let list_checksum = self.seal.at(list_offset).over(&self.list).value();
-        self.buffer.extend_from_slice(&self.list);
+        let (from, to) = self.span(ranges);
+        let blocks_end = self.offset();
+        let filter = filter::build(&self.hashes);
+        let mut tail = filter;
+        let filter_bytes = tail.len() as u64;
+        ranges.encode(&mut tail);
+        let ranges_bytes = tail.len() as u64 - filter_bytes;
+        tail.extend_from_slice(&self.list);
+        let tail_checksum = self.seal.at(blocks_end).over(&tail).value();
+        self.buffer.extend_from_slice(&tail);
         let footer_offset = self.offset();
-        let mut footer = [0; FOOTER_BYTES];
-        footer[..8].copy_from_slice(&list_offset.to_le_bytes());
-        footer[8..16].copy_from_slice(&(self.list.len() as u64).to_le_bytes());
-        footer[16..24].copy_from_slice(&self.block_count.to_le_bytes());
-        footer[24..32].copy_from_slice(&self.entry_count.to_le_bytes());
-        footer[32..36].copy_from_slice(&list_checksum.to_le_bytes());
-        footer[56..60].copy_from_slice(&FOOTER_MAGIC);
-        let checksum = self.seal.at(footer_offset).over(&footer[..60]).value();
-        footer[60..].copy_from_slice(&checksum.to_le_bytes());
+        let mut footer = Vec::with_capacity(FOOTER_BYTES);
+        for field in [
+            blocks_end,
+            filter_bytes,
+            ranges_bytes,
+            self.list.len() as u64,
+            self.block_count,
+            self.entry_count,
+            self.tombstone_count,
+        ] {
+            footer.extend_from_slice(&field.to_le_bytes());
+        }
+        let prefix_bytes = u32::try_from(self.sizes.filter_prefix_bytes).unwrap_or(u32::MAX);
+        footer.extend_from_slice(&prefix_bytes.to_le_bytes());
+        footer.extend_from_slice(&tail_checksum.to_le_bytes());
+        footer.extend_from_slice(&[0; 24]);
+        footer.extend_from_slice(&FOOTER_MAGIC);
+        let checksum = self.seal.at(footer_offset).over(&footer).value();
+        footer.extend_from_slice(&checksum.to_le_bytes());
         self.buffer.extend_from_slice(&footer);
         self.flush()?;
-        self.file.sync().during("sync", &self.name)?;
-        Ok(self.buffer_offset)
+        let facts = FileFacts {
+            number: self.number,
+            len: self.buffer_offset,
+            from,
+            to,
+            entries: self.entry_count,
+            tombstones: self.tombstone_count,
+        };
+        Ok(Written { facts, digest: self.digest.digest128() })
+    }
+
+    fn span(&self, ranges: &RangeSet) -> (Key, Key) {
+        let first = ranges.iter().next().map(|(from, _)| from.clone());
+        let last = ranges.iter().next_back().map(|(_, to)| to.clone());
+        let from = self.first_key.iter().chain(&first).min().cloned();
+        let entries_end = self.first_key.as_ref().map(|_| successor(&self.last_key));
+        let to = entries_end.into_iter().chain(last).max();
+        match (from, to) {
+            (Some(from), Some(to)) => (from, to),
+            _ => panic!("an index file with nothing in it"),
+        }
     }
 
     fn offset(&self) -> u64 {
@@ -91,12 +183,11 @@ impl IndexWriter {
     }
 
     fn finish_block(&mut self) -> Result<(), IoFailure> {
-        let extent = Extent { offset: self.offset(), len: self.block.len() as u32 };
-        self.block.finish(self.seal, extent.offset, &mut self.buffer);
-        self.list.extend_from_slice(&extent.offset.to_le_bytes());
-        self.list.extend_from_slice(&extent.len.to_le_bytes());
-        self.list.extend_from_slice(&(self.block_first_key.len() as u16).to_le_bytes());
-        self.list.extend_from_slice(&self.block_first_key);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(self.block.last_key());
+        let offset = self.offset();
+        let stored_bytes = self.block.finish(self.seal, offset, &mut self.buffer);
+        list::put(&mut self.list, &self.separator, stored_bytes);
         self.block_count += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
@@ -106,6 +197,7 @@ impl IndexWriter {
 
     fn flush(&mut self) -> Result<(), IoFailure> {
         self.file.write_at(self.buffer_offset, &self.buffer).during("write", &self.name)?;
+        self.digest.update(&self.buffer);
         self.buffer_offset += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())

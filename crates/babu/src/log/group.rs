@@ -175,4 +175,23 @@ mod tests {
         assert!(decode(&bytes, seal(), 4104).is_err());
         assert!(decode(&bytes, Seal::of_file(*b"testtest", 1, 3), 4096).is_err());
     }
+
+    #[test]
+    fn groups_that_make_no_sense_are_refused_even_with_a_right_checksum() {
+        let bytes = sample();
+        let (mut accepted, mut refused) = (0, 0);
+        crate::fuzz::mutations(&bytes[8..], |changed| {
+            let mut bytes = [&GROUP_MAGIC[..], &[0; 4], changed].concat();
+            let checksum = seal().at(4096).over(changed).value();
+            bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+            match decode(&bytes, seal(), 4096) {
+                Err(_) => refused += 1,
+                Ok(group) => {
+                    assert_eq!(group.changes.count(), group.change_count as usize);
+                    accepted += 1;
+                }
+            }
+        });
+        assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+    }
 }

@@ -66,12 +66,12 @@ impl LogReader {
     }
 }
 
-/// Calls `each` with every group of a log whose end is known. Every fault is damage.
+/// Calls `each` with every group of a log whose end is known, and the group's offset. Every fault is damage.
 pub(crate) fn read_sealed(
     disk: &dyn Disk,
     database_id: u64,
     log: &SealedLog,
-    mut each: impl FnMut(&Group<'_>),
+    mut each: impl FnMut(&Group<'_>, u64) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut reader = LogReader::open(disk, database_id, log.number)?;
     let mut lsn = log.base;
@@ -91,12 +91,12 @@ fn read_expected(
     reader: &mut LogReader,
     epoch: Epoch,
     lsn: Lsn,
-    each: &mut impl FnMut(&Group<'_>),
+    each: &mut impl FnMut(&Group<'_>, u64) -> Result<(), ReadError>,
 ) -> Result<u64, ReadError> {
     let offset = reader.offset;
     let fault = match reader.group_at(offset)? {
         Ok((group, end)) if group.epoch == epoch && group.lsn == lsn => {
-            each(&group);
+            each(&group, offset)?;
             return Ok(end);
         }
         Ok(_) => Fault::Broken("has another group in its place"),
@@ -174,10 +174,11 @@ impl<'a> LogGroups<'a> {
             }
             let mut found = None;
             let from = self.from;
-            reader.offset = read_expected(reader, log.epoch, self.next, &mut |group| {
+            reader.offset = read_expected(reader, log.epoch, self.next, &mut |group, _| {
                 if group.lsn >= from {
                     found = Some(LogGroup::of(group));
                 }
+                Ok(())
             })?;
             self.next = self.next.next();
             if found.is_some() {

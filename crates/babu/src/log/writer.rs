@@ -34,6 +34,7 @@ pub(crate) struct LogWriter {
     state: Arc<LogState>,
     file: Arc<dyn DiskFile>,
     number: u64,
+    name: String,
     seal: Seal,
     base: Lsn,
     end_offset: u64,
@@ -42,6 +43,8 @@ pub(crate) struct LogWriter {
     pending_last: Lsn,
     chunk_bytes: u64,
     reserve_bytes: u64,
+    /// Groups written to all logs.
+    bytes_written: u64,
 }
 
 /// Creates a log file and writes its header. Returns the file and up to where it is preallocated.
@@ -73,6 +76,7 @@ impl LogWriter {
             state,
             file,
             number,
+            name: log_name(number),
             base,
             end_offset: LOG_DATA_OFFSET,
             allocated_end,
@@ -80,7 +84,13 @@ impl LogWriter {
             pending_last: base,
             chunk_bytes: options.log_chunk_bytes.max(1),
             reserve_bytes: options.reserve_bytes,
+            bytes_written: 0,
         }
+    }
+
+    /// Bytes of groups written since the database was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written
     }
 
     pub(crate) fn state(&self) -> &Arc<LogState> {
@@ -117,9 +127,10 @@ impl LogWriter {
         if !self.pending.is_empty() {
             self.file
                 .write_at(self.end_offset, &self.pending)
-                .during("write", &log_name(self.number))
+                .during("write", &self.name)
                 .map_err(|failure| self.state.fail(failure))?;
             self.end_offset += self.pending.len() as u64;
+            self.bytes_written += self.pending.len() as u64;
             self.pending.clear();
             self.state.set_written(self.pending_last);
         }
@@ -149,7 +160,7 @@ impl LogWriter {
         let Some(new_end) = needed_end.checked_next_multiple_of(self.chunk_bytes) else {
             return Err(full.into());
         };
-        match self.file.allocate(new_end).during("allocate", &log_name(self.number)) {
+        match self.file.allocate(new_end).during("allocate", &self.name) {
             Ok(()) => {
                 self.allocated_end = new_end;
                 Ok(())
@@ -184,7 +195,8 @@ impl LogWriter {
         let next = LogWriter::new(self.state.clone(), made, header.number, last, options);
         // The buffer's memory is worth keeping; it is empty.
         let pending = std::mem::take(&mut self.pending);
-        *self = LogWriter { pending, ..next };
+        let bytes_written = self.bytes_written;
+        *self = LogWriter { pending, bytes_written, ..next };
         Ok(sealed)
     }
 }

@@ -4,12 +4,21 @@
 const FIRST_CHUNK_BYTES: usize = 1 << 12;
 const LAST_CHUNK_BYTES: usize = 1 << 20;
 
+use std::num::NonZeroU32;
+
 /// A place in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
-    chunk: u32,
+    /// How many chunks there were when this was the last: never zero, so that an `Option` of it is no larger.
+    chunk: NonZeroU32,
     offset: u32,
     len: u32,
+}
+
+impl Slot {
+    fn position(self) -> usize {
+        self.chunk.get() as usize - 1
+    }
 }
 
 #[derive(Default)]
@@ -21,7 +30,7 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn get(&self, slot: Slot) -> &[u8] {
         let offset = slot.offset as usize;
-        &self.chunks[slot.chunk as usize][offset..offset + slot.len as usize]
+        &self.chunks[slot.position()][offset..offset + slot.len as usize]
     }
 
     pub(crate) fn insert(&mut self, bytes: &[u8]) -> Slot {
@@ -33,10 +42,11 @@ impl Arena {
             self.bytes += size;
             self.chunks.push(Vec::with_capacity(size));
         }
-        let chunk = self.chunks.len() - 1;
-        let offset = self.chunks[chunk].len();
-        self.chunks[chunk].extend_from_slice(bytes);
-        Slot { chunk: chunk as u32, offset: offset as u32, len: bytes.len() as u32 }
+        let position = self.chunks.len() - 1;
+        let offset = self.chunks[position].len();
+        self.chunks[position].extend_from_slice(bytes);
+        let chunk = NonZeroU32::MIN.saturating_add(position as u32);
+        Slot { chunk, offset: offset as u32, len: bytes.len() as u32 }
     }
 
     /// Replaces a value, in its place if the new one is not longer.
@@ -45,7 +55,7 @@ impl Arena {
             return self.insert(bytes);
         }
         let offset = slot.offset as usize;
-        self.chunks[slot.chunk as usize][offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.chunks[slot.position()][offset..offset + bytes.len()].copy_from_slice(bytes);
         Slot { len: bytes.len() as u32, ..slot }
     }
 

@@ -1,6 +1,6 @@
 //! The keys of a tree that share their first 16 bytes: in Pando, the records of one directory.
 //!
-//! What is left of a key is kept as one 128-bit number with the same order, so that comparing is one instruction or
+//! What is left of a key is kept as 128 bits in two numbers with the same order, so that comparing is an instruction or
 //! two:
 //!
 //! ```text
@@ -27,12 +27,16 @@ const FEW: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Prefix(pub(crate) u128);
 
-/// The rest of a key.
+/// The rest of a key. Two numbers instead of one keep it at 24 bytes: most of a tree's memory beside values is these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Suffix {
-    head: u128,
-    tail: Box<[u8]>,
+    head: [u64; 2],
+    /// Rare, so that it costs a pointer and not two words.
+    tail: Option<Box<Tail>>,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Tail(Box<[u8]>);
 
 /// Splits a key.
 pub(crate) fn split(key: &[u8]) -> (Prefix, Suffix) {
@@ -45,24 +49,26 @@ pub(crate) fn split(key: &[u8]) -> (Prefix, Suffix) {
     head[15] = rest.len().min(HEAD_BYTES + 1) as u8;
     let tail = if rest.len() <= HEAD_BYTES {
         head[1..1 + rest.len()].copy_from_slice(rest);
-        Box::default()
+        None
     } else {
         head[1..15].copy_from_slice(&rest[..HEAD_BYTES]);
-        rest[HEAD_BYTES..].into()
+        Some(Box::new(Tail(rest[HEAD_BYTES..].into())))
     };
-    (Prefix(u128::from_be_bytes(prefix)), Suffix { head: u128::from_be_bytes(head), tail })
+    let head = u128::from_be_bytes(head);
+    let head = [(head >> 64) as u64, head as u64];
+    (Prefix(u128::from_be_bytes(prefix)), Suffix { head, tail })
 }
 
 /// Puts a key together again.
 pub(crate) fn join(prefix: Prefix, suffix: &Suffix) -> Key {
     let prefix = prefix.0.to_be_bytes();
-    let head = suffix.head.to_be_bytes();
+    let [high, low] = suffix.head;
+    let head = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
     let prefix = &prefix[..usize::from(head[0])];
     let len = usize::from(head[15]);
-    if len <= HEAD_BYTES {
-        Key::join(prefix, &head[1..1 + len])
-    } else {
-        Key::join(&[prefix, &head[1..15]].concat(), &suffix.tail)
+    match &suffix.tail {
+        None => Key::join(prefix, &head[1..1 + len]),
+        Some(tail) => Key::join(&[prefix, &head[1..15]].concat(), &tail.0),
     }
 }
 
@@ -132,9 +138,13 @@ impl Branch {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
         match self {
-            Branch::Few(entries) => entries.is_empty(),
-            Branch::Many(entries) => entries.is_empty(),
+            Branch::Few(entries) => entries.len(),
+            Branch::Many(entries) => entries.len(),
         }
     }
 
@@ -173,6 +183,11 @@ impl<'a> Iterator for BranchIter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_small() {
+        assert_eq!(size_of::<Suffix>() + size_of::<Option<Slot>>(), 24 + 12);
+    }
 
     #[test]
     fn split_keys_keep_their_order_and_join_again() {

@@ -14,19 +14,18 @@
 
 pub(crate) mod arena;
 pub(crate) mod branch;
-pub(crate) mod ranges;
 
 use std::collections::{BTreeMap, HashMap, btree_map};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 
 use crate::key::Key;
+use crate::ranges::RangeSet;
 use crate::tree::arena::Arena;
 use crate::tree::branch::{Branch, BranchIter, Prefix, join, split};
-use crate::tree::ranges::RangeSet;
 
 /// What an entry, a branch and a range take beside values, roughly.
-const ENTRY_BYTES: usize = 72;
+const ENTRY_BYTES: usize = 56;
 const BRANCH_BYTES: usize = 256;
 const RANGE_BYTES: usize = 96;
 
@@ -108,6 +107,11 @@ impl Tree {
         let mut emptied = Vec::new();
         for (&prefix, &index) in self.in_order.range(first..=last) {
             let branch = &mut self.branches[index as usize];
+            if prefix > first && prefix < last {
+                self.entry_count -= branch.len();
+                emptied.push((prefix, index));
+                continue;
+            }
             doomed.clear();
             doomed.extend(
                 branch
@@ -135,6 +139,11 @@ impl Tree {
     /// The end of the range hidden from below that holds `key`.
     pub(crate) fn hidden_until(&self, key: &[u8]) -> Option<&Key> {
         self.ranges.end_of(key)
+    }
+
+    /// What is hidden from below.
+    pub(crate) fn ranges(&self) -> &RangeSet {
+        &self.ranges
     }
 
     /// Entries from `key` on.
@@ -231,6 +240,14 @@ impl Hasher for PrefixHasher {
         for &byte in bytes {
             self.write_u128(u128::from(byte));
         }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u128(u128::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write_u128(u128::from(number));
     }
 
     fn write_u128(&mut self, number: u128) {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use babu::{
-    Batch, Change, CheckpointDone, CheckpointJob, Db, MemDisk, OpenError, Options, Recovered,
+    Batch, Change, CheckpointDone, CheckpointJob, Db, Definition, IndexId, MemDisk, OpenError,
+    Options, Part, Pattern, Recovered, RunError, Selection, View,
 };
 
 /// xorshift64*.
@@ -41,8 +42,9 @@ impl Rng {
     }
 
     pub fn value(&mut self) -> Vec<u8> {
+        // Of the kind that does not compress, so that little data is enough for many files.
         let len = [0, 3, 3, 10, 80][self.below(5)];
-        vec![self.next() as u8; len]
+        (0..len).map(|_| self.next() as u8).collect()
     }
 
     pub fn batch(&mut self) -> Batch {
@@ -63,20 +65,91 @@ impl Rng {
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Applies what a batch changes in the default index.
 pub fn apply_to_model(model: &mut Model, batch: &Batch) {
-    for change in batch {
-        match change {
-            Change::Put { key, value } => {
-                model.insert(key.to_vec(), value.to_vec());
-            }
-            Change::Delete { key } => {
-                model.remove(key);
-            }
-            Change::DeleteRange { from, to } => {
-                model.retain(|key, _| &key[..] < from || &key[..] >= to);
+    let mut world = World { indices: vec![std::mem::take(model)], ..World::default() };
+    world.apply(batch);
+    *model = world.indices.remove(0);
+}
+
+/// A whole database as it should be: content by index, and persistent snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct World {
+    pub indices: Vec<Model>,
+    /// Content by index; empty where the snapshot does not look.
+    pub snapshots: BTreeMap<String, Vec<Model>>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World { indices: vec![Model::new()], ..World::default() }
+    }
+
+    pub fn apply(&mut self, batch: &Batch) {
+        for change in batch {
+            match change {
+                Change::Put { index, key, value } => {
+                    self.of(index).insert(key.to_vec(), value.to_vec());
+                }
+                Change::Delete { index, key } => {
+                    self.of(index).remove(key);
+                }
+                Change::DeleteRange { index, from, to } => {
+                    self.of(index).retain(|key, _| &key[..] < from || &key[..] >= to);
+                }
+                other => panic!("{other:?} in a batch"),
             }
         }
     }
+
+    pub fn of(&mut self, index: IndexId) -> &mut Model {
+        &mut self.indices[number(index)]
+    }
+
+    fn selected(&self, definition: &Definition) -> Vec<Model> {
+        let select = |(position, model): (usize, &Model)| {
+            let is_seen = definition.index.is_none_or(|index| number(index) == position);
+            let is_in = |key: &[u8]| is_seen && definition.selection.has(key);
+            model
+                .iter()
+                .filter(|(key, _)| is_in(key))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect()
+        };
+        self.indices.iter().enumerate().map(select).collect()
+    }
+}
+
+/// Indices have opaque ids; the tests know two.
+fn number(index: IndexId) -> usize {
+    usize::from(index != IndexId::DEFAULT)
+}
+
+/// What a database really holds.
+pub fn world(db: &Db) -> Result<World, babu::ReadError> {
+    let mut world = World::default();
+    for (index, _) in db.indices() {
+        let model = db.scan_in(index, b"", None).map(owned).collect::<Result<_, _>>()?;
+        world.indices.push(model);
+    }
+    for (name, snapshot) in db.snapshots() {
+        // A snapshot knows the indices of its time; others are empty in it.
+        world.snapshots.insert(name.to_owned(), view_models(db, snapshot.view())?);
+    }
+    Ok(world)
+}
+
+pub fn view_models(db: &Db, view: &View) -> Result<Vec<Model>, babu::ReadError> {
+    let of = |(index, _)| view.scan_in(index, b"", None).map(owned).collect();
+    db.indices().map(of).collect()
+}
+
+type Pair = (Vec<u8>, Vec<u8>);
+
+fn owned(
+    entry: Result<(babu::Key, babu::Value<'_>), babu::ReadError>,
+) -> Result<Pair, babu::ReadError> {
+    entry.map(|(key, value)| (key.to_vec(), value.to_vec()))
 }
 
 /// Small sizes, so that little data makes many blocks and files, and eviction happens.
@@ -85,6 +158,8 @@ pub fn small_options() -> Options {
         log_chunk_bytes: 8192,
         reserve_bytes: 1024,
         block_bytes: 256,
+        file_bytes: 300,
+        filter_prefix_bytes: 17,
         cache_bytes: 1024,
         database_id: 77,
     }
@@ -104,57 +179,79 @@ pub fn contents(db: &Db) -> Result<Model, babu::ReadError> {
 pub struct Run {
     pub db: Db,
     /// State after group 0, 1, 2 …
-    pub states: Vec<Model>,
+    pub states: Vec<World>,
     pub batches: Vec<Batch>,
     pub job: Option<CheckpointJob>,
     pub done: Option<CheckpointDone>,
+    /// Views taken, with what they must show for ever.
+    pub views: Vec<(View, Vec<Model>)>,
 }
 
 impl Run {
     pub fn new(db: Db) -> Run {
         let last = db.applied_lsn().0 as usize;
-        let state = contents(&db).unwrap();
+        let state = world(&db).unwrap();
         Run {
             db,
             states: vec![state; last + 1],
             batches: vec![Batch::new(); last],
             job: None,
             done: None,
+            views: Vec::new(),
         }
     }
 
-    pub fn model(&self) -> &Model {
+    pub fn world(&self) -> &World {
         self.states.last().unwrap()
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.world().indices[0]
     }
 
     pub fn apply(&mut self, batch: &Batch) {
         let lsn = self.db.apply(batch, &(self.states.len() as u64).to_le_bytes());
-        assert_eq!(lsn.0 as usize, self.states.len());
-        let mut state = self.model().clone();
-        apply_to_model(&mut state, batch);
+        let batch = batch.clone();
+        self.push(lsn.0, |world| world.apply(&batch));
+        *self.batches.last_mut().unwrap() = batch;
+    }
+
+    /// The state after a group that was just applied.
+    fn push(&mut self, lsn: u64, change: impl FnOnce(&mut World)) {
+        assert_eq!(lsn as usize, self.states.len());
+        let mut state = self.world().clone();
+        change(&mut state);
+        for models in state.snapshots.values_mut() {
+            models.resize(state.indices.len(), Model::new());
+        }
         self.states.push(state);
-        self.batches.push(batch.clone());
+        self.batches.push(Batch::new());
+    }
+
+    fn some_index(&self, rng: &mut Rng) -> IndexId {
+        let indices: Vec<_> = self.db.indices().map(|(index, _)| index).collect();
+        indices[rng.below(indices.len())]
     }
 
     /// One random step. An error means that the disk failed; the store is then not to be used further.
     pub fn step(&mut self, rng: &mut Rng) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        match rng.below(20) {
+        match rng.below(24) {
             0..10 => {
-                let batch = rng.batch();
+                let mut batch = Batch::new();
+                self.fill(&mut batch, rng);
                 self.db
                     .reserve(batch.log_bytes(8), babu::Priority::Normal)
-                    .map_err(|e| text(&e))?;
+                    .map_err(|error| error.to_string())?;
                 self.apply(&batch);
             }
             10..13 => {
-                self.db.write().map_err(|e| text(&e))?;
+                self.db.write().map_err(|error| error.to_string())?;
             }
             13..16 => {
-                self.db.syncer().sync().map_err(|e| text(&e))?;
+                self.db.syncer().sync().map_err(|error| error.to_string())?;
             }
             16 => {
-                self.db.freeze().map_err(|e| text(&e))?;
+                self.db.freeze().map_err(|error| error.to_string())?;
             }
             17 => {
                 if self.job.is_none() && self.done.is_none() {
@@ -163,17 +260,131 @@ impl Run {
             }
             18 => {
                 if let Some(job) = self.job.take() {
-                    let done = job.run().map_err(|e| text(&e))?;
+                    let done = job.run().map_err(|error| error.to_string())?;
                     self.done = Some(done);
                 }
             }
-            _ => {
+            19 => {
                 if let Some(done) = self.done.take() {
                     let retired = self.db.install(done);
-                    retired.remove().map_err(|e| text(&e))?;
+                    retired.remove().map_err(|error| error.to_string())?;
+                }
+            }
+            20 => self.step_snapshot(rng)?,
+            21 => self.step_ingestion(rng)?,
+            22 => {
+                if self.world().indices.len() < 2 {
+                    self.db.index("second").map_err(|error| error.to_string())?;
+                    let lsn = self.db.applied_lsn().0;
+                    self.push(lsn, |world| world.indices.push(Model::new()));
+                }
+            }
+            _ => self.step_view(rng)?,
+        }
+        Ok(())
+    }
+
+    /// A batch, a snapshot or an ingestion.
+    pub fn step_change(&mut self, rng: &mut Rng) -> Result<(), String> {
+        if rng.below(4) == 0 {
+            return self.step_records(rng);
+        }
+        let mut batch = Batch::new();
+        self.fill(&mut batch, rng);
+        self.apply(&batch);
+        Ok(())
+    }
+
+    /// A snapshot or an ingestion.
+    pub fn step_records(&mut self, rng: &mut Rng) -> Result<(), String> {
+        match rng.below(2) {
+            0 => self.step_snapshot(rng),
+            _ => self.step_ingestion(rng),
+        }
+    }
+
+    fn fill(&self, batch: &mut Batch, rng: &mut Rng) {
+        if self.world().indices.len() < 2 {
+            *batch = rng.batch();
+            return;
+        }
+        for _ in 0..1 + rng.below(2) {
+            let index = self.some_index(rng);
+            for change in &rng.batch() {
+                match change {
+                    Change::Put { key, value, .. } => batch.put_in(index, key, value),
+                    Change::Delete { key, .. } => batch.delete_in(index, key),
+                    Change::DeleteRange { from, to, .. } => batch.delete_range_in(index, from, to),
+                    other => panic!("{other:?} in a batch"),
                 }
             }
         }
+    }
+
+    fn step_snapshot(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let name = ["first", "second", "third"][rng.below(3)];
+        if self.world().snapshots.contains_key(name) {
+            let lsn = self.db.drop_snapshot(name).map_err(|error| error.to_string())?;
+            self.push(lsn.0, |world| drop(world.snapshots.remove(name)));
+            return Ok(());
+        }
+        let bases: Vec<_> = self.world().snapshots.keys().cloned().collect();
+        let definition = Definition {
+            index: (rng.below(3) == 0).then(|| self.some_index(rng)),
+            selection: match rng.below(4) {
+                0 => Selection::prefix(&[b'a' + rng.below(3) as u8]),
+                1 => Selection::of([
+                    Pattern::prefix(b"c"),
+                    Pattern::parts([Part::Rest, Part::Bytes(vec![b'b']), Part::Any(3)]),
+                ]),
+                _ => Selection::all(),
+            },
+            base: (!bases.is_empty() && rng.below(2) == 0)
+                .then(|| bases[rng.below(bases.len())].clone()),
+        };
+        let lsn = self.db.snapshot(name, definition.clone()).map_err(|error| error.to_string())?;
+        self.push(lsn.0, |world| {
+            let selected = world.selected(&definition);
+            world.snapshots.insert(name.to_owned(), selected);
+        });
+        Ok(())
+    }
+
+    fn step_ingestion(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let mut entries = Model::new();
+        for _ in 0..rng.below(12) {
+            entries.insert(rng.key(), rng.value());
+        }
+        let run = self
+            .db
+            .ingestion()
+            .write(|files| {
+                for (key, value) in &entries {
+                    files.put(key, value)?;
+                }
+                Ok::<_, RunError>(())
+            })
+            .map_err(|error| error.to_string())?;
+        let index = self.some_index(rng);
+        match self.db.ingest(index, run, &(self.states.len() as u64).to_le_bytes()) {
+            Ok(lsn) => self.push(lsn.0, |world| world.of(index).extend(entries)),
+            Err(babu::IngestError::Pending(run)) => {
+                run.discard().map_err(|error| error.to_string())?;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn step_view(&mut self, rng: &mut Rng) -> Result<(), String> {
+        if self.views.len() == 3 {
+            let (view, expected) = self.views.remove(rng.below(3));
+            let mut found = view_models(&self.db, &view).map_err(|error| error.to_string())?;
+            found.truncate(expected.len());
+            assert_eq!(found, expected, "a view has changed");
+        }
+        let expected = self.world().indices.clone();
+        self.views.push((self.db.view(), expected));
         Ok(())
     }
 }

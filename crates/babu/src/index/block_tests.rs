@@ -1,0 +1,154 @@
+use super::*;
+
+const OFFSET: u64 = 32;
+
+fn seal() -> Seal {
+    Seal::of_file(*b"testtest", 1, 1)
+}
+
+fn random(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 11) as usize
+}
+
+type Entries = std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// Keys of a tiny alphabet, so that prefixes are shared and one key is often the beginning of another.
+fn entries(seed: u64, count: usize) -> Entries {
+    let mut state = seed | 1;
+    let mut entries = Entries::new();
+    for _ in 0..count {
+        let key =
+            (0..random(&mut state) % 7).map(|_| [0, 1, 255][random(&mut state) % 3]).collect();
+        let value = vec![random(&mut state) as u8; [0, 1, 20][random(&mut state) % 3]];
+        entries.insert(key, (!random(&mut state).is_multiple_of(4)).then_some(value));
+    }
+    entries
+}
+
+fn stored(entries: &Entries) -> Vec<u8> {
+    let mut builder = BlockBuilder::new();
+    for (key, value) in entries {
+        builder.push(key, value.as_deref());
+    }
+    let mut out = Vec::new();
+    let len = builder.finish(seal(), OFFSET, &mut out);
+    assert_eq!(len as usize, out.len());
+    assert!(builder.is_empty());
+    out
+}
+
+fn parse(bytes: &[u8]) -> Result<Block, &'static str> {
+    Block::parse(bytes.to_vec(), seal(), OFFSET)
+}
+
+fn contents(block: &Block, from: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut cursor = BlockCursor::seek(block, from);
+    let mut found = Vec::new();
+    while cursor.advance(block) {
+        let value = cursor.value().map(|range| block.bytes(range).to_vec());
+        found.push((cursor.key().to_vec(), value));
+    }
+    found
+}
+
+#[test]
+fn lookups_and_seeks_agree_with_a_sorted_map() {
+    for seed in 0..300 {
+        let all = entries(seed * 77 + 1, 1 + seed as usize % 90);
+        let block = parse(&stored(&all)).unwrap();
+        assert_eq!(block.count(), all.len());
+        for probe in entries(seed * 31 + 7, 60).into_keys().chain(all.keys().cloned()) {
+            let found = block.get(&probe).map(|found| match found {
+                BlockFound::Value(range) => Some(block.bytes(range).to_vec()),
+                BlockFound::Tombstone => None,
+            });
+            assert_eq!(found.as_ref(), all.get(&probe), "{probe:?}");
+            let expected: Vec<_> =
+                all.range(probe.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
+            assert_eq!(contents(&block, &probe), expected, "{probe:?}");
+        }
+    }
+}
+
+#[test]
+fn a_block_that_compresses_badly_is_stored_raw_and_one_that_compresses_well_is_not() {
+    let mut state = 5;
+    let noise: Vec<u8> = (0..400).map(|_| random(&mut state) as u8).collect();
+    let bytes = stored(&Entries::from([(b"key".to_vec(), Some(noise))]));
+    assert_eq!(bytes[4], RAW);
+    parse(&bytes).unwrap();
+    let bytes = stored(&Entries::from([(b"key".to_vec(), Some(vec![7; 4000]))]));
+    assert_eq!(bytes[4], LZ4);
+    assert!(bytes.len() < 100);
+    assert_eq!(contents(&parse(&bytes).unwrap(), b"")[0].1, Some(vec![7; 4000]));
+}
+
+#[test]
+fn no_flipped_bit_or_cut_is_accepted() {
+    let bytes = stored(&entries(3, 40));
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(parse(&flipped).is_err(), "bit {bit}");
+    }
+    for cut in 0..bytes.len() {
+        assert!(parse(&bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    assert!(Block::parse(bytes, seal(), OFFSET + 1).is_err(), "in another place");
+}
+
+/// Gives changed bytes a right checksum, so that what is behind it is tested.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let checksum = seal().at(OFFSET).over(&bytes[4..]).value();
+    bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
+    let rounds = if std::env::var_os("PANDO_LONG").is_some() { 5_000_000 } else { 40_000 };
+    let mut state = 7u64;
+    let (mut accepted, mut refused) = (0, 0);
+    for round in 0..rounds {
+        let mut bytes = stored(&entries(round % 50, 40));
+        if round % 2 == 0 {
+            // Raw, so that the entries are hit and not the compressor's work.
+            let raw = Block::parse(bytes, seal(), OFFSET).unwrap().raw;
+            bytes = vec![0; 8];
+            bytes.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&raw);
+        }
+        for _ in 0..1 + round % 3 {
+            let at = 4 + random(&mut state) % (bytes.len() - 4);
+            bytes[at] = random(&mut state) as u8;
+        }
+        match parse(&sealed(bytes)) {
+            Err(_) => refused += 1,
+            Ok(block) => {
+                accepted += 1;
+                let found = contents(&block, b"");
+                assert_eq!(found.len(), block.count());
+                assert!(found.is_sorted_by(|a, b| a.0 < b.0));
+                for (key, _) in &found {
+                    assert!(block.get(key).is_some());
+                }
+            }
+        }
+    }
+    assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+}
+
+#[test]
+fn random_bytes_are_refused_without_panic() {
+    let mut state = 11u64;
+    for round in 0..20_000 {
+        let mut bytes: Vec<u8> = (0..12 + round % 60).map(|_| random(&mut state) as u8).collect();
+        bytes[4] %= 3;
+        bytes[8] = (bytes.len() - 12) as u8;
+        bytes[9..12].fill(0);
+        let _ = parse(&sealed(bytes));
+    }
+}

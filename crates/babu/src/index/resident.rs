@@ -1,0 +1,116 @@
+//! Reads that must not wait: what they answer instead, and how to fetch what they miss.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::ReadError;
+use crate::index::block::Block;
+use crate::index::cache::BlockCache;
+use crate::index::file::IndexFile;
+
+/// How a read gets at blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// From the cache, else from the disk into the cache.
+    Cached,
+    /// From the cache only.
+    Resident,
+    /// From the disk, past the cache: for those who read everything once.
+    Direct,
+}
+
+/// What all readers of a database share.
+pub(crate) struct Pool {
+    pub(crate) cache: BlockCache,
+    pub(crate) counters: ReadCounters,
+}
+
+impl Pool {
+    pub(crate) fn new(cache_bytes: usize) -> Pool {
+        Pool { cache: BlockCache::new(cache_bytes), counters: ReadCounters::default() }
+    }
+}
+
+/// What reads of index files have cost.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounters {
+    pub(crate) lookups: AtomicU64,
+    pub(crate) files_asked: AtomicU64,
+    pub(crate) filter_refusals: AtomicU64,
+    pub(crate) block_hits: AtomicU64,
+    pub(crate) block_reads: AtomicU64,
+    pub(crate) block_read_bytes: AtomicU64,
+}
+
+impl ReadCounters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// A block that a read would have to wait for. Any thread may fetch it.
+#[derive(Clone)]
+pub struct BlockRef {
+    pub(crate) file: Arc<IndexFile>,
+    pub(crate) position: usize,
+    pub(crate) pool: Arc<Pool>,
+}
+
+/// Keeps a fetched block in memory for as long as it lives, whatever the cache's budget. Who runs an input again until
+/// nothing is missing holds on to these, and gets there.
+#[must_use = "without it the block may be gone again before it is read"]
+pub struct Resident {
+    _block: Arc<Block>,
+}
+
+impl BlockRef {
+    /// Reads the block into the cache. Blocks.
+    pub fn fetch(&self) -> Result<Resident, ReadError> {
+        let block = match self.file.block(self.position, &self.pool, Access::Cached) {
+            Err(TryReadError::Read(error)) => return Err(error),
+            Err(TryReadError::NotResident(_)) => unreachable!("a cached read reads what it misses"),
+            Ok(block) => block,
+        };
+        Ok(Resident { _block: block })
+    }
+
+    /// A number for it, of use as a key in a table of blocks under way: equal for the same block, and mostly different
+    /// for others.
+    pub fn id(&self) -> u64 {
+        self.file.number() << 24 ^ self.position as u64
+    }
+}
+
+impl PartialEq for BlockRef {
+    fn eq(&self, other: &BlockRef) -> bool {
+        (self.file.number(), self.position) == (other.file.number(), other.position)
+    }
+}
+
+impl Eq for BlockRef {}
+
+impl fmt::Debug for BlockRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} of {}", self.position, self.file.name())
+    }
+}
+
+/// A read that must not wait could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum TryReadError {
+    /// Fetch this, then ask again.
+    #[error("not in memory: {0:?}")]
+    NotResident(BlockRef),
+    /// It cannot be answered at all.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// For reads that wait: these never miss anything.
+pub(crate) fn waited<T>(result: Result<T, TryReadError>) -> Result<T, ReadError> {
+    result.map_err(|error| match error {
+        TryReadError::Read(error) => error,
+        TryReadError::NotResident(block) => unreachable!("{block:?} was not read"),
+    })
+}

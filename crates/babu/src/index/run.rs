@@ -1,0 +1,92 @@
+//! Writing a sorted run as several files, cut by key range.
+//!
+//! ```text
+//! entries   ──a──b──────c──d──┬──e───f─────g──┬──h────
+//! ranges        [─────)    [──┼────)          │
+//! files     │      file 1     │    file 2     │ file 3
+//! ```
+//!
+//! Files are cut between two entries; a range that reaches over a cut goes into both files. Spans are disjoint and
+//! ascend.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::Disk;
+use crate::error::IoFailure;
+use crate::index::writer::{IndexSizes, IndexWriter, Written};
+use crate::key::Key;
+use crate::ranges::RangeSet;
+
+/// Makes index files, and remembers which, so that they can be removed if nothing comes of them.
+pub(crate) struct FileMaker<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) database_id: u64,
+    pub(crate) sizes: IndexSizes,
+    /// Number of the next index file, shared by all who make some.
+    pub(crate) numbers: &'a AtomicU64,
+    /// Numbers of the files begun.
+    pub(crate) made: Vec<u64>,
+    pub(crate) bytes_written: u64,
+}
+
+impl FileMaker<'_> {
+    fn begin(&mut self) -> Result<IndexWriter, IoFailure> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.made.push(number);
+        IndexWriter::create(self.disk, self.database_id, number, self.sizes)
+    }
+}
+
+pub(crate) struct RunWriter<'m, 'a> {
+    maker: &'m mut FileMaker<'a>,
+    /// What the run hides from what is below.
+    ranges: RangeSet,
+    /// Where the file under construction may begin.
+    start: Key,
+    current: Option<IndexWriter>,
+    written: Vec<Written>,
+}
+
+impl<'m, 'a> RunWriter<'m, 'a> {
+    pub(crate) fn new(maker: &'m mut FileMaker<'a>, ranges: RangeSet) -> RunWriter<'m, 'a> {
+        RunWriter { maker, ranges, start: Key::from(&[][..]), current: None, written: Vec::new() }
+    }
+
+    /// Adds a value or a tombstone; keys must ascend.
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IoFailure> {
+        let is_full = self
+            .current
+            .as_ref()
+            .is_some_and(|writer| writer.bytes() >= self.maker.sizes.file_bytes);
+        if is_full {
+            self.finish_file(Some(key))?;
+        }
+        let writer = match &mut self.current {
+            Some(writer) => writer,
+            None => self.current.insert(self.maker.begin()?),
+        };
+        writer.push(key, value)
+    }
+
+    /// Completes the last file. Syncing is the caller's.
+    pub(crate) fn finish(mut self) -> Result<Vec<Written>, IoFailure> {
+        self.finish_file(None)?;
+        Ok(self.written)
+    }
+
+    fn finish_file(&mut self, until: Option<&[u8]>) -> Result<(), IoFailure> {
+        let ranges = self.ranges.clipped(&self.start, until);
+        let writer = match self.current.take() {
+            Some(writer) => writer,
+            None if ranges.is_empty() => return Ok(()),
+            None => self.maker.begin()?,
+        };
+        let written = writer.finish(&ranges)?;
+        self.maker.bytes_written += written.facts.len;
+        self.written.push(written);
+        if let Some(key) = until {
+            self.start = Key::from(key);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Looking at a database that is not open, without changing it: for tools.
+
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::{Damage, OpenError};
+use crate::index::resident::Pool;
+use crate::log::header::LOG_DATA_OFFSET;
+use crate::log::recover::TornTail;
+use crate::lsn::{Epoch, Lsn};
+use crate::manifest::{MANIFEST, Manifest};
+use crate::open::{Listing, read_tail, refuse_lost_manifest};
+use crate::replay;
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::stats::Stats;
+use crate::version::IndexId;
+use crate::view::{Scope, View};
+
+/// A database as the next opening would find it.
+pub struct Inspection {
+    state: State,
+    facts: Facts,
+}
+
+/// What an [`Inspection`] finds beside the content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Identity of the database.
+    pub database_id: u64,
+    /// How many times it has been opened.
+    pub epoch: Epoch,
+    /// The last group in index files.
+    pub checkpoint: Lsn,
+    /// The last group there is.
+    pub last: Lsn,
+    /// Log files that are needed.
+    pub logs: u64,
+    /// Bytes of groups in them.
+    pub log_bytes: u64,
+    /// An unfinished end of the log, which the next opening cuts.
+    pub torn: Option<TornTail>,
+}
+
+/// An index file, as [`Inspection::files`] lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    /// The index it belongs to.
+    pub index: IndexId,
+    /// Its level, counted from the bottom.
+    pub level: usize,
+    /// Name in the database's folder.
+    pub name: String,
+    /// Length, bytes.
+    pub bytes: u64,
+    /// Entries, tombstones included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// First key held or hidden.
+    pub from: Vec<u8>,
+    /// First key behind all that are held or hidden.
+    pub to: Vec<u8>,
+}
+
+impl Inspection {
+    /// Reads manifest and logs. What cannot be read is an error, as it is for an opening; [`crate::check`] goes on
+    /// behind damage.
+    pub fn new(disk: &dyn Disk, cache_bytes: usize) -> Result<Inspection, OpenError> {
+        let listing = Listing::read(disk)?;
+        let Some(manifest) = Manifest::read(disk)? else {
+            refuse_lost_manifest(disk, &listing)?;
+            return Err(Damage::new(MANIFEST, 0, "there is no database here").into());
+        };
+        let mut state = replay::load(disk, &manifest, Arc::new(Pool::new(cache_bytes)))?;
+        let tail = read_tail(disk, &manifest, &listing)?;
+        let mut logs = manifest.sealed_logs.clone();
+        logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
+        replay::replay(disk, manifest.database_id, &logs, &mut state)?;
+        let last = logs.last().map_or(manifest.checkpoint, |log| log.last);
+        state.freeze_trees(last);
+        let facts = Facts {
+            database_id: manifest.database_id,
+            epoch: manifest.epoch,
+            checkpoint: manifest.checkpoint,
+            last,
+            logs: logs.len() as u64,
+            log_bytes: logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET).sum(),
+            torn: tail.torn,
+        };
+        Ok(Inspection { state, facts })
+    }
+
+    /// What there is beside the content.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The content.
+    pub fn view(&self) -> View {
+        self.state.view(self.facts.last, Scope::default())
+    }
+
+    /// All indices with their names.
+    pub fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
+        self.state.indices()
+    }
+
+    /// All persistent snapshots by name.
+    pub fn snapshots(&self) -> impl Iterator<Item = (&str, &Snapshot)> {
+        self.state.snapshots.iter().map(|(name, snapshot)| (&name[..], snapshot))
+    }
+
+    /// Figures about the layers.
+    pub fn stats(&self) -> Stats {
+        self.state.stats()
+    }
+
+    /// The index files of the present state, by index, from the top level down, ascending by key.
+    pub fn files(&self) -> Vec<FileInfo> {
+        let mut files = Vec::new();
+        for (index, levels) in self.state.version.iter() {
+            for (above, level) in levels.0.iter().rev().enumerate().rev() {
+                files.extend(level.iter().map(|file| FileInfo {
+                    index,
+                    level: above,
+                    name: file.name().to_owned(),
+                    bytes: file.len(),
+                    entries: file.facts().entries,
+                    tombstones: file.facts().tombstones,
+                    from: file.facts().from.to_vec(),
+                    to: file.facts().to.to_vec(),
+                }));
+            }
+        }
+        files
+    }
+}

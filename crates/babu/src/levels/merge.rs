@@ -1,0 +1,220 @@
+//! Bringing news into levels: the work that [`super::plan`] and [`super::shape`] decide about.
+//!
+//! Old files are never changed, so that whoever reads a former version of the levels goes on doing so.
+
+use std::sync::Arc;
+
+use crate::error::ReadError;
+use crate::index::file::IndexFile;
+use crate::index::resident::{Access, Pool, TryReadError, waited};
+use crate::index::run::{FileMaker, RunWriter};
+use crate::index::successor;
+use crate::index::writer::Written;
+use crate::layer::{Layer, Reading, overlapping};
+use crate::levels::plan::{Group, groups};
+use crate::levels::{Level, Levels, shape};
+use crate::ranges::RangeSet;
+use crate::scan::Merge;
+
+pub(crate) struct Merger<'a> {
+    pub(crate) maker: FileMaker<'a>,
+    pub(crate) pool: &'a Arc<Pool>,
+}
+
+impl Merger<'_> {
+    fn file_bytes(&self) -> u64 {
+        self.maker.sizes.file_bytes
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading { pool: self.pool, access: Access::Direct }
+    }
+
+    /// Merges layers, the newest first, into the levels.
+    pub(crate) fn bring(
+        &mut self,
+        levels: &mut Levels,
+        news: &[Layer<'_>],
+    ) -> Result<(), ReadError> {
+        shape::deepen(levels, levels.bytes(), self.file_bytes());
+        self.merge_into(levels, 0, news)?;
+        self.settle(levels)
+    }
+
+    /// Takes over files that hold values only: each as deep as nothing older is met on the way.
+    pub(crate) fn adopt(&mut self, levels: &mut Levels, run: &Level) -> Result<(), ReadError> {
+        shape::deepen(levels, levels.bytes(), self.file_bytes());
+        for file in run {
+            let (from, to) = (&*file.facts().from, Some(&*file.facts().to));
+            let is_free = |level: &Level| overlapping(level, from, to).is_empty();
+            match levels.0.iter().take_while(|level| is_free(level)).count() {
+                0 => {
+                    let news = [file.clone()];
+                    self.merge_into(levels, 0, &[Layer::Files(&news)])?;
+                }
+                free => insert(&mut levels.0[free - 1], file.clone()),
+            }
+        }
+        self.settle(levels)
+    }
+
+    /// Moves files down until every level is within its budget.
+    fn settle(&mut self, levels: &mut Levels) -> Result<(), ReadError> {
+        let file_bytes = self.file_bytes();
+        let budgets = shape::budgets(levels.0.len(), levels.bytes(), file_bytes);
+        for (level, &budget) in budgets.iter().enumerate() {
+            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
+                let file = levels.0[level].remove(position);
+                self.lower(levels, level + 1, file)?;
+            }
+        }
+        shape::flatten(levels, file_bytes);
+        Ok(())
+    }
+
+    /// Brings one file into the level `target`.
+    fn lower(
+        &mut self,
+        levels: &mut Levels,
+        target: usize,
+        file: Arc<IndexFile>,
+    ) -> Result<(), ReadError> {
+        let facts = file.facts();
+        let (from, to) = (&*facts.from, Some(&*facts.to));
+        let hides = facts.tombstones > 0 || !file.ranges().is_empty();
+        let meets = !overlapping(&levels.0[target], from, to).is_empty();
+        if !meets && (!hides || levels.has_below(target, from, to)) {
+            insert(&mut levels.0[target], file);
+            return Ok(());
+        }
+        self.merge_into(levels, target, &[Layer::Files(&[file])])
+    }
+
+    /// Merges layers into the level `target`; what they hide below it goes if it is whole files.
+    fn merge_into(
+        &mut self,
+        levels: &mut Levels,
+        target: usize,
+        news: &[Layer<'_>],
+    ) -> Result<(), ReadError> {
+        let mut hidden = RangeSet::default();
+        for layer in news {
+            layer.add_ranges(&mut hidden);
+        }
+        for level in &mut levels.0[target..] {
+            level.retain(|file| !hidden.covers(&file.facts().from, &file.facts().to));
+        }
+        let old = levels.0[target].clone();
+        let reading = self.reading();
+        let has_news = |from: &[u8], to: Option<&[u8]>| {
+            for layer in news {
+                if layer.has_news(reading, from, to)? {
+                    return Ok::<_, TryReadError>(true);
+                }
+            }
+            Ok(false)
+        };
+        let file_bytes = self.file_bytes();
+        let groups = waited(groups(
+            old.len(),
+            |gap| has_news(gap_start(&old, gap), gap_end(&old, gap)),
+            |file| has_news(&old[file].facts().from, Some(&old[file].facts().to)),
+            |file| shape::is_small(&old[file], file_bytes),
+        ))?;
+        let mut level = Level::new();
+        let mut kept = 0;
+        for group in &groups {
+            level.extend_from_slice(&old[kept..group.files.start]);
+            kept = group.files.end;
+            level.extend(self.merge_group(levels, target, news, &hidden, &old, group)?);
+        }
+        level.extend_from_slice(&old[kept..]);
+        levels.0[target] = level;
+        Ok(())
+    }
+
+    fn merge_group(
+        &mut self,
+        levels: &Levels,
+        target: usize,
+        news: &[Layer<'_>],
+        hidden: &RangeSet,
+        old: &Level,
+        group: &Group,
+    ) -> Result<Level, ReadError> {
+        let from = match group.has_gap_before {
+            true => gap_start(old, group.files.start),
+            false => &old[group.files.start].facts().from,
+        };
+        let to = match group.has_gap_after {
+            true => gap_end(old, group.files.end),
+            false => Some(&*old[group.files.end - 1].facts().to),
+        };
+        let old = &old[group.files.clone()];
+        let mut ranges = hidden.clipped(from, to);
+        old.iter().for_each(|file| ranges.extend(file.ranges()));
+        ranges.retain(|from, to| levels.has_below(target, from, Some(to)));
+        let layers = news.iter().copied().chain([Layer::Files(old)]);
+        let reading = Reading { pool: self.pool, access: Access::Direct };
+        let mut merge = Merge::new(layers, reading, from, to);
+        let mut run = RunWriter::new(&mut self.maker, ranges.clone());
+        while let Some((key, value)) = waited(merge.next())? {
+            let is_needed = value.is_some()
+                || (ranges.end_of(&key).is_none()
+                    && levels.has_below(target, &key, Some(&successor(&key))));
+            if is_needed {
+                run.push(&key, value.as_deref())?;
+            }
+        }
+        let written = run.finish()?;
+        open_all(&self.maker, written)
+    }
+}
+
+/// Opens files just written.
+pub(crate) fn open_all(maker: &FileMaker<'_>, written: Vec<Written>) -> Result<Level, ReadError> {
+    let open = |written: Written| {
+        IndexFile::open(maker.disk, maker.database_id, written.facts).map(Arc::new)
+    };
+    written.into_iter().map(open).collect()
+}
+
+fn insert(level: &mut Level, file: Arc<IndexFile>) {
+    let position = level.partition_point(|other| other.facts().from < file.facts().from);
+    level.insert(position, file);
+}
+
+/// Where the gap before file `position` begins; it ends with [`gap_end`].
+fn gap_start(level: &Level, position: usize) -> &[u8] {
+    position.checked_sub(1).map_or(&[], |before| &level[before].facts().to)
+}
+
+fn gap_end(level: &Level, position: usize) -> Option<&[u8]> {
+    level.get(position).map(|file| &*file.facts().from)
+}
+
+impl Layer<'_> {
+    fn add_ranges(&self, ranges: &mut RangeSet) {
+        match self {
+            Layer::Tree(tree) => ranges.extend(tree.ranges()),
+            Layer::Files(files) => files.iter().for_each(|file| ranges.extend(file.ranges())),
+        }
+    }
+
+    /// True if the layer has an entry in `from..to` or hides a part of it.
+    fn has_news(
+        &self,
+        reading: Reading<'_>,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<bool, TryReadError> {
+        if to.is_some_and(|to| to <= from) || self.is_silent(from, to) {
+            return Ok(false);
+        }
+        if self.hides_within(from, to) {
+            return Ok(true);
+        }
+        let next = self.seek(reading, from, to)?.next()?;
+        Ok(next.is_some_and(|(key, _)| to.is_none_or(|to| *key < *to)))
+    }
+}

@@ -1,0 +1,119 @@
+//! How many levels an index has, how large each may be, and which file goes down when one is too large. Decides only;
+//! the work is in [`super::merge`].
+//!
+//! The bottom holds most of the data. Above it each level may hold a tenth of what is below it, so that moving data down
+//! by a level costs about ten times its size, and stale versions take a ninth of the space at most. The top has room for a
+//! few files in any case.
+
+use crate::index::file::IndexFile;
+use crate::layer::overlapping;
+use crate::levels::{Level, Levels, MAX_LEVELS, bytes};
+
+const RATIO: u64 = 10;
+/// An index of so many files needs no second level.
+const FLAT_FILES: u64 = 4;
+
+/// Levels that an index of this size should have.
+pub(crate) fn depth(total_bytes: u64, file_bytes: u64) -> usize {
+    let mut reach = file_bytes.saturating_mul(FLAT_FILES);
+    let mut depth = 1;
+    while depth < MAX_LEVELS && total_bytes > reach {
+        reach = reach.saturating_mul(RATIO);
+        depth += 1;
+    }
+    depth
+}
+
+/// What each level may hold, from the top; the bottom may hold anything.
+pub(crate) fn budgets(levels: usize, total_bytes: u64, file_bytes: u64) -> Vec<u64> {
+    let wanted = depth(total_bytes, file_bytes);
+    let mut budgets = vec![u64::MAX; levels];
+    let mut share = total_bytes;
+    for (above, budget) in budgets.iter_mut().rev().enumerate().skip(1) {
+        share /= RATIO;
+        // Levels of a time when there was more are emptied.
+        *budget = if above < wanted { share.max(file_bytes) } else { 0 };
+    }
+    budgets
+}
+
+/// The position in level `level` of the file that should go down next; `None`: all is well.
+pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64) -> Option<usize> {
+    let files = &levels.0[level];
+    let below = levels.0.get(level + 1)?;
+    let is_heavy = |file: &IndexFile| is_mostly_tombstones(file) && file.len() >= file_bytes / 4;
+    if let Some(heavy) = files.iter().position(|file| is_heavy(file)) {
+        return Some(heavy);
+    }
+    if bytes(files) <= budget {
+        return None;
+    }
+    // The file that costs least for what it brings; of equals the oldest, so that all get their turn.
+    let cost = |file: &IndexFile| {
+        let facts = file.facts();
+        let met: u64 =
+            overlapping(below, &facts.from, Some(&facts.to)).iter().map(|file| file.len()).sum();
+        (u128::from(met) * 1024 / u128::from(file.len().max(1)), file.number())
+    };
+    (0..files.len()).min_by_key(|&position| cost(&files[position]))
+}
+
+/// Such a file is worth more below: it gives space back.
+fn is_mostly_tombstones(file: &IndexFile) -> bool {
+    let hidden = file.facts().tombstones + file.ranges().len() as u64;
+    hidden * 2 > file.facts().entries
+}
+
+/// Files that are so small are merged with their neighbours when these are written again.
+pub(crate) fn is_small(file: &IndexFile, file_bytes: u64) -> bool {
+    file.len() < file_bytes / 4
+}
+
+/// An empty level on top for each that is wanted.
+pub(crate) fn deepen(levels: &mut Levels, total_bytes: u64, file_bytes: u64) {
+    let wanted = depth(total_bytes, file_bytes);
+    while levels.0.len() < wanted {
+        levels.0.insert(0, Level::new());
+    }
+}
+
+/// Takes away empty levels on top that are not wanted, and those of an index that has become empty.
+pub(crate) fn flatten(levels: &mut Levels, file_bytes: u64) {
+    let wanted = depth(levels.bytes(), file_bytes);
+    while levels.0.first().is_some_and(Vec::is_empty) && levels.0.len() > wanted {
+        levels.0.remove(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: u64 = 32 << 20;
+
+    #[test]
+    fn depth_grows_by_one_with_each_tenfold_and_ends_at_the_bound() {
+        for (bytes, expected) in [
+            (0, 1),
+            (4 * FILE, 1),
+            (4 * FILE + 1, 2),
+            (40 * FILE, 2),
+            (400 * FILE, 3),
+            (4000 * FILE, 4),
+            (40_000 * FILE, 5),
+            (u64::MAX, MAX_LEVELS),
+        ] {
+            assert_eq!(depth(bytes, FILE), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn each_level_may_hold_a_tenth_of_the_next_and_unwanted_ones_nothing() {
+        let total = 300 * FILE;
+        assert_eq!(budgets(3, total, FILE), [3 * FILE, 30 * FILE, u64::MAX]);
+        assert_eq!(budgets(4, total, FILE), [0, 3 * FILE, 30 * FILE, u64::MAX]);
+        assert_eq!(budgets(2, 5 * FILE, FILE), [FILE, u64::MAX]);
+        assert_eq!(budgets(2, FILE, FILE), [0, u64::MAX]);
+        assert_eq!(budgets(0, 0, FILE), [] as [u64; 0]);
+    }
+}

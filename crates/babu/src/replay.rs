@@ -1,0 +1,120 @@
+//! Bringing the state back: index files from the manifest, everything since from the logs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::batch::Change;
+use crate::disk::Disk;
+use crate::error::{Damage, ReadError};
+use crate::index::FileFacts;
+use crate::index::file::IndexFile;
+use crate::index::resident::Pool;
+use crate::ingest::open_ingested;
+use crate::levels::{Level, Levels};
+use crate::log::reader::read_sealed;
+use crate::log::{SealedLog, log_name};
+use crate::lsn::Lsn;
+use crate::manifest::{LevelFacts, Manifest};
+use crate::snapshot::Snapshot;
+use crate::state::State;
+use crate::version::{Trees, Version};
+use crate::view::View;
+
+/// What the logs had beside changes.
+pub(crate) struct Replayed {
+    /// Numbers of index files that only the logs name.
+    pub(crate) ingested: BTreeSet<u64>,
+}
+
+/// Opens all index files that the manifest names, each once.
+struct Files<'a> {
+    disk: &'a dyn Disk,
+    database_id: u64,
+    open: BTreeMap<u64, Arc<IndexFile>>,
+}
+
+impl Files<'_> {
+    fn open(&mut self, facts: &FileFacts) -> Result<Arc<IndexFile>, ReadError> {
+        if let Some(file) = self.open.get(&facts.number) {
+            return Ok(file.clone());
+        }
+        let file = Arc::new(IndexFile::open(self.disk, self.database_id, facts.clone())?);
+        self.open.insert(facts.number, file.clone());
+        Ok(file)
+    }
+
+    fn levels(&mut self, facts: &LevelFacts) -> Result<Levels, ReadError> {
+        let level = |facts: &Vec<FileFacts>| -> Result<Level, ReadError> {
+            facts.iter().map(|facts| self.open(facts)).collect()
+        };
+        facts.iter().map(level).collect::<Result<_, _>>().map(Levels)
+    }
+}
+
+/// The state as of the manifest's checkpoint.
+pub(crate) fn load(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    pool: Arc<Pool>,
+) -> Result<State, ReadError> {
+    let mut files = Files { disk, database_id: manifest.database_id, open: BTreeMap::new() };
+    let mut levels = Vec::new();
+    for index in &manifest.indices {
+        levels.push(files.levels(&index.levels)?);
+    }
+    let mut state = State {
+        active: Trees::default(),
+        active_base: manifest.checkpoint,
+        frozen: Vec::new(),
+        version: Arc::new(Version::new(levels)),
+        pool: pool.clone(),
+        names: manifest.indices.iter().map(|index| (index.name.clone(), Lsn(0))).collect(),
+        snapshots: BTreeMap::new(),
+        dropped: Vec::new(),
+    };
+    for record in &manifest.snapshots {
+        let mut levels = Vec::new();
+        for facts in &record.levels {
+            levels.push(files.levels(facts)?);
+        }
+        let view = View {
+            lsn: record.lsn,
+            frozen: Vec::new(),
+            version: Arc::new(Version::new(levels)),
+            pool: pool.clone(),
+            scope: record.definition.scope(),
+        };
+        let definition = record.definition.clone();
+        let snapshot = Snapshot { lsn: record.lsn, definition, view, is_made: true };
+        state.snapshots.insert(record.name.clone(), snapshot);
+    }
+    Ok(state)
+}
+
+/// Applies all groups of the logs.
+pub(crate) fn replay(
+    disk: &dyn Disk,
+    database_id: u64,
+    logs: &[SealedLog],
+    state: &mut State,
+) -> Result<Replayed, ReadError> {
+    let mut ingested = BTreeSet::new();
+    for log in logs {
+        read_sealed(disk, database_id, log, |group, offset| {
+            for change in group.changes {
+                if !state.accepts(&change) {
+                    let what = format!("group {} is intact but makes no sense", group.lsn);
+                    return Err(Damage::new(&log_name(log.number), offset, what).into());
+                }
+                let mut run = None;
+                if let Change::Ingest { files, .. } = &change {
+                    run = Some(open_ingested(disk, database_id, files)?);
+                    ingested.extend(files.iter().map(|file| file.facts.number));
+                }
+                state.apply(group.lsn, change, run);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Replayed { ingested })
+}

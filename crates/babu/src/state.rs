@@ -1,0 +1,205 @@
+//! What the database is in memory: the layers, the names of its indices, and its snapshots. Groups are applied here, in
+//! life as in recovery.
+
+use std::sync::Arc;
+
+use crate::batch::Change;
+use crate::index::resident::Pool;
+use crate::layer::Layer;
+use crate::levels::Level;
+use crate::log::SealedLog;
+use crate::lsn::Lsn;
+use crate::snapshot::{Definition, Snapshot, Snapshots};
+use crate::version::{IndexId, Trees, Version};
+use crate::view::{Scope, View};
+
+pub(crate) struct State {
+    pub(crate) active: Trees,
+    /// The last group before the active trees.
+    pub(crate) active_base: Lsn,
+    /// Oldest first.
+    pub(crate) frozen: Vec<Held>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) pool: Arc<Pool>,
+    /// Of indices, by number, with the group that made each.
+    pub(crate) names: Vec<(String, Lsn)>,
+    pub(crate) snapshots: Snapshots,
+    /// Snapshots dropped by groups that no checkpoint holds yet.
+    pub(crate) dropped: Vec<Dropped>,
+}
+
+pub(crate) struct Dropped {
+    pub(crate) name: String,
+    pub(crate) snapshot: Snapshot,
+    /// The group that dropped it.
+    pub(crate) at: Lsn,
+}
+
+/// A frozen layer, with the logs that end with its last group. A layer frozen in the middle of a log has none: its groups
+/// are in the logs of a later one, or in the active log.
+pub(crate) struct Held {
+    pub(crate) layer: Arc<Frozen>,
+    pub(crate) logs: Vec<SealedLog>,
+}
+
+/// A layer that no longer changes.
+pub(crate) struct Frozen {
+    pub(crate) content: Content,
+    pub(crate) last: Lsn,
+}
+
+pub(crate) enum Content {
+    Trees(Trees),
+    /// Files that were ingested.
+    Run(IndexId, Level),
+}
+
+impl Frozen {
+    pub(crate) fn layer(&self, index: IndexId) -> Option<Layer<'_>> {
+        match &self.content {
+            Content::Trees(trees) => trees.of(index).map(Layer::Tree),
+            Content::Run(of, files) => (*of == index).then_some(Layer::Files(files)),
+        }
+    }
+
+    /// Memory taken, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Trees(trees) => trees.bytes(),
+            Content::Run(..) => 0,
+        }
+    }
+}
+
+impl State {
+    /// Applies one change of group `lsn`. Files to ingest come opened, from `run`.
+    #[inline]
+    pub(crate) fn apply(&mut self, lsn: Lsn, change: Change<'_>, run: Option<Level>) {
+        match change {
+            Change::Put { index, key, value } => self.active.of_mut(index).put(key, value),
+            Change::Delete { index, key } => {
+                let has_below = self.has_below(index);
+                self.active.of_mut(index).delete(key, has_below);
+            }
+            Change::DeleteRange { index, from, to } => {
+                let has_below = self.has_below(index);
+                self.active.of_mut(index).delete_range(from, to, has_below);
+            }
+            Change::CreateIndex { name, .. } => self.names.push((name.to_owned(), lsn)),
+            Change::Snapshot { name, definition } => self.take(lsn, name, definition),
+            Change::DropSnapshot { name } => {
+                if let Some(snapshot) = self.snapshots.remove(name) {
+                    self.dropped.push(Dropped { name: name.to_owned(), snapshot, at: lsn });
+                }
+            }
+            Change::Ingest { index, .. } => {
+                self.freeze_trees(Lsn(lsn.0 - 1));
+                let content = Content::Run(index, run.unwrap_or_default());
+                self.hold(Frozen { content, last: lsn });
+            }
+        }
+    }
+
+    /// True if a change makes sense in this state: what it names exists, or does not if it makes it.
+    pub(crate) fn accepts(&self, change: &Change<'_>) -> bool {
+        let exists = |index: IndexId| index.position() < self.names.len();
+        match change {
+            Change::Put { index, .. }
+            | Change::Delete { index, .. }
+            | Change::DeleteRange { index, .. }
+            | Change::Ingest { index, .. } => exists(*index),
+            Change::CreateIndex { index, .. } => index.position() == self.names.len(),
+            Change::Snapshot { name, definition } => {
+                definition.index.is_none_or(exists) && !self.snapshots.contains_key(*name)
+            }
+            Change::DropSnapshot { name } => self.snapshots.contains_key(*name),
+        }
+    }
+
+    fn take(&mut self, lsn: Lsn, name: &str, definition: Definition) {
+        let before = Lsn(lsn.0 - 1);
+        self.freeze_trees(before);
+        let view = self.view(before, definition.scope());
+        let snapshot = Snapshot { lsn: before, definition, view, is_made: false };
+        self.snapshots.insert(name.to_owned(), snapshot);
+    }
+
+    /// Makes the active trees immutable, as a layer that ends with group `last`.
+    pub(crate) fn freeze_trees(&mut self, last: Lsn) {
+        if last > self.active_base {
+            let content = Content::Trees(std::mem::take(&mut self.active));
+            self.hold(Frozen { content, last });
+        }
+    }
+
+    fn hold(&mut self, frozen: Frozen) {
+        self.active_base = frozen.last;
+        self.frozen.push(Held { layer: Arc::new(frozen), logs: Vec::new() });
+    }
+
+    /// What has been frozen; the active trees are not in it.
+    pub(crate) fn view(&self, lsn: Lsn, scope: Scope) -> View {
+        View {
+            lsn,
+            frozen: self.frozen.iter().map(|held| held.layer.clone()).collect(),
+            version: self.version.clone(),
+            pool: self.pool.clone(),
+            scope,
+        }
+    }
+
+    /// Snapshots that there were after group `lsn`.
+    pub(crate) fn snapshots_at(&self, lsn: Lsn) -> Snapshots {
+        let dropped = self.dropped.iter().filter(|dropped| dropped.at > lsn);
+        let dropped = dropped.map(|dropped| (&dropped.name, &dropped.snapshot));
+        // The group that takes a snapshot is the one after its state.
+        (self.snapshots.iter().chain(dropped))
+            .filter(|(_, snapshot)| snapshot.lsn < lsn)
+            .map(|(name, snapshot)| (name.clone(), snapshot.clone()))
+            .collect()
+    }
+
+    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots. Returns the former ones.
+    pub(crate) fn install(
+        &mut self,
+        checkpoint: Lsn,
+        version: Arc<Version>,
+        made: Vec<(String, Lsn, Arc<Version>)>,
+    ) -> Arc<Version> {
+        let former = std::mem::replace(&mut self.version, version);
+        self.dropped.retain(|dropped| dropped.at > checkpoint);
+        let dropped = self.dropped.iter_mut().map(|dropped| (&dropped.name, &mut dropped.snapshot));
+        for (name, snapshot) in self.snapshots.iter_mut().chain(dropped) {
+            let is_it = |made: &&(String, Lsn, _)| made.0 == *name && made.1 == snapshot.lsn;
+            if let Some((_, _, version)) = made.iter().find(is_it) {
+                snapshot.is_made = true;
+                snapshot.view.frozen.clear();
+                snapshot.view.version = version.clone();
+            }
+        }
+        former
+    }
+
+    /// True if there is anything that a deletion in the active tree must hide.
+    fn has_below(&self, index: IndexId) -> bool {
+        !self.version.of(index).is_empty()
+            || self.frozen.iter().any(|held| match held.layer.layer(index) {
+                Some(Layer::Tree(tree)) => !tree.is_empty(),
+                Some(Layer::Files(files)) => !files.is_empty(),
+                None => false,
+            })
+    }
+
+    /// All indices with their names.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = (IndexId, &str)> {
+        let names = self.names.iter().enumerate();
+        names.map(|(position, (name, _))| (IndexId(position as u16), &name[..]))
+    }
+
+    /// Newest first.
+    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> {
+        let frozen = self.frozen.iter().rev().filter_map(move |held| held.layer.layer(index));
+        let active = self.active.of(index).map(Layer::Tree);
+        active.into_iter().chain(frozen).chain(self.version.of(index).layers())
+    }
+}

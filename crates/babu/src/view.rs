@@ -1,0 +1,118 @@
+//! A consistent state of the database that does not change, for reading on any thread.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ReadError;
+use crate::index::resident::{Access, Pool, TryReadError, waited};
+use crate::key::prefix_end;
+use crate::layer::{Layer, Reading, lookup};
+use crate::lsn::Lsn;
+use crate::scan::{Merge, Scan, TryScan};
+use crate::snapshot::select::Selection;
+use crate::state::Frozen;
+use crate::value::Value;
+use crate::version::{IndexId, Version};
+
+/// A state of the database at one moment, see [`crate::Db::view`]. Cheap to clone; what it holds stays for as long as it
+/// lives, also when the database goes on, checkpoints, or is closed.
+#[derive(Clone)]
+pub struct View {
+    pub(crate) lsn: Lsn,
+    /// Oldest first.
+    pub(crate) frozen: Vec<Arc<Frozen>>,
+    pub(crate) version: Arc<Version>,
+    pub(crate) pool: Arc<Pool>,
+    /// What can be seen of it.
+    pub(crate) scope: Scope,
+}
+
+/// The part of a state that a snapshot is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Scope {
+    pub(crate) index: Option<IndexId>,
+    pub(crate) selection: Selection,
+}
+
+impl Scope {
+    fn has(&self, index: IndexId, key: &[u8]) -> bool {
+        self.index.is_none_or(|only| only == index) && self.selection.has(key)
+    }
+}
+
+impl View {
+    /// The last group in it.
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// The value of a key in the default index.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
+        self.get_in(IndexId::DEFAULT, key)
+    }
+
+    /// The value of a key in an index.
+    pub fn get_in(&self, index: IndexId, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
+        waited(self.lookup(index, key, Access::Cached))
+    }
+
+    /// The value of a key, if that can be said without a read.
+    pub fn try_get_in(
+        &self,
+        index: IndexId,
+        key: &[u8],
+    ) -> Result<Option<Value<'_>>, TryReadError> {
+        self.lookup(index, key, Access::Resident)
+    }
+
+    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), ascending.
+    pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
+        self.scan_in(IndexId::DEFAULT, from, to)
+    }
+
+    /// The same in an index.
+    pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
+        self.merge(index, from, to, Access::Cached)
+    }
+
+    /// [`View::scan_in`] that does not wait for the disk.
+    pub fn try_scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
+        TryScan::new(self.merge(index, from, to, Access::Resident))
+    }
+
+    /// Keys of the default index that begin with `prefix`.
+    pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
+        self.scan(prefix, prefix_end(prefix).as_deref())
+    }
+
+    fn merge(&self, index: IndexId, from: &[u8], to: Option<&[u8]>, access: Access) -> Scan<'_> {
+        let is_seen = self.scope.index.is_none_or(|only| only == index);
+        let layers = self.layers(index).filter(|_| is_seen);
+        let reading = Reading { pool: &self.pool, access };
+        Scan::new(Merge::new(layers, reading, from, to), Some(&self.scope.selection))
+    }
+
+    fn lookup(
+        &self,
+        index: IndexId,
+        key: &[u8],
+        access: Access,
+    ) -> Result<Option<Value<'_>>, TryReadError> {
+        if !self.scope.has(index, key) {
+            return Ok(None);
+        }
+        lookup(self.layers(index), Reading { pool: &self.pool, access }, key)
+    }
+
+    /// Newest first.
+    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> {
+        let frozen = self.frozen.iter().rev().filter_map(move |frozen| frozen.layer(index));
+        frozen.chain(self.version.of(index).layers())
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View(after group {}, {} frozen layers)", self.lsn, self.frozen.len())
+    }
+}

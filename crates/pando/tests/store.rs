@@ -1,0 +1,97 @@
+//! `pando store`: a stopped volume's stores, looked at from outside.
+
+mod common;
+
+use std::fs;
+use std::process::Output;
+
+use common::{TINY, Volume, all, pando, shell};
+use serde_json::Value;
+
+fn store(command: &str, folder: &std::path::Path, extra: &[&str]) -> Output {
+    pando().args(["store", command]).arg(folder).args(extra).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", all(output)))
+}
+
+#[test]
+fn check_stats_and_dump_tell_of_every_shard_of_a_stopped_volume() {
+    let mut volume = Volume::up(&TINY);
+    shell(&volume.mount, "mkdir d && cd d && seq -f 'file-%g' 3000 | xargs touch");
+    let output = store("check", &volume.folder, &[]);
+    assert_eq!(output.status.code(), Some(4), "it is running: {}", all(&output));
+    assert!(all(&output).contains("pando down"), "{}", all(&output));
+    volume.stop();
+
+    let output = store("check", &volume.folder, &["--json"]);
+    assert!(output.status.success(), "{}", all(&output));
+    let found = json(&output);
+    let stores = found["stores"].as_array().unwrap();
+    assert_eq!(stores.len(), 4);
+    assert!(stores.iter().all(|store| store["is_clean"] == true), "{found}");
+    let output = store("check", &volume.folder, &[]);
+    assert_eq!(all(&output).matches("intact").count(), 4, "{}", all(&output));
+
+    let found = json(&store("stats", &volume.folder, &["--json"]));
+    let entries = |store: &Value| {
+        let levels = store["levels_from_bottom"].as_array().unwrap();
+        levels.iter().map(|level| level["entries"].as_u64().unwrap()).sum::<u64>()
+    };
+    let stores = found["stores"].as_array().unwrap();
+    assert!(stores.iter().map(entries).sum::<u64>() > 1000, "{found}");
+    let output = store("stats", &volume.folder, &[]);
+    assert!(all(&output).contains("bottom"), "{}", all(&output));
+
+    // One shard's folder works as well, and all names are in some dump.
+    let shard = volume.folder.join("shard-0002");
+    let lines = |output: Output| String::from_utf8(output.stdout).unwrap().lines().count();
+    let one = lines(store("dump", &shard, &["--json"]));
+    assert!(one > 100);
+    assert_eq!(lines(store("dump", &shard, &[])), one);
+    let dump = String::from_utf8(store("dump", &volume.folder, &[]).stdout).unwrap();
+    for number in [1, 1500, 3000] {
+        assert!(dump.contains(&format!("file-{number}")), "{number}");
+    }
+    let output = store("dump", &shard, &["--snapshot", "none"]);
+    assert_eq!(output.status.code(), Some(1), "{}", all(&output));
+    // Looking has changed nothing that matters.
+    volume.start(&TINY);
+    assert_eq!(shell(&volume.mount, "ls d | wc -l").trim(), "3000");
+}
+
+#[test]
+fn damage_is_listed_with_file_and_offset() {
+    let mut volume = Volume::up(&TINY);
+    shell(&volume.mount, "mkdir d && cd d && seq -f 'file-%g' 3000 | xargs touch");
+    volume.stop();
+    let shard = volume.folder.join("shard-0001");
+    let files = fs::read_dir(&shard).unwrap().map(|entry| entry.unwrap().path());
+    let index = files
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("idx-"))
+        .max()
+        .expect("a checkpoint has been made");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&index, bytes).unwrap();
+    let output = store("check", &volume.folder, &["--json"]);
+    assert_eq!(output.status.code(), Some(5), "{}", all(&output));
+    let found = json(&output);
+    let damage = &found["stores"][1]["damage"][0];
+    assert_eq!(damage["file"], index.file_name().unwrap().to_str().unwrap());
+    assert_eq!(damage["offset"], 32);
+    let output = store("check", &shard, &[]);
+    assert!(all(&output).contains("DAMAGED") && all(&output).contains("offset 32"));
+}
+
+#[test]
+fn a_folder_that_is_no_store_is_refused() {
+    let volume = Volume::down();
+    fs::create_dir_all(&volume.folder).unwrap();
+    for command in ["check", "stats", "dump"] {
+        let output = store(command, &volume.folder, &[]);
+        assert_eq!(output.status.code(), Some(1), "{}", all(&output));
+        assert!(fs::read_dir(&volume.folder).unwrap().next().is_none(), "nothing was made");
+    }
+}
