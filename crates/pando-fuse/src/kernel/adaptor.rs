@@ -418,7 +418,7 @@ impl Adaptor {
         let fs = &self.0.fs;
         match request.operation {
             // Small ones are mostly of inline data, or of a block at hand. Measured on a local store: stepping aside costs
-            // a large read nothing, and others get on several times as fast beside it.
+            // a large read nothing, and the worst wait of others beside it is shorter.
             Operation::Read { offset, size, .. } => {
                 self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
                     data(reply, fs.read(node, offset, size));
