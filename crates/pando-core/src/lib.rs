@@ -63,6 +63,6 @@ pub enum Planted {
     IntentForgottenEarly,
     /// The moving half of a split stays open to changes while it is copied.
     SplitTailUnlocked,
-    /// A removed directory's id is free before all its partitions are dropped.
+    /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
     TombstoneLost,
 }

@@ -209,11 +209,18 @@ impl ClientRun {
         let call = Call { who: self.who, credentials, op };
         let event = lock(&self.shared.history).invoke(lanes.0, call.clone(), false);
         let over_before = client.counters().sessions_over();
+        let had_session = client.opens_lost().is_some();
         let mut marked = call.clone();
         marked.credentials.groups.push(MARK + event as u32);
         let outcome = execute(client, &marked, random.between(1, 9) as u32).await;
         let lost_session = client.counters().sessions_over() > over_before;
         lock(&self.known).ended(&call.op);
+        if matches!(call.op, Op::Release(_)) && (lost_session || !had_session) {
+            // It was let go when the session ended, before anybody asked for it.
+            let mut history = lock(&self.shared.history);
+            let since = history.last_alive(lock(&self.sessions)[0]);
+            history.backdate(event, since);
+        }
         // The answer to a change of a directory is completed by a look at it; meanwhile it may have gone.
         let halfway = |errno| match &call.op {
             Op::SetAttr(ino, _) => errno == Errno::ESTALE && lock(&self.known).is_dir(*ino),

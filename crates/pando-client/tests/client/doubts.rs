@@ -150,3 +150,22 @@ fn an_open_file_is_found_after_an_exchange_though_nobody_could_be_asked_for_it()
         assert_eq!(block_on(client.getattr(ino)).map(|attr| attr.ino), Ok(ino));
     }
 }
+
+#[test]
+fn maintenance_of_a_closed_client_ends_whatever_is_in_doubt() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 2);
+    cluster.on_request(|_, _, request| {
+        (!matches!(request.op, Op::EndSession(_))).then_some(Fate::LoseRequest)
+    });
+    assert_eq!(create(&client, "a", false), Err(Errno::ETIMEDOUT));
+    cluster.state().delay = 1;
+    let mut maintain = pin!(client.maintain());
+    let context = &mut Context::from_waker(Waker::noop());
+    for _ in 0..10 {
+        assert!(maintain.as_mut().poll(context).is_pending());
+    }
+    assert_eq!(block_on(client.close()), Ok(()));
+    assert!(maintain.as_mut().poll(context).is_ready());
+    assert_eq!(client.doubts(), 1, "nobody will ever know");
+}

@@ -87,7 +87,10 @@ impl Shard {
                 let key = keys::dir(dir.id, Kind::Content, 0);
                 // After a loss of power both this and the next life of the id may be decided anew, in whatever order.
                 let content: Option<Content> = ctx.load(&key)?;
-                if content.is_some_and(|content| content.base.ino == dir.ino) {
+                let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
+                #[cfg(feature = "planted")]
+                let is_its_own = is_its_own || self.is_planted(crate::Planted::TombstoneLost);
+                if is_its_own {
                     ctx.delete(key);
                 }
                 Ok(())

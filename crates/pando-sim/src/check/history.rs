@@ -195,6 +195,14 @@ impl History {
         self.push(lane, call, since, false);
     }
 
+    /// What an operation does may have been done since a moment before it.
+    pub fn backdate(&mut self, event: EventIndex, since: u64) {
+        let lane = self.lane();
+        let event = &mut self.events[event];
+        event.lane = lane;
+        event.invoked = event.invoked.min(since);
+    }
+
     /// One open of a client that was taken for dead was let go, between a moment and now.
     pub fn let_go(&mut self, who: Who, ino: Ino, since: u64) {
         let lane = self.lane();
