@@ -4,12 +4,13 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::{DirId, Ino, SessionId};
+use pando_types::{DirId, Ino, SessionId, TxnId};
 
 use crate::ctx::{Ctx, OpenChange};
 use crate::keys;
 use crate::locks::LockKey;
 use crate::record::{Holders, Open, OpenAt, Record};
+use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
 /// All opens on a shard.
@@ -139,9 +140,12 @@ impl Shard {
         }
     }
 
-    /// Whether the session's opens count: it is known here, or the word of its beginning is on its way.
+    /// Whether the session's opens count: it is known here, or the word of its beginning is on its way. A lock for its end
+    /// says nothing: it may be the second end of a session that is gone, and be given up.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        self.sessions.contains(&session) || self.locks.free(LockKey::Session(session)).is_err()
+        let begins = |owner: TxnId| owner.shard == COORDINATOR && owner.number == session.0;
+        self.sessions.contains(&session)
+            || self.locks.hold(LockKey::Session(session)).is_some_and(|(owner, _)| begins(owner))
     }
 
     /// The inode has left this place. Its opens go, unless they are recorded at another one by now: where it was put may

@@ -131,16 +131,16 @@ fn a_store_that_cannot_be_read_is_damage_that_names_the_file() {
 }
 
 #[test]
-fn a_volume_in_use_is_left_alone_and_one_that_was_killed_is_whole() {
+fn a_running_volume_is_checked_and_one_that_was_killed_is_whole() {
     let mut volume = Volume::up(&TINY);
     shell(
         &volume.mount,
         "mkdir -p a/b c && seq -f 'a/f%g' 200 | xargs touch && ln a/f1 c/hard && ln -s x c/soft
          head -c 100000 /dev/zero > c/data && echo small > c/small && mv a/b c/moved && rm a/f2",
     );
-    let pid = volume.pid().unwrap().to_string();
-    is(&fsck(&volume.folder, &[]), 4, &[&pid, "pando down"]);
-    is(&fsck(&volume.folder, &["--repair"]), 4, &[&pid, "pando down", "stopped"]);
+    is(&fsck(&volume.folder, &[]), 0, &["is whole", "not ended: 1 session"]);
+    is(&fsck(&volume.folder, &["--repair"]), 4, &["pando down", "stopped"]);
+    assert!(json(&fsck(&volume.folder, &["--json"]))["running"].as_bool().unwrap());
     volume.kill();
     shell(volume.scratch(), "umount -l mnt");
     is(&fsck(&volume.folder, &[]), 0, &["is whole", "not ended: 1 session"]);

@@ -142,6 +142,7 @@ impl Cluster {
             split_threshold: 8,
             partitions_per_shard: 2,
             split_page_rows: 3,
+            lease: u64::MAX / 4,
             ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
         };
         let configs: Vec<_> = (0..SHARDS).map(config).collect();
