@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSlice};
 use zerocopy::IntoBytes;
 
@@ -26,6 +27,8 @@ const SMALL_ANSWER: usize = 256;
 /// Failures to read in a row after which a mount is given up, and how long it waits after each.
 const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
+/// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS.md).
+const LINGER: Duration = Duration::from_micros(50);
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -75,6 +78,8 @@ pub struct Session {
     pub(super) crew: Crew,
     pub(super) tasks: Arc<Tasks>,
     pub(super) watch: Watch,
+    /// How long a reader looks for the next request before it sleeps.
+    linger: Duration,
     /// Why reading ended, if not by an unmount.
     failure: Mutex<Option<Errno>>,
 }
@@ -171,6 +176,11 @@ pub fn start(
         pending: Pending::default(),
         tasks: Arc::default(),
         watch: Watch::default(),
+        // On one CPU the caller runs only if the reader sleeps.
+        linger: match std::thread::available_parallelism() {
+            Ok(cpus) if cpus.get() > 1 => LINGER,
+            _ => Duration::ZERO,
+        },
         failure: Mutex::default(),
     });
     let watch = {
@@ -227,6 +237,7 @@ impl Session {
                 Some(again) => post = again,
                 None => return,
             }
+            linger(&self.channels[channel], self.linger);
         }
     }
 
@@ -373,6 +384,23 @@ impl Session {
                 Err(io::Error::new(io::Error::from(errno).kind(), text))
             }
             None => Ok(()),
+        }
+    }
+}
+
+/// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs both sides more than that. Whoever
+/// else could use this CPU gets it in between.
+fn linger(channel: &OwnedFd, time: Duration) {
+    let until = Instant::now() + time;
+    loop {
+        let mut ready = [PollFd::new(channel, PollFlags::IN)];
+        // Anything but silence is for the read that follows.
+        if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
+            return;
+        }
+        std::thread::yield_now();
+        if Instant::now() >= until {
+            return;
         }
     }
 }
