@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use pando_wire::Address;
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::stream::{Stream, short_path};
+use crate::stream::{Stream, short_path, tune};
 
 /// One socket that accepts connections. A Unix socket's path goes away with it.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                tune(&stream)?;
                 Ok(Accepted { stream: Stream::Tcp(stream), from: from.to_string() })
             }
             Socket::Unix { listener, .. } => {

@@ -4,9 +4,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pando_wire::Address;
+use rustix::net::sockopt;
 use tokio::net::{TcpStream, UnixStream};
+
+/// A connection that is silent for so long is asked whether it is still there.
+const IDLE: Duration = Duration::from_secs(10);
+/// What was sent and is not acknowledged for so long ends the connection.
+const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// A connected socket. Any number of threads may try to read and write.
 #[derive(Debug)]
@@ -32,7 +39,7 @@ impl Stream {
         match address {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
+                tune(&stream)?;
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => {
@@ -107,6 +114,17 @@ impl Detached {
             Self::Unix(stream) => Stream::Unix(UnixStream::from_std(stream)?),
         })
     }
+}
+
+/// Sends without delay, and notices within some twenty seconds that the other side's machine or the way to it is gone.
+pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 2)?;
+    sockopt::set_tcp_user_timeout(stream, GONE_AFTER.as_millis() as u32)?;
+    Ok(())
 }
 
 /// A socket's path holds 107 bytes at most: longer ones go through a descriptor of their folder, to be kept open.

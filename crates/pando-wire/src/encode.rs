@@ -1,8 +1,10 @@
 //! Message → bytes.
 
+use pando_types::Errno;
+use pando_types::reply::{Refusal, Reply};
 use serde::Serialize;
 
-use crate::{HEADER_LEN, Kind, Message, Stream, VERSION};
+use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, VERSION};
 
 /// Appends `message` to `out` as one frame, so that a batch is one write.
 pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
@@ -25,14 +27,27 @@ pub fn encode_request(out: &mut Vec<u8>, stream: Stream, request: &pando_types::
     frame(out, stream, Kind::Request, request);
 }
 
-/// [`encode`] of a reply that is kept.
-pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &pando_types::reply::Reply) {
+/// [`encode`] of a reply that is kept. One that is too long for a frame becomes a refusal with `EIO`.
+pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
+    let start = out.len();
     frame(out, stream, Kind::Reply, reply);
+    if out.len() - start > FRAME_MAX as usize {
+        out.truncate(start);
+        let result = Err(Refusal::Errno(Errno::EIO));
+        frame(out, stream, Kind::Reply, &Reply { result, ..reply.clone() });
+    }
 }
 
-/// [`encode`] of a message between shards that is kept.
-pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) {
+/// [`encode`] of a message between shards that is kept. Answers whether it fits into a frame; else nothing is appended.
+#[must_use]
+pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) -> bool {
+    let start = out.len();
     frame(out, Stream(0), Kind::Peer, peer);
+    let fits = out.len() - start <= FRAME_MAX as usize;
+    if !fits {
+        out.truncate(start);
+    }
+    fits
 }
 
 fn frame(out: &mut Vec<u8>, stream: Stream, kind: Kind, body: &impl Serialize) {

@@ -123,19 +123,22 @@ impl Calls {
         self.places.iter_mut().for_each(|place| place.finish(Err(error), wakers));
     }
 
-    /// Another sweep; who has seen `patience` of them is lost.
-    pub(super) fn sweep(&mut self, patience: u32, wakers: &mut Vec<Waker>) {
+    /// Another sweep; who has seen `patience` of them is lost. Answers whether any of those had been sent.
+    pub(super) fn sweep(&mut self, patience: u32, wakers: &mut Vec<Waker>) -> bool {
         if self.busy == 0 {
-            return;
+            return false;
         }
+        let mut is_sent_lost = false;
         for place in &mut self.places {
             if matches!(place.state, State::Waiting(..)) {
                 place.age += 1;
                 if place.age > patience {
+                    is_sent_lost |= matches!(place.state, State::Waiting(None, _));
                     place.finish(Err(TransportError::Lost), wakers);
                 }
             }
         }
+        is_sent_lost
     }
 }
 

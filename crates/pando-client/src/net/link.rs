@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_net::{Closed, Inbound, Outbound, READ_MAX};
 use pando_types::ShardIndex;
@@ -43,6 +43,8 @@ struct State {
     out: Option<Arc<Outbound>>,
     task: Option<AbortHandle>,
     is_stopped: bool,
+    /// Sweeps since anything came in.
+    silent: u32,
 }
 
 impl Link {
@@ -85,7 +87,18 @@ impl Link {
     /// Gives up calls that have waited through more than `patience` sweeps.
     pub(super) fn sweep(&self, patience: u32) {
         let mut wakers = Vec::new();
-        self.state.lock().calls.sweep(patience, &mut wakers);
+        {
+            let mut state = self.state.lock();
+            state.silent = state.silent.saturating_add(1);
+            let is_sent_lost = state.calls.sweep(patience, &mut wakers);
+            // All that would be said on it now would only wait, and be said again and again.
+            if is_sent_lost
+                && state.silent > patience
+                && let Some(out) = &state.out
+            {
+                out.close();
+            }
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -100,7 +113,13 @@ impl Link {
                         (self.way.notice)(&format!("shard {} answers again", self.shard));
                     }
                     (pause, is_missed) = (PAUSE_MIN, false);
+                    let begun = Instant::now();
                     self.serve(inbound).await;
+                    // One that is let in and shown out again must not be tried without end.
+                    if begun.elapsed() < PAUSE_MAX {
+                        tokio::time::sleep(pause).await;
+                        self.way.finder.refresh().await;
+                    }
                 }
                 Err(why) => {
                     if !is_missed {
@@ -127,6 +146,7 @@ impl Link {
                 out.append(|bytes| encode_request(bytes, stream, &request));
             }
             state.out = Some(out.clone());
+            state.silent = 0;
         }
         out.flush();
         let (mut reading, mut writing) = (pin!(self.read(inbound)), pin!(out.drive()));
@@ -169,6 +189,7 @@ impl Link {
             };
             if !replies.is_empty() {
                 let mut state = self.state.lock();
+                state.silent = 0;
                 for (stream, reply) in replies.drain(..) {
                     state.calls.answer(stream, reply, &mut wakers);
                 }

@@ -56,7 +56,10 @@ impl ReplyTo {
         match self {
             Self::Slot(slot) => slot.fill(None),
             Self::Stream(sink, stream) => {
-                sink.reply(stream, None);
+                // Who is asked to flush must.
+                if sink.reply(stream, None) {
+                    sink.flush();
+                }
             }
         }
     }
@@ -72,7 +75,7 @@ impl Host {
     ) {
         if self.shared.is_stopped() {
             for (stream, _) in requests.drain(..) {
-                sink.reply(stream, None);
+                ReplyTo::Stream(sink.clone(), stream).abandon();
             }
             return;
         }

@@ -1,6 +1,10 @@
 //! Calls a shard has taken and not answered. A tag is a place in a table, and how often that place was used, so that a
 //! second answer to an old tag reaches nobody.
+//!
+//! A repetition of a request that is still waited for keeps its tag, and the answer goes to where it came from last: the
+//! earlier one is given up, since a shard answers such a request but once.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use pando_core::contract::ClientTag;
@@ -27,10 +31,28 @@ impl Pending {
 pub(crate) struct PendingCalls {
     places: Vec<(u32, Option<Pending>)>,
     free: Vec<u32>,
+    /// Of requests that change something.
+    by_id: HashMap<RequestId, ClientTag>,
 }
 
 impl PendingCalls {
     pub(crate) fn insert(&mut self, pending: Pending) -> ClientTag {
+        let id = pending.id;
+        if id.sequence == 0 {
+            return self.place(pending);
+        }
+        if let Some(&tag) = self.by_id.get(&id)
+            && let Some((_, Some(earlier))) = self.places.get_mut(tag.0 as u32 as usize)
+        {
+            std::mem::replace(earlier, pending).to.abandon();
+            return tag;
+        }
+        let tag = self.place(pending);
+        self.by_id.insert(id, tag);
+        tag
+    }
+
+    fn place(&mut self, pending: Pending) -> ClientTag {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
             (self.places.len() - 1) as u32
@@ -47,6 +69,9 @@ impl PendingCalls {
             return None;
         }
         let pending = place.take()?;
+        if pending.id.sequence > 0 {
+            self.by_id.remove(&pending.id);
+        }
         *generation = generation.wrapping_add(1);
         self.free.push(index);
         Some(pending)
@@ -54,6 +79,7 @@ impl PendingCalls {
 
     pub(crate) fn drain(&mut self) -> Vec<Pending> {
         self.free.clear();
+        self.by_id.clear();
         let places = std::mem::take(&mut self.places);
         places.into_iter().filter_map(|(_, place)| place).collect()
     }
@@ -63,6 +89,23 @@ impl PendingCalls {
 mod tests {
     use super::*;
     use pando_types::op::{Head, Op};
+
+    #[test]
+    fn a_repetition_takes_the_place_of_what_it_repeats() {
+        let mut request =
+            Request { head: Head::default(), credentials: Default::default(), op: Op::OpenSession };
+        request.head.id.sequence = 7;
+        let mut calls = PendingCalls::default();
+        let slots = [(); 2].map(|()| std::sync::Arc::<crate::host::slot::Slot>::default());
+        let tags = slots
+            .clone()
+            .map(|slot| calls.insert(Pending::new(ReplyTo::Slot(slot), &request, Instant::now())));
+        assert_eq!(tags[0], tags[1]);
+        assert!(slots[0].is_filled() && !slots[1].is_filled());
+        assert!(calls.remove(tags[0]).is_some());
+        assert!(calls.remove(tags[1]).is_none());
+        assert!(calls.by_id.is_empty());
+    }
 
     #[test]
     fn a_second_answer_reaches_nobody() {

@@ -8,7 +8,8 @@ use pando_net::{Accepted, HandshakeError, Listener, Reception, accept};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Refused, Role, Welcome};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
 
 use super::hosts::Hosts;
 use super::limits::Limits;
@@ -16,6 +17,11 @@ use super::say;
 use super::tool::{self, Answer};
 use super::worker::{Arriving, Place};
 use crate::host::Host;
+
+/// Who has not come in by then is shown out.
+const GREETING_WITHIN: Duration = Duration::from_secs(15);
+/// Connections of tools beyond the limit.
+const TOOLS_MORE: u32 = 16;
 
 /// What is needed to let somebody in.
 pub(super) struct Door {
@@ -29,14 +35,18 @@ pub(super) struct Door {
     pub(super) workers: Vec<Option<mpsc::UnboundedSender<Arriving>>>,
     /// Connections there are.
     pub(super) connections: Arc<AtomicU32>,
+    /// One permit for each connection that is not let in yet.
+    pub(super) greetings: Arc<Semaphore>,
 }
 
 /// Accepts for ever.
 pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
     loop {
+        // Others wait in the system's own queue.
+        let Ok(permit) = door.greetings.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok(accepted) => {
-                tokio::spawn(receive(door.clone(), accepted));
+                tokio::spawn(receive(door.clone(), accepted, permit));
             }
             Err(error) => {
                 // Out of descriptors, or the other side is gone already.
@@ -47,26 +57,24 @@ pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
     }
 }
 
-async fn receive(door: Arc<Door>, Accepted { stream, from }: Accepted) {
-    let count = door.connections.fetch_add(1, Ordering::AcqRel);
-    let place = Place(door.connections.clone());
-    // A tool must get in where clients cannot any more.
-    let is_full = |role: &Role| {
-        count >= door.limits.connections.saturating_add(u32::from(matches!(role, Role::Tool)) * 16)
-    };
+async fn receive(
+    door: Arc<Door>,
+    Accepted { stream, from }: Accepted,
+    permit: OwnedSemaphorePermit,
+) {
     let reception = Reception {
         volume: door.volume,
         secret: door.secret.as_ref(),
         is_trusted: stream.is_unix(),
     };
     let admit = |role: &Role| {
-        if is_full(role) {
-            return Err(Refused::Full(door.limits.connections));
-        }
-        door.admit(role).map(|welcome| (welcome, ()))
+        let place = door.take_place(role)?;
+        door.admit(role).map(|welcome| (welcome, place))
     };
-    match accept(stream, reception, admit).await {
-        Ok((inbound, role, ())) => door.hand_over(inbound, role, from, place).await,
+    let greeting = timeout(GREETING_WITHIN, accept(stream, reception, admit)).await;
+    drop(permit);
+    match greeting.unwrap_or(Err(HandshakeError::Silent)) {
+        Ok((inbound, role, place)) => door.hand_over(inbound, role, from, place).await,
         Err(HandshakeError::Refused(refused)) => {
             say(&format!("refused a connection from {from}: {refused}"));
         }
@@ -79,6 +87,17 @@ async fn receive(door: Arc<Door>, Accepted { stream, from }: Accepted) {
 }
 
 impl Door {
+    fn take_place(&self, role: &Role) -> Result<Place, Refused> {
+        let count = self.connections.fetch_add(1, Ordering::AcqRel);
+        let place = Place(self.connections.clone());
+        // A tool must get in where clients cannot any more.
+        let more = if matches!(role, Role::Tool) { TOOLS_MORE } else { 0 };
+        if count >= self.limits.connections.saturating_add(more) {
+            return Err(Refused::Full(self.limits.connections));
+        }
+        Ok(place)
+    }
+
     fn admit(&self, role: &Role) -> Result<Welcome, Refused> {
         let epoch = match role {
             Role::Tool => Epoch(0),

@@ -1,11 +1,16 @@
 //! One client's connection to one shard.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use pando_net::{Closed, Inbound, Outbound};
 use pando_types::ShardIndex;
 use pando_wire::Message;
+use tokio::time::timeout;
 
 use super::limits::CLIENT_FRAME_MAX;
 use super::say;
@@ -15,6 +20,8 @@ use crate::host::connection::ReplySink;
 
 /// A frame that is not whole may hold this much while memory is short.
 const SMALL_FRAME: usize = 64 << 10;
+/// While memory is short, it is looked again this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why the server ends a connection by itself.
 enum End {
@@ -79,7 +86,15 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
             if inbound.pending() > SMALL_FRAME {
                 return End::Memory;
             }
-            share.freed().await;
+            if sink.out.is_closed() {
+                return Closed::End.into();
+            }
+            // What others hold shrinks also without their giving it back.
+            let _ = timeout(LOOK_AGAIN, share.freed()).await;
+        }
+        if sink.out.waiting() > 0 && is_drained(&inbound, &sink.out).await {
+            // Given back even if nothing more comes.
+            share.set(inbound.pending());
         }
         if let Err(closed) = worker.fill(&mut inbound).await {
             return closed.into();
@@ -88,6 +103,18 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
             return Closed::End.into();
         }
     }
+}
+
+/// Returns when there is something to read, or nothing left to write: whether the latter.
+async fn is_drained(inbound: &Inbound, out: &Outbound) -> bool {
+    let (mut readable, mut drained) = (pin!(inbound.stream().readable()), pin!(out.below(1)));
+    poll_fn(|context| {
+        if drained.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        readable.as_mut().poll(context).map(|_| false)
+    })
+    .await
 }
 
 /// All whole requests at hand.

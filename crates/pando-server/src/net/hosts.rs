@@ -19,12 +19,15 @@ pub struct Hosts {
     folder: HostsFolder,
     known: Mutex<Vec<Hosting>>,
     own: Vec<Hosting>,
+    /// How many the volume has.
+    shards: u16,
 }
 
 impl Hosts {
     /// What the folder tells, and what this process hosts itself: shards with their epochs.
     pub(super) fn new(
         folder: HostsFolder,
+        shards: u16,
         own: &[(ShardIndex, Epoch)],
         addresses: &[Address],
     ) -> Self {
@@ -34,7 +37,7 @@ impl Hosts {
             .iter()
             .map(|&(shard, epoch)| Hosting { shard, epoch, host, addresses: addresses.clone() })
             .collect();
-        let hosts = Self { known: Mutex::new(folder.read()), folder, own };
+        let hosts = Self { known: Mutex::new(folder.read()), folder, own, shards };
         hosts.learn(&hosts.own);
         hosts.own.iter().for_each(|hosting| hosts.write(hosting));
         hosts
@@ -60,7 +63,9 @@ impl Hosts {
 
     /// Takes over what others know better.
     pub fn learn(&self, heard: &[Hosting]) {
-        let new = newest(&mut self.known.lock(), heard);
+        let there_are = heard.iter().filter(|hosting| hosting.shard.0 < self.shards);
+        let heard: Vec<Hosting> = there_are.cloned().collect();
+        let new = newest(&mut self.known.lock(), &heard);
         new.iter().for_each(|hosting| self.write(hosting));
     }
 
@@ -74,6 +79,9 @@ impl Hosts {
     pub(super) fn check(&self, speakers: &[Hosting]) -> Result<(), ShardIndex> {
         let known = self.known.lock();
         for speaker in speakers {
+            if speaker.shard.0 >= self.shards {
+                return Err(speaker.shard);
+            }
             let is_here = self.own.iter().any(|own| own.shard == speaker.shard);
             let is_newer =
                 |known: &Hosting| known.shard == speaker.shard && known.epoch > speaker.epoch;

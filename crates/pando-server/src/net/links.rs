@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_net::{Closed, Opened, Outbound, Stream, open, this_host};
 use pando_types::ShardIndex;
@@ -58,10 +58,16 @@ impl Links {
         let mut pause = PAUSE_MIN;
         let mut is_said = true;
         loop {
+            let begun = Instant::now();
             match self.once(shard, &way, is_said).await {
                 Ok(()) => {
                     pause = PAUSE_MIN;
                     is_said = false;
+                    // One that is let in and shown out again must not be tried without end.
+                    if begun.elapsed() < PAUSE_MAX {
+                        sleep(pause).await;
+                        way.hosts.refresh();
+                    }
                 }
                 Err(why) => {
                     if !is_said && pause >= PAUSE_MAX {
@@ -142,10 +148,19 @@ fn usable(hosting: &Hosting) -> Vec<Address> {
 
 impl PeerLinks for Links {
     fn send(&self, to: ShardIndex, peer: &Peer) {
-        let link = self.link(to);
+        // Nobody is there whom the volume does not have.
+        let Some(link) = self.links.get(usize::from(to.0)) else { return };
         match &*link.current.lock() {
             Some(out) if out.waiting() < self.limit => {
-                out.append(|bytes| encode_peer(bytes, peer));
+                let mut fits = true;
+                out.append(|bytes| fits = encode_peer(bytes, peer));
+                if !fits {
+                    say(&format!(
+                        "a message of shard {} to shard {to} is too long for a frame and was not sent: transaction {} waits",
+                        peer.from, peer.txn
+                    ));
+                    self.dropped.fetch_add(1, Ordering::Relaxed);
+                }
                 link.is_dirty.store(true, Ordering::Release);
             }
             _ => {

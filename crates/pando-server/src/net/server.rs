@@ -12,7 +12,7 @@ use pando_types::ShardIndex;
 use pando_wire::Address;
 use pando_wire::auth::Secret;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::accept::{Door, listen};
 use super::budget::Budget;
@@ -67,6 +67,9 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
+/// Connections at once that have not proved yet that they may come in.
+const GREETINGS_MAX: usize = 256;
+
 /// A process that serves shards. Dropping it ends all connections.
 pub struct Server {
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -90,7 +93,8 @@ impl Server {
         let own: Vec<_> =
             host.hosted().into_iter().filter_map(|s| Some((s, host.epoch(s)?))).collect();
         let told = told(&addresses, &options)?;
-        let hosts = Arc::new(Hosts::new(HostsFolder::new(&options.run), &own, &told));
+        let hosts =
+            Arc::new(Hosts::new(HostsFolder::new(&options.run), host.shards(), &own, &told));
         let links = Arc::new(Links::new(host.shards(), options.limits.link));
         host.set_links(links.clone());
         let connections = Arc::new(AtomicU32::new(0));
@@ -113,6 +117,7 @@ impl Server {
             answer: answer(hosts.clone()),
             workers,
             connections: connections.clone(),
+            greetings: Arc::new(Semaphore::new(GREETINGS_MAX)),
         });
         let (stop, stopped) = oneshot::channel();
         let duty = Duty { door, links: links.clone(), way, afar, join: options.join, stopped };

@@ -57,7 +57,8 @@ impl ReplySink for Sink {
     }
 
     fn flush(&self) {
-        self.is_dirty.store(false, Ordering::Release);
+        // Acquires what those have appended who leave the flush to us.
+        self.is_dirty.swap(false, Ordering::AcqRel);
         self.out.flush();
         self.answered.notify_one();
     }
