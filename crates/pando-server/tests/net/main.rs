@@ -106,20 +106,26 @@ impl Drop for Served {
     }
 }
 
-/// A client's connection.
+/// A client's connection, in the current runtime.
 struct Client {
     inbound: Inbound,
-    out: Outbound,
+    out: Arc<Outbound>,
 }
 
 impl Client {
     fn of(opened: Opened) -> Self {
-        let out = Outbound::new(opened.inbound.stream().clone());
+        let out = Arc::new(Outbound::new(opened.inbound.stream().clone()));
+        // What the socket does not take at once.
+        let driven = out.clone();
+        tokio::spawn(async move { driven.drive().await });
         Self { inbound: opened.inbound, out }
     }
 
     fn send(&self, stream: u64, op: Op) {
-        let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+        self.send_as(stream, Request { head: Head::default(), credentials: Credentials::ROOT, op });
+    }
+
+    fn send_as(&self, stream: u64, request: Request) {
         self.out.append(|bytes| encode_request(bytes, pando_wire::Stream(stream), &request));
         self.out.flush();
     }
@@ -139,6 +145,12 @@ impl Client {
     async fn works(&mut self) -> bool {
         self.send(77, Op::StatFs(ShardIndex(0)));
         self.reply().await.is_some_and(|(stream, reply)| stream == 77 && reply.result.is_ok())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.out.close();
     }
 }
 

@@ -52,3 +52,27 @@ fn what_takes_two_processes_waits_for_the_other_and_goes_on() {
         waiting.await;
     });
 }
+
+#[test]
+fn repetitions_of_what_waits_do_not_use_up_the_connection() {
+    let volume = Volume::new(2);
+    let mut options = volume.options(0);
+    options.limits.in_flight = 8;
+    let one = volume.serve(&[0], options);
+    run(async {
+        let two = volume.serve(&[1], volume.options(1));
+        let session = open_session(&one).await;
+        drop(two);
+        let mut client = one.client(&one.unix()).await;
+        for round in 0..50 {
+            // Some of these live over there and wait; each is sent again and again.
+            for slot in 0..6 {
+                let id = RequestId { session, slot, sequence: 1 };
+                let name = Name::new(format!("dir-{slot}").as_bytes()).unwrap();
+                client.send_as(1000 + round, request(id, Op::Mkdir(DirRef::ROOT, name, 0o755)));
+            }
+        }
+        client.send(7, Op::StatFs(ShardIndex(0)));
+        while client.reply().await.expect("the connection goes on").0 != 7 {}
+    });
+}
