@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use pando_net::{Closed, Inbound, Outbound};
 use pando_types::ShardIndex;
+use pando_types::op::Request;
 use pando_wire::Message;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::limits::CLIENT_FRAME_MAX;
@@ -20,6 +22,9 @@ use crate::host::connection::ReplySink;
 
 /// A frame that is not whole may hold this much while memory is short.
 const SMALL_FRAME: usize = 64 << 10;
+/// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
+/// server work at the same time.
+const BATCH_MAX: usize = 32;
 /// While memory is short, it is looked again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -71,14 +76,20 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
     let as_sink: Arc<dyn ReplySink> = sink.clone();
     let mut requests = Vec::new();
     loop {
-        match take(&mut inbound, &mut requests) {
-            Ok(()) => {}
+        let is_more = match take(&mut inbound, &mut requests) {
+            Ok(is_more) => is_more,
             Err(end) => return end,
-        }
+        };
         if !requests.is_empty() {
             sink.took(requests.len());
             worker.host.submit(shard, &as_sink, &mut requests);
             worker.run_soon();
+        }
+        if is_more {
+            sink.below(limits.in_flight).await;
+            // The shard runs, and its replies leave.
+            yield_now().await;
+            continue;
         }
         sink.below(limits.in_flight).await;
         sink.out.below(limits.replies).await;
@@ -117,16 +128,14 @@ async fn is_drained(inbound: &Inbound, out: &Outbound) -> bool {
     .await
 }
 
-/// All whole requests at hand.
-fn take(
-    inbound: &mut Inbound,
-    requests: &mut Vec<(u64, pando_types::op::Request)>,
-) -> Result<(), End> {
-    while let Some((stream, message)) = inbound.next_message()? {
-        match message {
-            Message::Request(request) => requests.push((stream.0, request)),
-            _ => return Err(End::OutOfTurn),
+/// Whole requests at hand, up to a batch; whether there may be more.
+fn take(inbound: &mut Inbound, requests: &mut Vec<(u64, Request)>) -> Result<bool, End> {
+    while requests.len() < BATCH_MAX {
+        match inbound.next_message()? {
+            Some((stream, Message::Request(request))) => requests.push((stream.0, request)),
+            Some(_) => return Err(End::OutOfTurn),
+            None => return Ok(false),
         }
     }
-    Ok(())
+    Ok(true)
 }
