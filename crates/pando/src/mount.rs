@@ -93,7 +93,7 @@ impl Service for Tree {
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         serve_until_unmounted(&self.mounting.mounted, stops);
         let shown = self.mounting.mountpoint().display().to_string();
-        let result = self.mounting.finish();
+        let result = self.mounting.finish(stops);
         // That it is left behind tells `pando umount` that not all is stored.
         result?;
         // By now another mount at this path may answer at its own.

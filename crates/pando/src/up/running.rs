@@ -97,7 +97,7 @@ impl Service for Running {
         let shown = mounting.mountpoint().display().to_string();
         // With the lock, a successor may have one there.
         let socket = SocketFile::at(&hosting.folder.socket());
-        let unmounted = mounting.finish();
+        let unmounted = mounting.finish(stops);
         let stopped = hosting.finish();
         if let Ok(socket) = socket {
             socket.remove();
