@@ -287,3 +287,23 @@ fn a_file_that_nobody_else_changed_stays_in_the_page_cache() {
     assert_eq!(fs::read(&path).unwrap().len(), 100_000);
     assert!(calls() - before > cached, "changed elsewhere: read anew");
 }
+
+#[test]
+fn the_end_of_a_mount_leaves_its_successor_at_the_same_path_alone() {
+    let mut mount = Mount::new("successor", &Options::default());
+    let old = mount.mounted.take().unwrap();
+    fs::write(mount.path("f"), "old").unwrap();
+    let held = File::open(mount.path("f")).unwrap();
+    old.detach().unwrap();
+    mount.setup = setup();
+    let new = pando_fuse::mount(mount.setup.fs.clone(), &mount.path, &Options::default()).unwrap();
+    mount.mounted = Some(new);
+    fs::write(mount.path("f"), "new").unwrap();
+    // Its session is not over yet.
+    assert!(!old.is_over());
+    old.request_unmount().unwrap();
+    old.detach().unwrap();
+    drop(held);
+    drop(old);
+    assert_eq!(fs::read_to_string(mount.path("f")).unwrap(), "new");
+}

@@ -8,7 +8,8 @@
 //! address 10.0.0.3:7000
 //! ```
 //!
-//! A file is replaced as a whole, and only by one of a higher epoch (or the same, from the same start).
+//! A file is replaced as a whole, and only by one of a higher epoch (or the same, from the same start). Who does that
+//! holds `FOLDER/run/hosts/lock` (`flock`).
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Address, Hosting};
+use rustix::fs::{FlockOperation, flock};
 
 /// The folder of those files.
 #[derive(Clone, Debug)]
@@ -50,17 +52,35 @@ impl HostsFolder {
         found
     }
 
-    /// Writes one, unless a newer one is there.
+    /// Writes one, unless a newer one is there. Waits for other processes that write.
     pub fn write(&self, hosting: &Hosting) -> io::Result<()> {
-        let path = self.file(hosting.shard);
-        let known = fs::read_to_string(&path).ok().and_then(|text| parse(hosting.shard, &text));
-        if known.is_some_and(|known| known.epoch > hosting.epoch || known == *hosting) {
+        if self.is_needless(hosting) {
             return Ok(());
         }
         fs::create_dir_all(&self.path)?;
+        let _lock = self.lock()?;
+        if self.is_needless(hosting) {
+            return Ok(());
+        }
+        let path = self.file(hosting.shard);
         let draft = path.with_extension(format!("new-{}", std::process::id()));
         fs::File::create(&draft)?.write_all(text(hosting).as_bytes())?;
         fs::rename(&draft, &path)
+    }
+
+    /// Whether the same is there, or a newer one.
+    fn is_needless(&self, hosting: &Hosting) -> bool {
+        let text = fs::read_to_string(self.file(hosting.shard)).ok();
+        let known = text.and_then(|text| parse(hosting.shard, &text));
+        known.is_some_and(|known| known.epoch > hosting.epoch || known == *hosting)
+    }
+
+    /// Held by whoever compares and replaces, until the file is closed.
+    fn lock(&self) -> io::Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).open(self.path.join("lock"))?;
+        rustix::io::retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive))?;
+        Ok(lock)
     }
 }
 
@@ -128,6 +148,28 @@ mod tests {
         assert_eq!(folder.read(), [one, two.clone()]);
         fs::write(folder.file(ShardIndex(0)), "nonsense").unwrap();
         assert_eq!(folder.read(), [two]);
+    }
+
+    #[test]
+    fn of_many_writers_the_newest_is_left() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = HostsFolder::new(temp.path());
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let folder = folder.clone();
+                scope.spawn(move || {
+                    for epoch in (writer..200).step_by(4) {
+                        folder.write(&hosting(0, epoch, "h:1")).unwrap();
+                        assert!(folder.read()[0].epoch.0 >= epoch);
+                    }
+                });
+            }
+        });
+        assert_eq!(folder.read(), [hosting(0, 199, "h:1")]);
+        let names = fs::read_dir(&folder.path).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["lock", "shard-0000"]);
     }
 
     #[test]

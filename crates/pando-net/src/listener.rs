@@ -1,15 +1,20 @@
 //! Where connections come in.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use pando_wire::Address;
-use tokio::net::{TcpListener, UnixListener};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use crate::stream::{Stream, short_path, tune};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// One socket that accepts connections. A Unix socket's path goes away with it.
 #[derive(Debug)]
@@ -20,7 +25,18 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf, _folder: Option<File> },
+    Unix { listener: UnixListener, path: PathBuf, id: FileId },
+}
+
+/// Device and inode: which file it is, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FileId(u64, u64);
+
+impl FileId {
+    /// Of what is at `path` itself, not at where a link leads.
+    fn at(path: &Path) -> io::Result<Self> {
+        fs::symlink_metadata(path).map(|metadata| Self(metadata.dev(), metadata.ino()))
+    }
 }
 
 /// A connection that has come in.
@@ -43,6 +59,11 @@ pub enum ListenError {
     /// The machine has no such address.
     #[error("{0} is not an address of this machine")]
     NotHere(Address),
+    /// A file that is no socket is there.
+    #[error(
+        "cannot listen at {0}: a file that is not a socket is there. Move it away, or name another path"
+    )]
+    NotASocket(Address),
     /// Anything else.
     #[error("cannot listen at {address}: {error}")]
     Io {
@@ -54,7 +75,9 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Listens. A Unix socket that a dead process left is replaced, and only its owner may connect. Needs a runtime.
+    /// Listens. A Unix socket that a dead process left is replaced, and only its owner may connect; nothing else is ever
+    /// replaced. Of processes that do this at one path at the same time the last one wins: who may is to be settled before,
+    /// by a lock. Needs a runtime.
     pub async fn bind(address: &Address) -> Result<Self, ListenError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::InUse(address.clone()),
@@ -66,17 +89,13 @@ impl Listener {
                 Socket::Tcp(TcpListener::bind((host.as_str(), *port)).await.map_err(failed)?)
             }
             Address::Unix(path) => {
-                let (folder, short) = short_path(path).map_err(failed)?;
-                if UnixListener::bind(&short).is_err() {
-                    let is_alive = tokio::net::UnixStream::connect(&short).await.is_ok();
-                    if is_alive {
-                        return Err(ListenError::InUse(address.clone()));
-                    }
+                match found_at(path).await.map_err(failed)? {
+                    Found::Nothing | Found::DeadSocket => {}
+                    Found::LiveSocket => return Err(ListenError::InUse(address.clone())),
+                    Found::Other => return Err(ListenError::NotASocket(address.clone())),
                 }
-                let _ = fs::remove_file(&short);
-                let listener = UnixListener::bind(&short).map_err(failed)?;
-                fs::set_permissions(&short, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-                Socket::Unix { listener, path: path.clone(), _folder: folder }
+                let (listener, id) = listen_at(path).map_err(failed)?;
+                Socket::Unix { listener, path: path.clone(), id }
             }
         };
         Ok(Self { socket })
@@ -115,10 +134,65 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix { path, .. } = &self.socket {
+        // By now somebody else's may be there.
+        if let Socket::Unix { path, id, .. } = &self.socket
+            && FileId::at(path).is_ok_and(|found| found == *id)
+        {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// What is where a socket is to be.
+enum Found {
+    Nothing,
+    DeadSocket,
+    LiveSocket,
+    Other,
+}
+
+async fn found_at(path: &Path) -> io::Result<Found> {
+    let (_folder, short) = short_path(path)?;
+    // One to which nobody could connect must not be made.
+    SocketAddrUnix::new(&short)?;
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return Ok(Found::Other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(error),
+    }
+    match UnixStream::connect(&short).await {
+        Ok(_) => Ok(Found::LiveSocket),
+        Err(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => Ok(Found::DeadSocket),
+            io::ErrorKind::NotFound => Ok(Found::Nothing),
+            // Too many wait there to be accepted.
+            io::ErrorKind::WouldBlock => Ok(Found::LiveSocket),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Makes a socket at another name of the same folder, which takes its place when it is complete: nobody else can connect
+/// at any time, and whoever finds it finds it alive.
+fn listen_at(path: &Path) -> io::Result<(UnixListener, FileId)> {
+    let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+    let draft = path.with_file_name(format!(".new-{:016x}", random));
+    let (_folder, short) = short_path(&draft)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
+    let complete = |socket: OwnedFd| {
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        let listener = UnixListener::from_std(socket.into())?;
+        let id = FileId::at(&draft)?;
+        fs::rename(&draft, path)?;
+        Ok((listener, id))
+    };
+    complete(socket).inspect_err(|_| {
+        let _ = fs::remove_file(&draft);
+    })
 }
 
 /// Whether an address leads to this very machine only.
@@ -129,5 +203,82 @@ pub fn is_loopback(address: &Address) -> io::Result<bool> {
             let mut resolved = (host.as_str(), *port).to_socket_addrs()?.peekable();
             Ok(resolved.peek().is_some() && resolved.all(|at: SocketAddr| at.ip().is_loopback()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(test)
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_nothing_else_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let long = temp.path().join("x".repeat(120));
+        fs::create_dir(&long).unwrap();
+        for path in [temp.path().join("s.sock"), long.join("s.sock")] {
+            let address = Address::Unix(path.clone());
+            run(async {
+                let (_folder, short) = short_path(&path).unwrap();
+                drop(std::os::unix::net::UnixListener::bind(&short).unwrap());
+                let listener = Listener::bind(&address).await.unwrap();
+                assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+                let error = Listener::bind(&address).await.unwrap_err();
+                assert!(matches!(error, ListenError::InUse(_)), "{error}");
+                let stream = Stream::connect(&address).await.unwrap();
+                assert!(listener.accept().await.is_ok());
+                drop((stream, listener));
+                assert!(!path.exists());
+                fs::write(&path, "precious").unwrap();
+                let error = Listener::bind(&address).await.unwrap_err();
+                assert!(matches!(error, ListenError::NotASocket(_)), "{error}");
+                assert_eq!(fs::read(&path).unwrap(), b"precious");
+                fs::remove_file(&path).unwrap();
+            });
+            let left = fs::read_dir(path.parent().unwrap()).unwrap();
+            let names = left.map(|entry| entry.unwrap().file_name());
+            assert!(names.into_iter().all(|name| name.len() == 120));
+        }
+    }
+
+    #[test]
+    fn a_full_backlog_is_alive() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("s.sock");
+        let flags = SocketFlags::NONBLOCK;
+        let open = || {
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+        };
+        let (socket, at) = (open(), SocketAddrUnix::new(&path).unwrap());
+        rustix::net::bind(&socket, &at).unwrap();
+        rustix::net::listen(&socket, 1).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            let client = open();
+            match rustix::net::connect(&client, &at) {
+                Ok(()) => waiting.push(client),
+                Err(error) => break assert_eq!(error, rustix::io::Errno::AGAIN),
+            }
+        }
+        let error = run(Listener::bind(&Address::Unix(path))).unwrap_err();
+        assert!(matches!(error, ListenError::InUse(_)), "{error}");
+    }
+
+    #[test]
+    fn the_socket_of_a_successor_is_left_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("s.sock");
+        run(async {
+            let first = Listener::bind(&Address::Unix(path.clone())).await.unwrap();
+            fs::remove_file(&path).unwrap();
+            let second = Listener::bind(&Address::Unix(path.clone())).await.unwrap();
+            drop(first);
+            assert!(path.exists());
+            drop(second);
+            assert!(!path.exists());
+        });
     }
 }

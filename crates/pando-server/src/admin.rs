@@ -10,7 +10,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,6 +105,42 @@ pub fn ask<Q: Serialize, A: DeserializeOwned>(path: &Path, request: &Q) -> io::R
     Ok(serde_json::from_str(&line)?)
 }
 
+/// Whether a socket is at `path` at which nobody listens any more, since its process has ended without removing it.
+#[must_use]
+pub fn is_dead(path: &Path) -> bool {
+    let connected = short_path(path).and_then(|(_folder, short)| UnixStream::connect(short));
+    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Which socket is at a path, to be told from one that takes its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    /// The one that is there now.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let metadata = fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    /// Whether it is there still.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        Self::at(&self.path).is_ok_and(|found| found == *self)
+    }
+
+    /// Removes it, unless another one has taken its place.
+    pub fn remove(&self) {
+        if self.is_there() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// A socket's path holds 107 bytes at most: longer ones go through a descriptor of their folder, to be kept open.
 fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
     if path.as_os_str().len() < 100 {
@@ -138,5 +174,23 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             let _ = fs::remove_file(temp.path().join("admin.sock"));
         }
+    }
+
+    #[test]
+    fn a_socket_is_told_from_its_successor_and_a_dead_one_from_one_alive() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("admin.sock");
+        assert!(SocketFile::at(&path).is_err() && !is_dead(&path));
+        let old = UnixListener::bind(&path).unwrap();
+        let noted = SocketFile::at(&path).unwrap();
+        assert!(noted.is_there() && !is_dead(&path));
+        fs::remove_file(&path).unwrap();
+        let new = UnixListener::bind(&path).unwrap();
+        noted.remove();
+        assert!(path.exists() && !noted.is_there());
+        drop((old, new));
+        assert!(is_dead(&path));
+        SocketFile::at(&path).unwrap().remove();
+        assert!(!path.exists());
     }
 }

@@ -6,13 +6,15 @@
 //! exits                    goes on, with stdout to the log as well
 //! ```
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::Receiver;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -73,10 +75,7 @@ pub fn run<S: Service>(
 /// The parent's part.
 fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     let Way { json, log: log_path, .. } = way;
-    let log =
-        OpenOptions::new().create(true).append(true).mode(0o600).open(log_path).map_err(
-            |error| Failure::plain(format!("cannot write {}: {error}", log_path.display())),
-        )?;
+    let log = open_log(log_path)?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::plain(format!("cannot find this program: {error}")))?;
     let arguments = std::env::args_os().skip(1).filter(|argument| !is_detach(argument));
@@ -114,6 +113,21 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     }
 }
 
+/// For appending. A link is not followed: what it leads to is not ours to write.
+fn open_log(path: &Path) -> Result<File, Failure> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let opened = options.create(true).append(true).mode(0o600).custom_flags(flags).open(path);
+    opened.map_err(|error| {
+        let why = if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            "it is a symbolic link; name the file itself, or remove the link".to_owned()
+        } else {
+            error.to_string()
+        };
+        Failure::plain(format!("cannot write the log {}: {why}", path.display()))
+    })
+}
+
 /// The child's part.
 fn serve<S: Service>(
     bring_up: impl FnOnce() -> Result<(S, Receiver<Stop>), Failure>,
@@ -149,4 +163,19 @@ fn tail(path: &Path) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_no_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, link) = (temp.path().join("log"), temp.path().join("link"));
+        open_log(&file).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let error = open_log(&link).unwrap_err().message;
+        assert!(error.contains("symbolic link"), "{error}");
+    }
 }

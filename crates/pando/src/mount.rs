@@ -1,6 +1,6 @@
 //! `pando mount`: a tree whose shards are served by other processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, LocalStore, SyncObjects};
 use pando_fuse::Mounted;
-use pando_server::admin;
+use pando_server::admin::{self, SocketFile};
 use pando_server::inspect::Inspector;
 
 use crate::background::{self, Service, Way};
@@ -42,7 +42,8 @@ struct Tree {
     mounting: Mounting,
     connected: Connected,
     named: String,
-    socket: PathBuf,
+    /// Known once it answers.
+    socket: Option<SocketFile>,
 }
 
 fn bring_up(
@@ -69,8 +70,8 @@ fn bring_up(
         patience: args.timeout,
     })?;
     let socket = socket(&path)?;
-    let tree = Tree { mounting, connected, named: named.shown(), socket };
-    answer(&tree, stop)?;
+    let mut tree = Tree { mounting, connected, named: named.shown(), socket: None };
+    tree.socket = Some(answer(&tree, &socket, stop)?);
     Ok((tree, stops))
 }
 
@@ -92,9 +93,13 @@ impl Service for Tree {
     fn serve(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         serve_until_unmounted(&self.mounting.mounted, stops);
         let shown = self.mounting.mountpoint().display().to_string();
-        let result = self.mounting.finish();
-        let _ = std::fs::remove_file(&self.socket);
+        let result = self.mounting.finish(stops);
+        // That it is left behind tells `pando umount` that not all is stored.
         result?;
+        // By now another mount at this path may answer at its own.
+        if let Some(socket) = &self.socket {
+            socket.remove();
+        }
         eprintln!("pando: {shown} is unmounted, all is stored");
         Ok(())
     }
@@ -111,7 +116,7 @@ struct Parts {
     stop: Sender<Stop>,
 }
 
-fn answer(tree: &Tree, stop: Sender<Stop>) -> Result<(), Failure> {
+fn answer(tree: &Tree, socket: &Path, stop: Sender<Stop>) -> Result<SocketFile, Failure> {
     let parts = Parts {
         transport: Arc::downgrade(&tree.connected.transport),
         client: Arc::downgrade(&tree.mounting.client),
@@ -121,9 +126,9 @@ fn answer(tree: &Tree, stop: Sender<Stop>) -> Result<(), Failure> {
         path: tree.mounting.mountpoint().display().to_string(),
         stop,
     };
-    admin::serve(&tree.socket, move |query| parts.answer(query)).map_err(|error| {
-        Failure::plain(format!("cannot listen at {}: {error}", tree.socket.display()))
-    })
+    admin::serve(socket, move |query| parts.answer(query))
+        .and_then(|()| SocketFile::at(socket))
+        .map_err(|error| Failure::plain(format!("cannot listen at {}: {error}", socket.display())))
 }
 
 impl Parts {

@@ -176,6 +176,18 @@ fn while_a_server_is_stopped_others_go_on_and_what_waits_ends_with_its_time() {
 }
 
 #[test]
+fn a_mount_whose_server_does_not_answer_ends_when_it_is_told_twice() {
+    let mut site = Site::new(&["all"], &[]);
+    let mount = site.mount(&[]);
+    fs::write(site.at(0, "file"), "text").unwrap();
+    kill_process(site.processes[0], Signal::STOP).unwrap();
+    kill_process(mount, Signal::TERM).unwrap();
+    until("it says that it waits", || site.log().contains("still storing"));
+    kill_process(mount, Signal::TERM).unwrap();
+    until("it gives up", || site.log().contains("the end was broken off"));
+}
+
+#[test]
 fn what_a_dead_mount_held_open_goes_with_its_lease() {
     let mut site = Site::new(&["all"], &["--lease-ms", "1500"]);
     let dead = site.mount(&[]);

@@ -32,10 +32,13 @@ pub struct MountOptions {
     pub read_only: bool,
 }
 
-/// How a mount can be undone. May be used from any thread, as often as wanted.
+/// How a mount can be undone. May be used from any thread, as often as wanted: what others mount at the same path later
+/// is never touched.
 #[derive(Debug)]
 pub struct Unmounter {
     mountpoint: PathBuf,
+    /// Number of its device, `MAJOR:MINOR`: no other mount has it while its channel is open.
+    device: Vec<u8>,
     /// It was made by this one.
     helper: Option<&'static str>,
 }
@@ -43,15 +46,26 @@ pub struct Unmounter {
 /// Mounts at an existing directory, an absolute path; what the kernel then asks is read from the channel.
 pub fn mount(mountpoint: &Path, options: &MountOptions) -> io::Result<(OwnedFd, Unmounter)> {
     let device = open_device()?;
-    let unmounter = |helper| Unmounter { mountpoint: mountpoint.to_owned(), helper };
-    match mount_directly(&device, mountpoint, options) {
-        Ok(()) => Ok((device, unmounter(None))),
+    let (channel, helper) = match mount_directly(&device, mountpoint, options) {
+        Ok(()) => (device, None),
         Err(Errno::PERM) => {
             drop(device);
             let (channel, helper) = mount_by_helper(mountpoint, options)?;
-            Ok((channel, unmounter(Some(helper))))
+            (channel, Some(helper))
         }
-        Err(errno) => Err(failed(mountpoint, io::Error::from(errno).kind(), &errno)),
+        Err(errno) => return Err(failed(mountpoint, io::Error::from(errno).kind(), &errno)),
+    };
+    let mut unmounter = Unmounter { mountpoint: mountpoint.to_owned(), device: Vec::new(), helper };
+    match devices_at(mountpoint).map(|mut devices| devices.pop()) {
+        Ok(Some(device)) => {
+            unmounter.device = device;
+            Ok((channel, unmounter))
+        }
+        Ok(None) => Err(failed(mountpoint, io::ErrorKind::NotFound, &"it was unmounted at once")),
+        Err(error) => {
+            let _ = unmounter.by_call(UnmountFlags::DETACH, &["-z"]);
+            Err(failed(mountpoint, error.kind(), &format!("/proc/self/mountinfo: {error}")))
+        }
     }
 }
 
@@ -212,19 +226,36 @@ impl Unmounter {
         &self.mountpoint
     }
 
-    /// Unmounts, if nobody uses it: else `EBUSY`. That it is not mounted any more is no error.
+    /// Unmounts, if nobody uses it: else `EBUSY`, also if something else is mounted over it. That it is not mounted any
+    /// more is no error.
     pub fn unmount(&self) -> io::Result<()> {
-        self.by_call(UnmountFlags::empty(), &[])
+        if self.is_there()? { self.by_call(UnmountFlags::empty(), &[]) } else { Ok(()) }
     }
 
-    /// Detaches it from the tree; who uses it may go on.
+    /// Detaches it from the tree; who uses it may go on. `EBUSY` if something else is mounted over it.
     pub fn detach(&self) -> io::Result<()> {
-        self.by_call(UnmountFlags::DETACH, &["-z"])
+        if self.is_there()? { self.by_call(UnmountFlags::DETACH, &["-z"]) } else { Ok(()) }
+    }
+
+    /// Whether an unmount at the path meets this mount: false if it is gone, an error if it is below another one.
+    fn is_there(&self) -> io::Result<bool> {
+        let devices = devices_at(&self.mountpoint)?;
+        if devices.last() == Some(&self.device) || !devices.contains(&self.device) {
+            return Ok(devices.last() == Some(&self.device));
+        }
+        let text = format!(
+            "cannot unmount {}: something else is mounted over it",
+            self.mountpoint.display()
+        );
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
     /// Ends it: whoever waits for an answer gets `ECONNABORTED`, and so does everybody who comes later. True if so; only
     /// root can, and for others it is detached.
     pub fn abort(&self) -> bool {
+        if !self.is_there().unwrap_or(false) {
+            return false;
+        }
         // Aborts, and may still find it busy.
         let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
         let forced = rustix::mount::unmount(&self.mountpoint, flags);
@@ -264,12 +295,23 @@ impl Unmounter {
 
 /// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.
 pub(crate) fn is_listed(path: &Path) -> io::Result<bool> {
-    let list = std::fs::read("/proc/self/mountinfo")?;
-    let wanted = path.as_os_str().as_bytes();
-    Ok(list
-        .split(|&byte| byte == b'\n')
-        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
-        .any(|field| unescape(field) == wanted))
+    devices_at(path).map(|devices| !devices.is_empty())
+}
+
+/// Devices of all that is mounted at `path`, absolute and free of links, by the kernel's own list: the topmost is last.
+/// No request goes to any of them.
+fn devices_at(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    std::fs::read("/proc/self/mountinfo").map(|list| devices_in(&list, path))
+}
+
+/// A line: number, number of the parent, `MAJOR:MINOR`, root, where it is mounted, and more.
+fn devices_in(list: &[u8], path: &Path) -> Vec<Vec<u8>> {
+    let device = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let (device, mountpoint) = (fields.nth(2)?, fields.nth(1)?);
+        (unescape(mountpoint) == path.as_os_str().as_bytes()).then(|| device.to_owned())
+    };
+    list.split(|&byte| byte == b'\n').filter_map(device).collect()
 }
 
 /// Undoes the octal escapes of `/proc` (`\040` for a space).
@@ -310,6 +352,19 @@ mod tests {
         ] {
             assert_eq!(unescape(field), expected);
         }
+    }
+
+    #[test]
+    fn the_topmost_mount_is_the_last_one_listed() {
+        let list = br"22 1 8:1 / / rw - ext4 /dev/sda1 rw
+23 22 0:50 / /a\040b rw,noatime - fuse.pando /v rw
+24 23 0:51 /sub /a\040b rw - tmpfs none rw
+25 22 0:52 / /a rw - tmpfs none rw
+";
+        let at = |path: &str| devices_in(list, Path::new(path));
+        assert_eq!(at("/a b"), [b"0:50", b"0:51"]);
+        assert_eq!(at("/a"), [b"0:52"]);
+        assert!(at("/sub").is_empty());
     }
 
     #[test]

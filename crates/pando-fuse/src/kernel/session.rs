@@ -107,7 +107,7 @@ impl Mounted {
 
     /// Unmounts, if nobody uses it: else `EBUSY`, and all goes on. May be called from any thread, while another waits.
     pub fn request_unmount(&self) -> io::Result<()> {
-        self.unmounter.unmount()
+        if self.is_over() { Ok(()) } else { self.unmounter.unmount() }
     }
 
     /// Unmounts and waits until the last request is answered. `EBUSY` if it is in use; it then stays mounted.
@@ -120,7 +120,7 @@ impl Mounted {
 
     /// Detaches the mount from the tree at once; who uses it may go on until they are done.
     pub fn detach(&self) -> io::Result<()> {
-        self.unmounter.detach()
+        if self.is_over() { Ok(()) } else { self.unmounter.detach() }
     }
 
     /// Waits until someone unmounts it.

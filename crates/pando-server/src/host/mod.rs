@@ -37,7 +37,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -159,7 +159,7 @@ impl Host {
     /// Waits.
     pub fn sleep(&self, nanos: u64) -> Sleep {
         let until = self.shared.clock.now_nanos().saturating_add(nanos);
-        Sleep { shared: self.shared.clone(), until }
+        Sleep { shared: self.shared.clone(), until, registered: None }
     }
 
     /// Nanoseconds since 1970, never going back.
@@ -331,16 +331,23 @@ impl Future for Call {
 pub struct Sleep {
     shared: Arc<Shared>,
     until: u64,
+    /// The waker that the timer holds.
+    registered: Option<Waker>,
 }
 
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.shared.clock.now_nanos() >= self.until || self.shared.is_stopped() {
             return Poll::Ready(());
         }
-        self.shared.timer.wake_at(self.until, context.waker().clone());
-        Poll::Pending
+        // The timer keeps what it was given until its time: one that is polled often does not fill it.
+        if !self.registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.registered = Some(context.waker().clone());
+            self.shared.timer.wake_at(self.until, context.waker().clone());
+        }
+        // The timer may have woken all for the last time just before.
+        if self.shared.is_stopped() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -285,3 +285,28 @@ fn a_sleep_takes_its_time() {
     block_on(host.sleep(30_000_000));
     assert!(begun.elapsed() >= Duration::from_millis(29));
 }
+
+#[test]
+fn a_sleep_that_is_polled_often_is_registered_once_and_the_end_wakes_it() {
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let woken = Arc::new(Woken::default());
+    let waker = woken.clone().into();
+    let mut context = Context::from_waker(&waker);
+    let mut sleep = std::pin::pin!(host.sleep(u64::MAX));
+    for _ in 0..100 {
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+    }
+    // Here, the waker, and one each with the sleep and the timer.
+    assert_eq!(Arc::strong_count(&woken), 4);
+    host.stop();
+    assert!(woken.0.load(Ordering::SeqCst));
+    assert!(sleep.as_mut().poll(&mut context).is_ready());
+}

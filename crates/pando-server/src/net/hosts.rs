@@ -69,10 +69,11 @@ impl Hosts {
         new.iter().for_each(|hosting| self.write(hosting));
     }
 
-    /// Looks again at what other processes have written.
+    /// Looks again at what other processes have written, and restores what this one has, should it be gone.
     pub fn refresh(&self) {
         let heard = self.folder.read();
         newest(&mut self.known.lock(), &heard);
+        self.own.iter().for_each(|hosting| self.write(hosting));
     }
 
     /// Whether one that says it hosts these is not what is known to be newer: `Err` names the shard.

@@ -1,9 +1,9 @@
 //! What every process with a mount answers, and where the socket of a `pando mount` is.
 
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use pando_fuse::Mounted;
@@ -49,7 +49,28 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     made.map_err(|error| {
         Failure::plain(format!("cannot make the folder {}: {error}", folder.display()))
     })?;
+    check_private(&folder)?;
     Ok(folder)
+}
+
+/// Where others may write, they could take the place of a socket or a log.
+fn check_private(folder: &Path) -> Result<(), Failure> {
+    let shown = folder.display();
+    let metadata = fs::symlink_metadata(folder)
+        .map_err(|error| Failure::plain(format!("cannot look at {shown}: {error}")))?;
+    let own = rustix::process::geteuid().as_raw();
+    let mode = metadata.mode() & 0o7777;
+    let wrong = if !metadata.is_dir() {
+        format!("{shown} is not a directory: move it away")
+    } else if metadata.uid() != own {
+        let owner = metadata.uid();
+        format!("{shown} belongs to user {owner}, not to this one, {own}: have it moved away")
+    } else if mode & 0o077 != 0 {
+        format!("others may enter {shown} (its mode is {mode:o}): `chmod 700 {shown}`")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::plain(format!("sockets and logs of mounts need a folder of their own; {wrong}")))
 }
 
 /// The file of a mount, named after where it is.
@@ -66,4 +87,27 @@ pub fn socket(mountpoint: &Path) -> Result<PathBuf, Failure> {
 /// Where its messages go, in the background.
 pub fn log(mountpoint: &Path) -> Result<PathBuf, Failure> {
     file_of(mountpoint, "log")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn only_a_folder_that_nobody_else_may_enter_will_do() {
+        let temp = tempfile::tempdir().unwrap();
+        let (folder, link) = (temp.path().join("folder"), temp.path().join("link"));
+        DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        check_private(&folder).unwrap();
+        symlink(&folder, &link).unwrap();
+        let error = check_private(&link).unwrap_err().message;
+        assert!(error.contains("not a directory"), "{error}");
+        for mode in [0o710, 0o702] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            let error = check_private(&folder).unwrap_err().message;
+            assert!(error.contains(&format!("{mode:o}")), "{error}");
+        }
+    }
 }

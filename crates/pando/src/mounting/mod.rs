@@ -6,6 +6,7 @@ pub mod stop;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use pando_data::{DataFs, Limits, Maintenance, ObjectStore, SyncObjects};
 use pando_fuse::{Mounted, Vfs};
 
 use crate::failure::{FAILED, Failure, IN_USE};
+use crate::signals::Stop;
+use stop::await_unless_stopped;
 
 /// How often objects that nobody needs are deleted.
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
@@ -66,8 +69,9 @@ impl Mounting {
         self.mounted.mountpoint()
     }
 
-    /// Ends all in order, after the mount is gone.
-    pub fn finish(self) -> Result<(), Failure> {
+    /// Ends all in order, after the mount is gone. Servers that do not answer are waited for until a
+    /// signal comes.
+    pub fn finish(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         let Self { mounted, maintenance, keeping, data, client } = self;
         if mounted.is_over() {
             drop(mounted);
@@ -75,12 +79,55 @@ impl Mounting {
             // Its end would be waited for; with this process the kernel ends it.
             std::mem::forget(mounted);
         }
-        drop(maintenance);
-        data.flush_old(Duration::ZERO);
-        let lost = data.lost_bytes() + data.dirty_bytes();
-        let closed = pando_client::block_on(client.close());
+        let unstored = {
+            let data = data.clone();
+            move || data.lost_bytes() + data.dirty_bytes()
+        };
+        let rest = Rest { maintenance, keeping, data, client };
+        let (give, take) = channel::<Rest>();
+        let (tell, ended) = channel();
+        let storing = move || {
+            if let Ok(rest) = take.recv() {
+                let _ = tell.send(rest.store());
+            }
+        };
+        // If it cannot begin, nobody takes what is sent below.
+        let _ = std::thread::Builder::new().name("pando-ending".to_owned()).spawn(storing);
+        if let Err(unsent) = give.send(rest) {
+            return unsent.0.store();
+        }
+        let notice = || {
+            format!(
+                "still storing what programs wrote, {} bytes, and ending the session; a signal (Ctrl-C) breaks that off",
+                unstored()
+            )
+        };
+        await_unless_stopped(&ended, stops, notice).unwrap_or_else(|| {
+            Err(Failure::plain(format!(
+                "unmounted, but the end was broken off: {} bytes that programs wrote are not stored",
+                unstored()
+            )))
+        })
+    }
+}
+
+/// What goes on after the mount is gone.
+struct Rest {
+    maintenance: Maintenance,
+    keeping: JoinHandle<()>,
+    data: Arc<DataFs>,
+    client: Arc<Client>,
+}
+
+impl Rest {
+    /// Stores what was written, and ends the session.
+    fn store(self) -> Result<(), Failure> {
+        drop(self.maintenance);
+        self.data.flush_old(Duration::ZERO);
+        let lost = self.data.lost_bytes() + self.data.dirty_bytes();
+        let closed = pando_client::block_on(self.client.close());
         if closed.is_ok() {
-            let _ = keeping.join();
+            let _ = self.keeping.join();
         }
         if lost > 0 {
             return Err(Failure::plain(format!(

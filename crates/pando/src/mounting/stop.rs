@@ -14,6 +14,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const BUSY_FOR: Duration = Duration::from_secs(5);
 /// After a detach, programs may go on for this long.
 const LINGER: Duration = Duration::from_secs(3);
+/// What ends within this time ends without a word about it.
+const QUIET_FOR: Duration = Duration::from_secs(2);
 
 /// Returns when the mount is gone, for whatever reason, or left behind.
 pub fn serve_until_unmounted(mounted: &Mounted, stops: &Receiver<Stop>) {
@@ -68,5 +70,65 @@ fn await_end(mounted: &Mounted) {
     let begun = Instant::now();
     while !mounted.is_over() && begun.elapsed() < LINGER {
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for what `ended` brings. `None`: a signal came, or the other end is gone. Only a signal after the notice counts:
+/// those before were meant for the mount.
+pub fn await_unless_stopped<T>(
+    ended: &Receiver<T>,
+    stops: &Receiver<Stop>,
+    notice: impl FnOnce() -> String,
+) -> Option<T> {
+    match ended.recv_timeout(QUIET_FOR) {
+        Ok(end) => return Some(end),
+        Err(RecvTimeoutError::Disconnected) => return None,
+        Err(RecvTimeoutError::Timeout) => {}
+    }
+    while stops.try_recv().is_ok() {}
+    eprintln!("pando: {}", notice());
+    loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(end) => return Some(end),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        while let Ok(stop) = stops.try_recv() {
+            if matches!(stop, Stop::Signal(_)) {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn only_a_signal_after_the_notice_ends_the_wait() {
+        let ((tell, ended), (stop, stops)) = (channel(), channel());
+        tell.send(1).unwrap();
+        assert_eq!(await_unless_stopped(&ended, &stops, || unreachable!()), Some(1));
+        stop.send(Stop::Signal(SIGTERM)).unwrap();
+        let late = || {
+            stop.send(Stop::Asked).unwrap();
+            std::thread::spawn({
+                let tell = tell.clone();
+                move || {
+                    std::thread::sleep(2 * LOOK);
+                    tell.send(2).unwrap();
+                }
+            });
+            String::new()
+        };
+        assert_eq!(await_unless_stopped(&ended, &stops, late), Some(2));
+        let signal = || {
+            stop.send(Stop::Signal(SIGTERM)).unwrap();
+            String::new()
+        };
+        assert_eq!(await_unless_stopped(&ended, &stops, signal), None);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pando_client::{Transport, Volume};
 use pando_data::{LocalStore, ObjectStore, SyncObjects};
+use pando_server::admin::SocketFile;
 use pando_server::folder::FolderLock;
 use pando_server::host::{Durability, HostOptions};
 use pando_server::net::{Limits, ServerOptions};
@@ -94,10 +95,13 @@ impl Service for Running {
         serve_until_unmounted(&self.mounting.mounted, stops);
         let Self { mounting, hosting, .. } = self;
         let shown = mounting.mountpoint().display().to_string();
-        let socket = hosting.folder.socket();
-        let unmounted = mounting.finish();
+        // With the lock, a successor may have one there.
+        let socket = SocketFile::at(&hosting.folder.socket());
+        let unmounted = mounting.finish(stops);
         let stopped = hosting.finish();
-        let _ = std::fs::remove_file(socket);
+        if let Ok(socket) = socket {
+            socket.remove();
+        }
         stopped?;
         unmounted?;
         eprintln!("pando: {shown} is unmounted, all is stored");
