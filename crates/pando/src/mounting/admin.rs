@@ -34,8 +34,11 @@ pub fn unmount(mounted: &Mounted, force: bool, again: &str) -> Result<(), String
 }
 
 /// Where this user's mounts keep their sockets and logs.
+/// `PANDO_RUN`, if that is set: then for `pando umount` and `pando info`, too.
 fn runtime_folder() -> Result<PathBuf, Failure> {
-    let folder = if rustix::process::geteuid().is_root() {
+    let folder = if let Some(folder) = std::env::var_os("PANDO_RUN") {
+        PathBuf::from(folder)
+    } else if rustix::process::geteuid().is_root() {
         PathBuf::from("/run/pando")
     } else {
         match std::env::var_os("XDG_RUNTIME_DIR") {

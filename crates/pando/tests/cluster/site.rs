@@ -79,7 +79,10 @@ impl Site {
 
     /// `pando` on a host.
     pub fn pando(&self, host: u8) -> Command {
-        self.lan.command(host, pando().get_program())
+        let program = pando();
+        let mut command = self.lan.command(host, program.get_program());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
     }
 
     fn log(&self, process: Process) -> PathBuf {

@@ -21,7 +21,10 @@ pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "2
 
 /// The program under test.
 pub fn pando() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_pando"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    // Killed mounts leave their sockets: not among the system's.
+    command.env("PANDO_RUN", Path::new(env!("CARGO_TARGET_TMPDIR")).join("run"));
+    command
 }
 
 /// A folder that goes away in the end, with everything mounted in it.
