@@ -98,6 +98,9 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> Cluster {
         .map(|(addresses, shards)| {
             let told = questioner.ask(&addresses, Ask::Status);
             let status = match told {
+                Err(_) if addresses.is_empty() => {
+                    Err("none of its addresses can be used from here".to_owned())
+                }
                 Ok(wire::Json(json)) => {
                     serde_json::from_str(&json).map_err(|error| error.to_string())
                 }
