@@ -25,4 +25,4 @@ pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
 pub use listener::{Accepted, ListenError, Listener, is_loopback};
 pub use outbound::Outbound;
 pub use secret::{SecretError, read_secret};
-pub use stream::{Detached, Stream};
+pub use stream::{Detached, Stream, short_path};

@@ -127,8 +127,9 @@ pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket's path holds 107 bytes at most: longer ones go through a descriptor of their folder, to be kept open.
-pub(crate) fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
+/// A socket's path holds 107 bytes at most: a longer one goes through a descriptor of its folder, which is to be kept open
+/// until the path has been used.
+pub fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
     if path.as_os_str().len() < 100 {
         return Ok((None, path.to_owned()));
     }

@@ -7,15 +7,15 @@
 //!
 //! What the commands mean is the caller's business.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pando_net::short_path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -139,19 +139,6 @@ impl SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// A socket's path holds 107 bytes at most: longer ones go through a descriptor of their folder, to be kept open.
-fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
-    if path.as_os_str().len() < 100 {
-        return Ok((None, path.to_owned()));
-    }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let folder = File::open(parent)?;
-    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
-    Ok((Some(folder), short))
 }
 
 #[cfg(test)]
