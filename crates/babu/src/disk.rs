@@ -57,4 +57,18 @@ pub trait DiskFile: Send + Sync {
     /// Reserves space so that writes below `len` cannot run out of it, and extends the file with zeros up to there.
     /// Best effort: a file system that cannot reserve says nothing. Never shortens.
     fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// A faster way to append to this file where there is one, see [`Appender`]. At most one at a time.
+    fn appender(&self) -> Option<Box<dyn Appender>> {
+        None
+    }
+}
+
+/// Writes to one file in ascending order, with the same effect as [`DiskFile::write_at`].
+pub trait Appender: Send + Sync {
+    /// Writes all bytes at an offset.
+    fn append(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Tells that the file has been synced since the last call.
+    fn synced(&mut self);
 }

@@ -103,6 +103,7 @@ mod levels;
 mod log;
 mod lsn;
 mod manifest;
+mod mapped;
 pub mod memdisk;
 mod open;
 mod options;
@@ -122,7 +123,7 @@ pub use batch::{Batch, Change, Changes, MAX_GROUP_BYTES, MAX_VALUE_BYTES};
 pub use check::{Report, check};
 pub use checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired};
 pub use db::Db;
-pub use disk::{Disk, DiskFile};
+pub use disk::{Appender, Disk, DiskFile};
 pub use error::{
     CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, LogReadError, OpenError,
     ReadError, ReserveError,

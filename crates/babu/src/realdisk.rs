@@ -4,10 +4,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Appender, Disk, DiskFile};
+use crate::mapped::Mapped;
 
 /// Name of the file that carries the lock. Never part of a listing.
 const LOCK_FILE: &str = "LOCK";
@@ -65,12 +67,12 @@ impl Disk for RealDisk {
             .read(true)
             .write(true)
             .open(self.folder.join(name))?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile(Arc::new(file))))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).open(self.folder.join(name))?;
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile(Arc::new(file))))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -99,7 +101,7 @@ impl Disk for RealDisk {
     }
 }
 
-struct RealFile(File);
+struct RealFile(Arc<File>);
 
 impl DiskFile for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -127,12 +129,16 @@ impl DiskFile for RealFile {
         if len <= current {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), current, len - current) {
+        match rustix::fs::fallocate(&*self.0, FallocateFlags::empty(), current, len - current) {
             Ok(()) => Ok(()),
             // Without support there is no guarantee, but no error either: see the trait.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn appender(&self) -> Option<Box<dyn Appender>> {
+        Some(Box::new(Mapped::new(&self.0)?))
     }
 }
 

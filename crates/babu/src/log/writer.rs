@@ -8,11 +8,12 @@
 //! Groups collect in memory and go to the disk in one write. Space is taken in chunks ahead of need, so that a full
 //! disk is noticed by `reserve`, before anything is applied.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::codec::Seal;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Appender, Disk, DiskFile};
 use crate::error::{Fatal, Full, IoContext, IoFailure, ReserveError};
 use crate::log::group;
 use crate::log::header::{self, LOG_DATA_OFFSET, LogHeader};
@@ -33,6 +34,9 @@ pub enum Priority {
 pub(crate) struct LogWriter {
     state: Arc<LogState>,
     file: Arc<dyn DiskFile>,
+    appender: Option<Box<dyn Appender>>,
+    /// What was durable at the last write.
+    durable: Lsn,
     number: u64,
     name: String,
     seal: Seal,
@@ -73,6 +77,8 @@ impl LogWriter {
     ) -> LogWriter {
         LogWriter {
             seal: header::seal(state.database_id, number),
+            appender: file.appender(),
+            durable: state.durable(),
             state,
             file,
             number,
@@ -125,8 +131,7 @@ impl LogWriter {
     pub(crate) fn write(&mut self) -> Result<Lsn, Fatal> {
         self.state.check()?;
         if !self.pending.is_empty() {
-            self.file
-                .write_at(self.end_offset, &self.pending)
+            self.write_pending()
                 .during("write", &self.name)
                 .map_err(|failure| self.state.fail(failure))?;
             self.end_offset += self.pending.len() as u64;
@@ -135,6 +140,24 @@ impl LogWriter {
             self.state.set_written(self.pending_last);
         }
         Ok(self.state.written())
+    }
+
+    fn write_pending(&mut self) -> io::Result<()> {
+        let end = self.end_offset + self.pending.len() as u64;
+        if end > self.allocated_end {
+            // The caller reserves nothing. If there is no space, the write will say so.
+            self.allocated_end = end.next_multiple_of(self.chunk_bytes);
+            let _ = self.file.allocate(self.allocated_end);
+        }
+        let Some(appender) = &mut self.appender else {
+            return self.file.write_at(self.end_offset, &self.pending);
+        };
+        let durable = self.state.durable();
+        if durable != self.durable {
+            self.durable = durable;
+            appender.synced();
+        }
+        appender.append(self.end_offset, &self.pending)
     }
 
     /// Sees to it that `wanted_bytes` more of log fit.

@@ -1,0 +1,181 @@
+//! Appending to a preallocated file through shared memory.
+//!
+//! A `pwrite` of a group costs 0.9 µs on the machine measured, a copy into pages of the file that are in memory already
+//! 0.06 µs, taking those pages into account (176-byte groups, ext4, 2 CPUs). Both leave the bytes with the kernel: they
+//! survive the death of the process, and a sync of the file makes them durable.
+//!
+//! What a mapping must not meet is a page that cannot be had: that is a signal, not an error. So:
+//!
+//! 1. Only on file systems where preallocated space is a promise, and only below the file's length.
+//! 2. Pages are made ready for writing (`MADV_POPULATE_WRITE`) before they are written, a step ahead; and again after
+//!    each sync, which leaves them clean. That call reports what would have been a signal, and then the bytes go the
+//!    ordinary way, which reports the error.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use memmap2::{Advice, MmapMut, MmapOptions};
+
+use crate::disk::Appender;
+
+/// Mapped at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Made ready at a time: some 20 µs.
+const STEP_BYTES: usize = 64 << 10;
+const PAGE_BYTES: u64 = 4096;
+
+/// Whether preallocated space on the file system of `file` can be written whatever happens: ext2–4, XFS, tmpfs.
+fn keeps_promises(file: &File) -> bool {
+    const KNOWN: [i64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
+    rustix::fs::fstatfs(file).is_ok_and(|facts| KNOWN.contains(&(facts.f_type as i64)))
+}
+
+pub(crate) struct Mapped {
+    file: Arc<File>,
+    window: Option<Window>,
+    /// Up to here no window is tried, since one could not be had.
+    ordinary_until: u64,
+}
+
+impl Mapped {
+    /// None if this file is better written in the ordinary way.
+    pub(crate) fn new(file: &Arc<File>) -> Option<Mapped> {
+        keeps_promises(file).then(|| Mapped { file: file.clone(), window: None, ordinary_until: 0 })
+    }
+
+    /// Copies as much as one window takes. None if there is no window there.
+    fn copy(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        if offset < self.ordinary_until {
+            return None;
+        }
+        if !self.window.as_ref().is_some_and(|window| window.holds(offset)) {
+            // The old one first: its memory is given back.
+            self.window = None;
+            self.window = Window::open(&self.file, offset);
+        }
+        self.window.as_mut()?.copy(offset, bytes)
+    }
+}
+
+impl Appender for Mapped {
+    fn append(&mut self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let Some(count) = self.copy(offset, bytes) else {
+                self.window = None;
+                self.ordinary_until = self.ordinary_until.max(offset + WINDOW_BYTES);
+                return self.file.write_all_at(bytes, offset);
+            };
+            offset += count as u64;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+
+    fn synced(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.ready = window.written..window.written;
+        }
+    }
+}
+
+/// A stretch of the file in memory.
+struct Window {
+    start: u64,
+    memory: MmapMut,
+    /// Where the last copy ended.
+    written: usize,
+    /// Pages of it that can be written without a fault.
+    ready: std::ops::Range<usize>,
+}
+
+impl Window {
+    fn open(file: &File, offset: u64) -> Option<Window> {
+        let start = offset - offset % PAGE_BYTES;
+        // Whole pages below the end: what lies beyond would be a signal.
+        let end = file.metadata().ok()?.len() / PAGE_BYTES * PAGE_BYTES;
+        let len = end.saturating_sub(start).min(WINDOW_BYTES) as usize;
+        if len == 0 {
+            return None;
+        }
+        // SAFETY: the file is a log of a folder that is locked by this process; nothing shortens a log that is still
+        // appended to, and nobody but this window writes to this part of it. Nothing is read through the mapping.
+        #[allow(unsafe_code, reason = "a mapping of a file; the measurement is at the top")]
+        let memory = unsafe { MmapOptions::new().offset(start).len(len).map_mut(file) }.ok()?;
+        let at = (offset - start) as usize;
+        Some(Window { start, memory, written: at, ready: at..at })
+    }
+
+    fn holds(&self, offset: u64) -> bool {
+        (self.start..self.start + self.memory.len() as u64).contains(&offset)
+    }
+
+    fn copy(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        let from = (offset - self.start) as usize;
+        let to = self.memory.len().min(from + bytes.len());
+        if from < self.ready.start || to > self.ready.end {
+            let first = from - from % PAGE_BYTES as usize;
+            let last = to.max(first + STEP_BYTES).next_multiple_of(PAGE_BYTES as usize);
+            let last = last.min(self.memory.len());
+            self.memory.advise_range(Advice::PopulateWrite, first, last - first).ok()?;
+            self.ready = first..last;
+        }
+        self.memory[from..to].copy_from_slice(&bytes[..to - from]);
+        self.written = to;
+        Some(to - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::Disk;
+    use crate::realdisk::RealDisk;
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("babu-mapped-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn what_is_appended_is_read_whatever_its_place_and_size() {
+        let folder = folder("append");
+        let disk = RealDisk::open(&folder).unwrap();
+        let file = disk.create("log").unwrap();
+        file.allocate(3 << 20).unwrap();
+        let mut appender = file.appender().expect("temporary folders are on ext4, XFS or tmpfs");
+        let mut expected = vec![0; 4096];
+        let mut random = 7_usize;
+        // Beyond what is allocated too: those bytes go the ordinary way.
+        while expected.len() < 4 << 20 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let len = [1, 100, 4096, 5000, 200_000][(random >> 33) % 5];
+            let bytes: Vec<u8> = (0..len).map(|n| (n + expected.len()) as u8 | 1).collect();
+            appender.append(expected.len() as u64, &bytes).unwrap();
+            expected.extend_from_slice(&bytes);
+            if (random >> 40).is_multiple_of(7) {
+                file.sync().unwrap();
+                appender.synced();
+            }
+        }
+        let mut found = vec![0; expected.len()];
+        file.read_at(0, &mut found).unwrap();
+        assert!(found == expected);
+        drop((appender, file, disk));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_room_is_written_the_ordinary_way() {
+        let folder = folder("short");
+        let disk = RealDisk::open(&folder).unwrap();
+        let file = disk.create("log").unwrap();
+        let mut appender = file.appender().unwrap();
+        appender.append(10, b"abc").unwrap();
+        appender.append(13, b"def").unwrap();
+        let mut found = [0; 16];
+        file.read_at(0, &mut found).unwrap();
+        assert_eq!(&found[10..], b"abcdef");
+        drop((appender, file, disk));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
