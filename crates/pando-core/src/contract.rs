@@ -69,6 +69,13 @@ pub type Row = (Vec<u8>, Vec<u8>);
 pub trait Rows {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt>;
+    /// Shows the value of `key`, if there is one, without copying it where that can be.
+    fn view(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), Halt> {
+        if let Some(value) = self.get(key)? {
+            see(&value);
+        }
+        Ok(())
+    }
     /// Visits keys from `from` up to, not including, `to`, ascending, until `visit` answers false.
     fn scan(
         &self,

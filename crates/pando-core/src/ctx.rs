@@ -103,20 +103,30 @@ impl<'a> Ctx<'a> {
 
     /// The value of `key` as this input sees it: its own writes first.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
-        for write in self.writes.iter().rev() {
-            match write {
-                Write::Put(k, value) if k == key => return Ok(Some(value.clone())),
-                Write::Delete(k) if k == key => return Ok(None),
-                Write::DeleteRange(from, to) if &**from <= key && key < &**to => return Ok(None),
-                _ => {}
-            }
+        match self.written(key) {
+            Some(value) => Ok(value.cloned()),
+            None => self.rows.get(key),
         }
-        self.rows.get(key)
     }
 
     /// The record at `key`.
     pub fn load<R: Record>(&self, key: &[u8]) -> Result<Option<R>, Halt> {
-        self.get(key)?.map(|bytes| R::decode(&bytes)).transpose()
+        let mut found = None;
+        match self.written(key) {
+            Some(value) => found = value.map(|bytes| R::decode(bytes)),
+            None => self.rows.view(key, &mut |bytes| found = Some(R::decode(bytes)))?,
+        }
+        found.transpose()
+    }
+
+    /// What this input has made of `key`, if anything.
+    fn written(&self, key: &[u8]) -> Option<Option<&Vec<u8>>> {
+        self.writes.iter().rev().find_map(|write| match write {
+            Write::Put(k, value) if k == key => Some(Some(value)),
+            Write::Delete(k) if k == key => Some(None),
+            Write::DeleteRange(from, to) if &**from <= key && key < &**to => Some(None),
+            _ => None,
+        })
     }
 
     /// Visits the store's rows of a range, without this input's own writes, until `visit` answers false.

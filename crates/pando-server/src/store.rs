@@ -201,6 +201,13 @@ impl Rows for Store {
         Ok(value.map(|value| value.to_vec()))
     }
 
+    fn view(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), Halt> {
+        if let Some(value) = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))? {
+            see(&value);
+        }
+        Ok(())
+    }
+
     fn scan(
         &self,
         from: &[u8],

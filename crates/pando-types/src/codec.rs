@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use postcard::ser_flavors::Flavor;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Why bytes are not what they should be.
@@ -44,7 +45,84 @@ impl core::error::Error for DecodeError {}
 pub fn encode<T: Serialize>(version: u8, value: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(96);
     bytes.push(version);
-    postcard::to_extend(value, bytes).expect("plain data always encodes")
+    encode_body(&mut bytes, value);
+    bytes
+}
+
+/// Appends the value alone, where the version stands elsewhere.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_body<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
+    let flavor = Gathered { out: bytes, gathered: [0; GATHERED], len: 0 };
+    postcard::serialize_with_flavor(value, flavor).expect("plain data always encodes");
+}
+
+const GATHERED: usize = 256;
+
+/// Most of what is encoded is numbers of a few bytes. A vector would grow by a call for each; here they are gathered by a
+/// move or two each, and appended together.
+struct Gathered<'a> {
+    out: &'a mut Vec<u8>,
+    gathered: [u8; GATHERED],
+    len: usize,
+}
+
+impl Gathered<'_> {
+    fn flush(&mut self) {
+        self.out.extend_from_slice(&self.gathered[..self.len]);
+        self.len = 0;
+    }
+
+    /// `bytes` has at least N bytes and fewer than 2 N + 1: its first N and its last N are all of it.
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+            self.gathered[self.len..self.len + N].copy_from_slice(first);
+            self.gathered[end - N..end].copy_from_slice(last);
+            self.len = end;
+        }
+    }
+}
+
+impl Flavor for Gathered<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        if self.len == GATHERED {
+            self.flush();
+        }
+        self.gathered[self.len] = byte;
+        self.len += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        if self.len + bytes.len() > GATHERED {
+            self.flush();
+        }
+        match bytes.len() {
+            0 => {}
+            1 => self.put::<1>(bytes),
+            2..4 => self.put::<2>(bytes),
+            4..8 => self.put::<4>(bytes),
+            8..16 => self.put::<8>(bytes),
+            16..32 => self.put::<16>(bytes),
+            _ => {
+                self.flush();
+                self.out.extend_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn finalize(mut self) -> postcard::Result<()> {
+        self.flush();
+        Ok(())
+    }
 }
 
 /// The value of `bytes`, which must be `version` and hold nothing more.
@@ -79,5 +157,15 @@ mod tests {
         let mut long = bytes;
         long.push(0);
         assert_eq!(decode::<Ino>(3, &long), Err(DecodeError::Malformed));
+    }
+
+    #[test]
+    fn values_of_all_lengths_are_encoded_as_postcard_does() {
+        for len in 0..600_usize {
+            let bytes: Vec<u8> = (0..len).map(|n| n as u8 ^ 0x5a).collect();
+            let numbers: Vec<u64> = (0..len as u64 % 70).map(|n| 1 << (n % 64)).collect();
+            let value = (serde_bytes::Bytes::new(&bytes), numbers, &bytes, len, -3_i64, [7_u8; 16]);
+            assert_eq!(encode(9, &value)[1..], postcard::to_allocvec(&value).unwrap(), "{len}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Errno;
 
 /// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Any other bytes go, UTF-8 or not.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<[u8]>);
 
 impl Name {
@@ -33,10 +33,30 @@ impl Name {
     }
 }
 
+// As bytes: element by element would be the same on the wire, and several times the work.
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let bytes = <alloc::vec::Vec<u8>>::deserialize(deserializer)?;
-        Self::new(&bytes).map_err(|_| serde::de::Error::custom("not a valid file name"))
+        struct Bytes;
+
+        impl serde::de::Visitor<'_> for Bytes {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the bytes of a file name")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Name, E> {
+                Name::new(bytes).map_err(|_| E::custom("not a valid file name"))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Message → bytes.
 
-use pando_types::Errno;
+use pando_types::{Errno, codec};
 use pando_types::reply::{Refusal, Reply};
 use serde::Serialize;
 
@@ -57,9 +57,7 @@ fn frame(out: &mut Vec<u8>, stream: Stream, kind: Kind, body: &impl Serialize) {
     out.extend_from_slice(&stream.0.to_le_bytes());
     debug_assert_eq!(out.len() - start, HEADER_LEN);
     // The body's version is the frame's.
-    let mut taken = std::mem::take(out);
-    taken = postcard::to_extend(body, taken).expect("plain data always encodes");
-    *out = taken;
+    codec::encode_body(out, body);
     let length = (out.len() - start - 4) as u32;
     let checksum = crc32c::crc32c(&out[start + 8..]);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());

@@ -32,7 +32,7 @@ pub(crate) struct PendingCalls {
     places: Vec<(u32, Option<Pending>)>,
     free: Vec<u32>,
     /// Of requests that change something.
-    by_id: HashMap<RequestId, ClientTag>,
+    by_id: HashMap<RequestId, ClientTag, foldhash::fast::RandomState>,
 }
 
 impl PendingCalls {
