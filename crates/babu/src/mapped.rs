@@ -27,6 +27,7 @@ const STEP_BYTES: usize = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 
 /// Whether preallocated space on the file system of `file` can be written whatever happens: ext2–4, XFS, tmpfs.
+#[allow(clippy::unnecessary_cast, reason = "the type is another on other architectures")]
 fn keeps_promises(file: &File) -> bool {
     const KNOWN: [i64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
     rustix::fs::fstatfs(file).is_ok_and(|facts| KNOWN.contains(&(facts.f_type as i64)))

@@ -1,7 +1,7 @@
 //! Message → bytes.
 
-use pando_types::{Errno, codec};
 use pando_types::reply::{Refusal, Reply};
+use pando_types::{Errno, codec};
 use serde::Serialize;
 
 use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, VERSION};

@@ -7,6 +7,7 @@ mod floor;
 mod metadata;
 mod null;
 mod pairs;
+mod parts;
 mod servers;
 mod show;
 mod watch;
@@ -26,6 +27,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
         BenchCommand::Metadata(args) => metadata::run(&args),
         BenchCommand::Floor(args) => floor::run(&args),
         BenchCommand::MountPairs(args) => pairs::run(&args),
+        BenchCommand::Parts(args) => parts::run(&args),
         BenchCommand::Worker => pando_bench::mount::serve_process()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| Failure::plain(format!("worker: {error}"))),

@@ -119,6 +119,21 @@ fn the_floor_is_measured() {
 }
 
 #[test]
+fn the_parts_of_an_operation_are_measured() {
+    let scratch = Scratch::new();
+    let report = json(&scratch, &["parts", "--files", "40", "--seconds", "0.02"]);
+    let parts = report["micros_per_operation"].as_array().unwrap();
+    let operations: Vec<_> = parts.iter().map(|part| part["operation"].as_str().unwrap()).collect();
+    assert_eq!(operations, ["create", "stat", "unlink"]);
+    for part in parts {
+        for name in ["kernel", "codec", "shard", "hops_unix", "hops_tcp"] {
+            assert!(part[name].as_f64().unwrap() > 0.0, "{name} of {part}");
+        }
+    }
+    assert_eq!(report["nanos_per_request"].as_array().unwrap().len(), 7);
+}
+
+#[test]
 fn mounts_are_measured_in_pairs_however_they_are_served() {
     for serve in ["up", "unix", "tcp"] {
         let scratch = Scratch::new();

@@ -23,6 +23,7 @@ impl BenchArgs {
         match &self.command {
             BenchCommand::Metadata(args) => args.json,
             BenchCommand::Floor(args) => args.json,
+            BenchCommand::Parts(args) => args.json,
             BenchCommand::MountPairs(args) => args.json,
             BenchCommand::Worker | BenchCommand::Null(_) | BenchCommand::Leashed(_) => false,
         }
@@ -33,6 +34,7 @@ impl BenchArgs {
 pub enum BenchCommand {
     Metadata(MetadataArgs),
     Floor(FloorArgs),
+    Parts(PartsArgs),
     MountPairs(PairsArgs),
     /// Does one client's part of a run, told on standard input
     #[command(hide = true)]
@@ -229,6 +231,26 @@ pub enum FloorPart {
     Fuse,
     /// Frames over sockets
     Sockets,
+}
+
+/// Measure each part of an operation on a mount alone: kernel, codec, shard, log, sockets
+///
+/// The sums are what an operation would take if nothing else cost anything; what a mount takes beyond them (`pando bench
+/// mount-pairs`) is wake-ups, caches gone cold in between, and the client.
+#[derive(Args, Debug)]
+pub struct PartsArgs {
+    /// Files, and requests of each kind
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub files: u64,
+    /// How long frames go to and fro over each socket
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub seconds: Duration,
+    /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Measure a mount of Pando and another file system in turn, and their ratio pair by pair
