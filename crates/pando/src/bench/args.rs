@@ -78,6 +78,9 @@ pub struct MetadataArgs {
     /// When a change is acknowledged, in a volume that this command opens itself
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
+    /// Leave what was made in the volume, to see what it takes
+    #[arg(long, requires = "target", conflicts_with = "api")]
+    pub keep: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -57,7 +57,7 @@ fn library(
         let settings = Settings {
             in_flight: args.in_flight,
             naming: args.naming.into(),
-            keep: connected.is_temporary,
+            keep: args.keep || connected.is_temporary,
         };
         let facts = json!({
             "api": "library",
