@@ -1,0 +1,113 @@
+//! A fault a round, under the eyes of those who record what was acknowledged to them.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::common::random::Random;
+use crate::common::worker::Worker;
+use crate::site::{MOUNTS, Process, SERVERS, Site};
+
+const WORKERS: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    Kill,
+    Suspend,
+    Cut,
+}
+
+/// Each kind for each process in turn, for ever. Neighbours differ in both.
+fn nth(n: usize) -> (Process, Fault) {
+    let processes: Vec<_> =
+        (0..SERVERS).map(Process::Server).chain((0..MOUNTS).map(Process::Mount)).collect();
+    let kinds = [Fault::Kill, Fault::Suspend, Fault::Cut];
+    (processes[n % processes.len()], kinds[(n + n / processes.len()) % kinds.len()])
+}
+
+/// See the module.
+pub struct Faults {
+    random: Random,
+    workers: Vec<Worker>,
+    done: Vec<Fault>,
+    operations: u64,
+}
+
+impl Faults {
+    pub fn new(site: &Site) -> Self {
+        let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+        eprintln!("PANDO_SEED={seed}");
+        // Modes in the model are those of the usual mask.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        let worker = |number| Worker::new(number, seed, &site.mount((number % 2) as u8));
+        let workers = (0..WORKERS).map(worker).collect();
+        Self { random: Random::new(seed), workers, done: Vec::new(), operations: 0 }
+    }
+
+    /// How many there are to be: in the short form each kind for each process, unless `PANDO_FAULTS` says otherwise.
+    pub fn wanted(long: usize) -> usize {
+        let is_long = std::env::var_os("PANDO_LONG").is_some();
+        let wanted = std::env::var("PANDO_FAULTS").map(|n| n.parse().expect("a number"));
+        wanted.unwrap_or(if is_long { long } else { 18 })
+    }
+
+    pub fn count(&self) -> usize {
+        self.done.len()
+    }
+
+    /// One fault under load; then what was done on one mount must be seen on the other.
+    pub fn next(&mut self, site: &mut Site) {
+        let round = self.done.len();
+        let (process, mut fault) = nth(round);
+        if let (Process::Mount(number), Fault::Kill) = (process, fault)
+            && !site.station(number).may_be_killed()
+        {
+            fault = Fault::Suspend;
+        }
+        let mut pause = |least, more| Duration::from_millis(least + self.random.below(more));
+        let (before, lasting) = (pause(100, 200), pause(100, 900));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in &mut self.workers {
+                scope.spawn(|| worker.run(&stop));
+            }
+            std::thread::sleep(before);
+            match fault {
+                Fault::Kill => site.kill(process),
+                Fault::Suspend => site.suspend(process),
+                Fault::Cut => site.lan.cut(process.host()),
+            }
+            std::thread::sleep(lasting);
+            match fault {
+                Fault::Kill => site.start(process),
+                Fault::Suspend => site.resume(process),
+                Fault::Cut => site.lan.heal(process.host()),
+            }
+            // All goes on by itself.
+            stop.store(true, Ordering::Relaxed);
+        });
+        self.done.push(fault);
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            self.operations += worker.take_acknowledged();
+            worker.check(&site.mount(1 - (number % 2) as u8), round as u64);
+        }
+    }
+
+    /// What was removed stays away: of the root's names only `left` are left.
+    pub fn end(mut self, site: &Site, left: &[&str]) {
+        let rounds = self.done.len();
+        let of = |kind| self.done.iter().filter(|fault| **fault == kind).count();
+        let [kill, suspend, cut] = [Fault::Kill, Fault::Suspend, Fault::Cut].map(of);
+        eprintln!(
+            "{rounds} faults ({kill} kill -9, {suspend} SIGSTOP, {cut} cable), {} acknowledged operations",
+            self.operations
+        );
+        assert!(self.operations > rounds as u64 * 20, "hardly any load: {}", self.operations);
+        self.workers.iter_mut().for_each(Worker::remove_all);
+        for number in 0..MOUNTS {
+            let list = fs::read_dir(site.mount(number)).unwrap().map(|entry| entry.unwrap());
+            let names: Vec<_> = list.map(|entry| entry.file_name()).collect();
+            assert_eq!(names, left, "what was removed is back");
+        }
+    }
+}
