@@ -11,12 +11,12 @@ use common::{TINY, Volume, all, differences};
 fn run(program: Program) -> Volume {
     let volume = Volume::up(&TINY);
     let [local, back] = ["local", "back"].map(|name| volume.scratch().join(name));
-    programs::prepare(&local);
+    programs::prepare(&local, 1);
     let folder = volume.mount.join(program.name);
     for folder in [&back, &folder] {
         fs::create_dir(folder).unwrap();
     }
-    let output = program.run(&folder, &local, &back, 600);
+    let output = program.run(&folder, &local, &back, 1);
     assert!(output.status.success(), "{}: {}", program.name, all(&output));
     volume
 }

@@ -31,17 +31,20 @@ pub struct Faults {
     workers: Vec<Worker>,
     done: Vec<Fault>,
     operations: u64,
+    check_every: usize,
 }
 
 impl Faults {
-    pub fn new(site: &Site) -> Self {
+    /// What was acknowledged is looked for after so many faults, and where a call's outcome is not known.
+    pub fn new(site: &Site, check_every: usize) -> Self {
         let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
         eprintln!("PANDO_SEED={seed}");
         // Modes in the model are those of the usual mask.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let worker = |number| Worker::new(number, seed, &site.mount((number % 2) as u8));
         let workers = (0..WORKERS).map(worker).collect();
-        Self { random: Random::new(seed), workers, done: Vec::new(), operations: 0 }
+        let random = Random::new(seed);
+        Self { random, workers, done: Vec::new(), operations: 0, check_every }
     }
 
     /// How many there are to be: in the short form each kind for each process, unless `PANDO_FAULTS` says otherwise.
@@ -55,7 +58,7 @@ impl Faults {
         self.done.len()
     }
 
-    /// One fault under load; then what was done on one mount must be seen on the other.
+    /// One fault under load. What is done on one mount must be seen on the other.
     pub fn next(&mut self, site: &mut Site) {
         let round = self.done.len();
         let (process, mut fault) = nth(round);
@@ -87,10 +90,16 @@ impl Faults {
             stop.store(true, Ordering::Relaxed);
         });
         self.done.push(fault);
-        for (number, worker) in self.workers.iter_mut().enumerate() {
-            self.operations += worker.take_acknowledged();
-            worker.check(&site.mount(1 - (number % 2) as u8), round as u64);
-        }
+        let all = self.done.len().is_multiple_of(self.check_every);
+        std::thread::scope(|scope| {
+            for (number, worker) in self.workers.iter_mut().enumerate() {
+                self.operations += worker.take_acknowledged();
+                if all || worker.is_in_doubt() {
+                    let there = site.mount(1 - (number % 2) as u8);
+                    scope.spawn(move || worker.check(&there, round as u64));
+                }
+            }
+        });
     }
 
     /// What was removed stays away: of the root's names only `left` are left.

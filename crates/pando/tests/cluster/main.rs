@@ -28,7 +28,7 @@ use tree::Tree;
 #[test]
 fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
     let mut site = Site::new(TINY);
-    let mut faults = Faults::new(&site);
+    let mut faults = Faults::new(&site, 1);
     for _ in 0..Faults::wanted(180) {
         faults.next(&mut site);
     }
@@ -41,17 +41,17 @@ fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
 fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     let source = std::env::var_os("PANDO_TREE").map(PathBuf::from);
     // Of a large tree, too, only large directories are to be split.
-    let sizes = match source {
-        Some(_) => ["--split-threshold", "100", "--checkpoint-bytes", "4000000"],
-        None => TINY,
+    let (sizes, less) = match source {
+        Some(_) => (["--split-threshold", "100", "--checkpoint-bytes", "4000000"], 1),
+        None => (TINY, 3),
     };
     let mut site = Site::new(sizes);
     let local = site.scratch().join("local");
-    programs::prepare(&local);
+    programs::prepare(&local, less);
     let tree = Tree::open(&source.unwrap_or_else(small_tree), site.scratch());
     let [one, other] = [0, 1].map(|number| site.station(number));
-    let people = [0, 1].map(|number| People::new(site.station(number), number, &local));
-    let mut faults = Faults::new(&site);
+    let people = [0, 1].map(|number| People::new(site.station(number), number, &local, less));
+    let mut faults = Faults::new(&site, 3);
     let scratch = site.scratch().to_owned();
     let results: Vec<_> = std::thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
@@ -63,10 +63,11 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
         {
             // Also if this panics.
             let _stop = people::StopAll(&people);
+            let is_done = |program| people.iter().any(|people| people.have_done(program));
             let is_enough = |count| {
                 count >= Faults::wanted(60)
                     && trees.iter().all(ScopedJoinHandle::is_finished)
-                    && people.iter().all(People::have_done_all)
+                    && (0..programs::ALL.len()).all(is_done)
             };
             while !is_enough(faults.count()) && !jobs.iter().any(ScopedJoinHandle::is_finished) {
                 faults.next(&mut site);

@@ -10,13 +10,11 @@ use crate::common::all;
 use crate::common::programs::{self, Program};
 use crate::station::Station;
 
-/// A program takes seconds.
-const PATIENCE_SECONDS: u32 = 900;
-
 pub struct People {
     station: Arc<Station>,
     number: u8,
     local: PathBuf,
+    less: u32,
     stop: AtomicBool,
     /// Runs begun.
     begun: AtomicU64,
@@ -25,10 +23,10 @@ pub struct People {
 }
 
 impl People {
-    /// `local`: see [`programs`].
-    pub fn new(station: Arc<Station>, number: u8, local: &Path) -> Self {
+    /// `local`, `less`: see [`programs`].
+    pub fn new(station: Arc<Station>, number: u8, local: &Path, less: u32) -> Self {
         let (stop, begun, passed) = Default::default();
-        Self { station, number, local: local.to_owned(), stop, begun, passed }
+        Self { station, number, local: local.to_owned(), less, stop, begun, passed }
     }
 
     /// Each mount's begin with another program.
@@ -52,15 +50,16 @@ impl People {
         let _ = fs::remove_dir_all(&back);
         fs::create_dir(&back).unwrap();
         fs::create_dir(&folder).map_err(|error| failed(&error.to_string()))?;
-        let output = program.run(&folder, &self.local, &back, PATIENCE_SECONDS);
+        let output = program.run(&folder, &self.local, &back, self.less);
         if !output.status.success() {
             return Err(failed(&all(&output)));
         }
         fs::remove_dir_all(&folder).map_err(|error| failed(&error.to_string()))
     }
 
-    pub fn have_done_all(&self) -> bool {
-        self.passed.iter().all(|passed| passed.load(Ordering::Relaxed) > 0)
+    /// Whether a program has passed.
+    pub fn have_done(&self, program: usize) -> bool {
+        self.passed[program].load(Ordering::Relaxed) > 0
     }
 
     /// Removes what kills have left behind.

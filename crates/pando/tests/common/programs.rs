@@ -6,6 +6,7 @@
 //! | `LOCAL` | what [`prepare`] made, on another file system; only read |
 //! | `BACK` | an empty folder on another file system |
 //! | `PANDO` | the program under test |
+//! | `LESS` | how many files, and the like, are divided by this |
 
 use std::fs;
 use std::path::Path;
@@ -26,16 +27,16 @@ macro_rules! sqlite {
         concat!(
             "mode=",
             $mode,
-            r#"
+            r#"; rows=$((60 / LESS))
             sqlite3 a.db "pragma journal_mode=$mode; create table t(id integer primary key, who int, n int);" > /dev/null
             writer() {
-                for n in $(seq 60); do
+                for n in $(seq $rows); do
                     echo "begin immediate; insert into t(who, n) values($1, $n); update t set n = n + 0 where who = $1; commit;"
                 done | sqlite3 -bail -cmd ".timeout 600000" a.db
             }
             writer 1 & one=$!; writer 2 & two=$!; wait $one; wait $two
             found=$(sqlite3 -cmd ".timeout 600000" a.db "pragma integrity_check; select count(*), sum(n) from t; pragma journal_mode;")
-            test "$found" = "ok"$'\n'"120|3660"$'\n'"$mode""#
+            test "$found" = "ok"$'\n'"$((2 * rows))|$((rows * (rows + 1)))"$'\n'"$mode""#
         )
     };
 }
@@ -60,13 +61,14 @@ pub const GIT: Program = Program {
 pub const MAKE: Program = Program {
     name: "make",
     script: r#"
-        { for i in $(seq 40); do echo "int f$i(void);"; done; } > all.h
-        for i in $(seq 40); do printf '#include "all.h"\nint f%d(void) { return %d; }\n' $i $i > f$i.c; done
+        n=$((40 / LESS))
+        { for i in $(seq $n); do echo "int f$i(void);"; done; } > all.h
+        for i in $(seq $n); do printf '#include "all.h"\nint f%d(void) { return %d; }\n' $i $i > f$i.c; done
         { echo '#include "all.h"'; echo '#include <stdio.h>'; echo 'int main(void) { int s = 0;'
-          for i in $(seq 40); do echo "s += f$i();"; done; echo 'printf("%d\n", s); }'; } > main.c
+          for i in $(seq $n); do echo "s += f$i();"; done; echo 'printf("%d\n", s); }'; } > main.c
         printf 'OBJ = $(patsubst %%.c,%%.o,$(wildcard *.c))\nsum: $(OBJ)\n\tcc -o $@ $^\n%%.o: %%.c all.h\n\tcc -c -o $@ $<\nclean:\n\trm -f *.o sum\n' > Makefile
         make -s -j4
-        test "$(./sum)" = 820
+        test "$(./sum)" = $((n * (n + 1) / 2))
         make -q                              # nothing left to do: times are right
         touch f7.c
         if make -q; then exit 1; fi
@@ -103,7 +105,7 @@ pub const TAR: Program = Program {
 /// A tree with all kinds of objects.
 const TREE: &str = r#"
     mkdir -p src/deep/er && cd src
-    for i in $(seq 300); do echo "file $i" > "f$i.txt"; done
+    for i in $(seq $((300 / LESS))); do echo "file $i" > "f$i.txt"; done
     head -c 3000000 /dev/urandom > big.bin
     head -c 5000 /dev/urandom > deep/small.bin
     ln f1.txt deep/linked.txt
@@ -119,22 +121,25 @@ const ORIGIN: &str = r#"
     git init -q -b main origin && cd origin
     git config user.email a@example.org && git config user.name A
     for c in 1 2 3; do
-        for i in $(seq 150); do mkdir -p d$((i % 7)); echo "$c $i" > d$((i % 7))/f$i; done
+        for i in $(seq $((150 / LESS))); do mkdir -p d$((i % 7)); echo "$c $i" > d$((i % 7))/f$i; done
         git add -A && git commit -qm "commit $c"
     done"#;
 
 /// Makes what the programs work with: a tree `src` and a repository `origin`.
-pub fn prepare(local: &Path) {
+/// `less`: as in the table above.
+pub fn prepare(local: &Path, less: u32) {
     fs::create_dir_all(local).unwrap();
-    shell(local, TREE);
-    shell(local, ORIGIN);
+    for script in [TREE, ORIGIN] {
+        shell(local, &format!("LESS={less}\n{script}"));
+    }
 }
 
 impl Program {
-    /// Runs it in `folder`; killed if it takes more than `seconds`.
-    pub fn run(&self, folder: &Path, local: &Path, back: &Path, seconds: u32) -> Output {
+    /// Runs it in `folder`. It takes seconds, and is killed after very many.
+    pub fn run(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> Output {
         let mut command = Command::new("timeout");
-        command.args(["--signal=KILL", &seconds.to_string()]);
+        command.args(["--signal=KILL", "900"]);
+        command.env("LESS", less.to_string());
         command.args(["bash", "-euxo", "pipefail", "-c", self.script]);
         command.current_dir(folder).env("HOME", back).env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("LOCAL", local).env("BACK", back).env("PANDO", pando().get_program());
