@@ -36,7 +36,7 @@ fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
     end(site);
 }
 
-/// Of the source tree (a folder or an archive) that `PANDO_TREE` names, or a small one.
+/// Of the source tree (a folder or an archive) that `PANDO_TREE` names, or this program's.
 #[test]
 fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     let source = std::env::var_os("PANDO_TREE").map(PathBuf::from);
@@ -48,7 +48,7 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     let mut site = Site::new(sizes);
     let local = site.scratch().join("local");
     programs::prepare(&local, less);
-    let tree = Tree::open(&source.unwrap_or_else(small_tree), site.scratch());
+    let tree = Tree::open(&source.unwrap_or_else(|| copied(all_crates(), &site)), site.scratch());
     let [one, other] = [0, 1].map(|number| site.station(number));
     let people = [0, 1].map(|number| People::new(site.station(number), number, &local, less));
     let mut faults = Faults::new(&site, 3);
@@ -71,6 +71,14 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
             };
             while !is_enough(faults.count()) && !jobs.iter().any(ScopedJoinHandle::is_finished) {
                 faults.next(&mut site);
+                if faults.count().is_multiple_of(10) {
+                    let (_, pieces) = tree.objects();
+                    eprintln!(
+                        "{} faults; {} pieces of the tree, of {pieces}",
+                        faults.count(),
+                        tree.compared()
+                    );
+                }
             }
         }
         trees.into_iter().chain(jobs).map(|job| job.join().expect("see above")).collect()
@@ -131,8 +139,20 @@ fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
     end(site);
 }
 
+fn all_crates() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A tree nobody edits meanwhile.
+fn copied(tree: &Path, site: &Site) -> PathBuf {
+    let copy = site.scratch().join("copy");
+    let copied = Command::new("cp").arg("-a").arg(tree).arg(&copy).output().unwrap();
+    assert!(copied.status.success(), "{}", all(&copied));
+    copy
+}
+
 fn small_tree() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("pando-core")
+    all_crates().join("pando-core")
 }
 
 /// Judges the volume, stops everything in order, and judges it again.

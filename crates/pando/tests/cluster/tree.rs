@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::common::all;
@@ -26,6 +27,7 @@ pub struct Tree {
     /// Relative paths, directories before what is in them; in the end all directories again, since their times change as
     /// they are filled.
     pieces: Vec<Vec<PathBuf>>,
+    compared: AtomicUsize,
 }
 
 impl Tree {
@@ -45,7 +47,7 @@ impl Tree {
         walk(&root, Path::new("."), &mut paths, &mut directories);
         let pieces = paths.chunks((paths.len() / 8).clamp(8, PIECE_MAX)).map(<[_]>::to_vec);
         let pieces = pieces.chain([directories]).collect();
-        Self { root, pieces }
+        Self { root, pieces, compared: AtomicUsize::new(0) }
     }
 
     pub fn root(&self) -> &Path {
@@ -56,6 +58,11 @@ impl Tree {
     pub fn objects(&self) -> (usize, usize) {
         let directories = self.pieces.last().map_or(0, Vec::len);
         (self.pieces.iter().map(Vec::len).sum::<usize>() - directories, self.pieces.len())
+    }
+
+    /// Pieces that are done.
+    pub fn compared(&self) -> usize {
+        self.compared.load(Ordering::Relaxed)
     }
 
     /// Extracts it, and tells of each piece that is done.
@@ -118,6 +125,7 @@ impl Tree {
                 }
                 Ok(())
             })?;
+            self.compared.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
