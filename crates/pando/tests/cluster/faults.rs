@@ -9,6 +9,8 @@ use crate::common::worker::Worker;
 use crate::site::{MOUNTS, Process, SERVERS, Site};
 
 const WORKERS: u64 = 4;
+/// In the long form, one fault in so many lasts long. In time it comes to all kinds and processes.
+const LASTING_EVERY: usize = 7;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -23,6 +25,10 @@ fn nth(n: usize) -> (Process, Fault) {
         (0..SERVERS).map(Process::Server).chain((0..MOUNTS).map(Process::Mount)).collect();
     let kinds = [Fault::Kill, Fault::Suspend, Fault::Cut];
     (processes[n % processes.len()], kinds[(n + n / processes.len()) % kinds.len()])
+}
+
+fn is_long() -> bool {
+    std::env::var_os("PANDO_LONG").is_some()
 }
 
 /// See the module.
@@ -49,9 +55,8 @@ impl Faults {
 
     /// How many there are to be: in the short form each kind for each process, unless `PANDO_FAULTS` says otherwise.
     pub fn wanted(long: usize) -> usize {
-        let is_long = std::env::var_os("PANDO_LONG").is_some();
         let wanted = std::env::var("PANDO_FAULTS").map(|n| n.parse().expect("a number"));
-        wanted.unwrap_or(if is_long { long } else { 18 })
+        wanted.unwrap_or(if is_long() { long } else { 18 })
     }
 
     pub fn count(&self) -> usize {
@@ -68,7 +73,10 @@ impl Faults {
             fault = Fault::Suspend;
         }
         let mut pause = |least, more| Duration::from_millis(least + self.random.below(more));
-        let (before, lasting) = (pause(100, 200), pause(100, 900));
+        // Beyond some twenty seconds, connections are given up.
+        let is_lasting = is_long() && round % LASTING_EVERY == LASTING_EVERY - 1;
+        let lasting = if is_lasting { pause(3_000, 25_000) } else { pause(100, 900) };
+        let before = pause(100, 200);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for worker in &mut self.workers {
