@@ -49,41 +49,10 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     let local = site.scratch().join("local");
     programs::prepare(&local, less);
     let tree = Tree::open(&source.unwrap_or_else(|| copied(all_crates(), &site)), site.scratch());
-    let [one, other] = [0, 1].map(|number| site.station(number));
     let people = [0, 1].map(|number| People::new(site.station(number), number, &local, less));
     let mut faults = Faults::new(&site, 3);
-    let scratch = site.scratch().to_owned();
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        let (tree, one, other, scratch) = (&tree, &one, &other, &scratch);
-        let mut trees = vec![scope.spawn(move || tree.extract(one, scratch, send))];
-        trees.push(scope.spawn(move || tree.compare(other, receive)));
-        let jobs = people.iter().map(|people| scope.spawn(|| people.work()));
-        let jobs: Vec<_> = jobs.collect();
-        {
-            // Also if this panics.
-            let _stop = people::StopAll(&people);
-            let is_done = |program| people.iter().any(|people| people.have_done(program));
-            let is_enough = |count| {
-                count >= Faults::wanted(60)
-                    && trees.iter().all(ScopedJoinHandle::is_finished)
-                    && (0..programs::ALL.len()).all(is_done)
-            };
-            while !is_enough(faults.count()) && !jobs.iter().any(ScopedJoinHandle::is_finished) {
-                faults.next(&mut site);
-                if faults.count().is_multiple_of(10) {
-                    let (_, pieces) = tree.objects();
-                    eprintln!(
-                        "{} faults; {} pieces of the tree, of {pieces}",
-                        faults.count(),
-                        tree.compared()
-                    );
-                }
-            }
-        }
-        trees.into_iter().chain(jobs).map(|job| job.join().expect("see above")).collect()
-    });
-    results.into_iter().for_each(|result| result.unwrap_or_else(|error| panic!("{error}")));
+    let errors = work_under_faults(&mut site, &tree, &people, &mut faults);
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
     for (number, people) in people.iter().enumerate() {
         eprintln!("mount {number}: {people}");
         people.remove_all();
@@ -96,6 +65,42 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
         "{objects} objects in {pieces} pieces extracted through one mount, compared through the other"
     );
     end(site);
+}
+
+/// Until the tree is over, each program has been run, and all faults were. Returns what nothing excuses.
+fn work_under_faults(
+    site: &mut Site,
+    tree: &Tree,
+    people: &[People],
+    faults: &mut Faults,
+) -> Vec<String> {
+    let stations: Vec<_> = (0..MOUNTS).map(|number| site.station(number)).collect();
+    let scratch = site.scratch().to_owned();
+    std::thread::scope(|scope| {
+        let mut work = people::Work { people, stations: &stations, is_done: false };
+        let (send, receive) = mpsc::channel();
+        let trees = [
+            scope.spawn(|| tree.extract(&stations[0], &scratch, send)),
+            scope.spawn(|| tree.compare(&stations[1], receive)),
+        ];
+        let programs: Vec<_> = people.iter().map(|people| scope.spawn(|| people.work())).collect();
+        let is_done = |program| people.iter().any(|people| people.have_done(program));
+        while !work.is_done && !programs.iter().any(ScopedJoinHandle::is_finished) {
+            faults.next(site);
+            let (count, wanted) = (faults.count(), Faults::wanted(60));
+            work.is_done = count >= wanted
+                && trees.iter().all(ScopedJoinHandle::is_finished)
+                && (0..programs::ALL.len()).all(is_done);
+            if count.is_multiple_of(10) {
+                let (_, pieces) = tree.objects();
+                eprintln!("{count} faults; of {pieces} pieces of the tree {}", tree.compared());
+            }
+        }
+        drop(work);
+        let panics = |_| Err("a thread panics".to_owned());
+        let results = trees.into_iter().chain(programs);
+        results.filter_map(|job| job.join().unwrap_or_else(panics).err()).collect()
+    })
 }
 
 #[test]

@@ -87,11 +87,18 @@ impl fmt::Display for People {
     }
 }
 
-/// Tells them in the end.
-pub struct StopAll<'a>(pub &'a [People]);
+/// What is under way on the mounts: ends with this, and breaks off if it is not done by then.
+pub struct Work<'a> {
+    pub people: &'a [People],
+    pub stations: &'a [Arc<Station>],
+    pub is_done: bool,
+}
 
-impl Drop for StopAll<'_> {
+impl Drop for Work<'_> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|people| people.stop.store(true, Ordering::Relaxed));
+        self.people.iter().for_each(|people| people.stop.store(true, Ordering::Relaxed));
+        if !self.is_done {
+            self.stations.iter().for_each(|station| station.break_off());
+        }
     }
 }

@@ -16,6 +16,7 @@ struct State {
     kills: u64,
     /// Steps that a kill has undone and that are not yet done again.
     undone: u64,
+    is_over: bool,
 }
 
 impl Station {
@@ -53,13 +54,25 @@ impl Station {
         self.state().kills > 0
     }
 
+    /// No further step begins.
+    pub fn break_off(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
     /// Does a step of somebody's work. It is begun anew, whatever came of it, if the mount was killed meanwhile. If it
     /// was not, nothing excuses an error.
     pub fn work<T>(&self, mut step: impl FnMut(&Path) -> Result<T, String>) -> Result<T, String> {
         let mut is_undone = false;
         loop {
-            let up = self.changed.wait_while(self.state(), |state| !state.is_up);
-            let before = up.unwrap().kills;
+            let waits = |state: &mut State| !state.is_up && !state.is_over;
+            let before = {
+                let state = self.changed.wait_while(self.state(), waits).unwrap();
+                if state.is_over {
+                    return Err("broken off".to_owned());
+                }
+                state.kills
+            };
             let done = step(&self.mount);
             let mut state = self.state();
             if state.kills == before {
