@@ -9,8 +9,11 @@ use crate::common::worker::Worker;
 use crate::site::{MOUNTS, Process, SERVERS, Site};
 
 const WORKERS: u64 = 4;
-/// In the long form, one fault in so many lasts long. In time it comes to all kinds and processes.
+/// In the long form, one fault in so many lasts long, until each kind has for each process: it has no divisor in common with
+/// their number.
 const LASTING_EVERY: usize = 7;
+/// Kinds for processes.
+const ALL: usize = 18;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -56,7 +59,7 @@ impl Faults {
     /// How many there are to be: in the short form each kind for each process, unless `PANDO_FAULTS` says otherwise.
     pub fn wanted(long: usize) -> usize {
         let wanted = std::env::var("PANDO_FAULTS").map(|n| n.parse().expect("a number"));
-        wanted.unwrap_or(if is_long() { long } else { 18 })
+        wanted.unwrap_or(if is_long() { long } else { ALL })
     }
 
     pub fn count(&self) -> usize {
@@ -74,7 +77,8 @@ impl Faults {
         }
         let mut pause = |least, more| Duration::from_millis(least + self.random.below(more));
         // Beyond some twenty seconds, connections are given up.
-        let is_lasting = is_long() && round % LASTING_EVERY == LASTING_EVERY - 1;
+        let is_turn = round < ALL * LASTING_EVERY && (round + 1).is_multiple_of(LASTING_EVERY);
+        let is_lasting = is_long() && is_turn;
         let lasting = if is_lasting { pause(3_000, 25_000) } else { pause(100, 900) };
         let before = pause(100, 200);
         let stop = AtomicBool::new(false);
