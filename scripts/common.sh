@@ -28,6 +28,25 @@ need_packages() {
     fi
 }
 
+# A real source tree: the newest package linux-source-*. Sets `tarball`.
+need_linux_source() {
+    local package
+    package=$(newest_linux_source)
+    if [ -z "$package" ]; then
+        say "Updating the list of packages"
+        as_root apt-get update -qq
+        package=$(newest_linux_source)
+    fi
+    [ -n "$package" ] || fail "no package linux-source-* in the package registry"
+    need_packages "$package"
+    tarball=$(find /usr/src -maxdepth 2 -name "$package.tar.*" ! -name '*.sig' | sort | head -n 1)
+    [ -n "$tarball" ] || fail "package $package has no tarball below /usr/src"
+}
+
+newest_linux_source() {
+    apt-cache search --names-only '^linux-source-[0-9.]+$' | awk '{print $1}' | sort -V | tail -n 1
+}
+
 # A cargo of at least the version the workspace asks for.
 need_rust() {
     local wanted

@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::keeper::Keeper;
+
 /// Host numbers are the last byte of their addresses, from 1.
 pub struct Lan {
     name: String,
     hosts: u8,
+    pub keeper: Keeper,
 }
 
 /// Runs `ip`; it must succeed.
@@ -27,7 +30,8 @@ impl Lan {
     pub fn new(hosts: u8) -> Self {
         static LANS: AtomicU32 = AtomicU32::new(0);
         let number = LANS.fetch_add(1, Ordering::Relaxed);
-        let lan = Self { name: format!("pando-test-{}-{number}", std::process::id()), hosts };
+        let name = format!("pando-test-{}-{number}", std::process::id());
+        let lan = Self { name, hosts, keeper: Keeper::new() };
         let switch = lan.switch();
         ip(&["netns", "add", &switch]);
         ip(&["-n", &switch, "link", "add", "switch", "type", "bridge"]);
@@ -53,7 +57,7 @@ impl Lan {
         format!("{}-{host}", self.name)
     }
 
-    /// A program on a host. It dies with the thread that starts it. Mounts are everybody's: only the network is its own.
+    /// A program on a host. It dies with what starts it: a thread, or the keeper. Mounts are everybody's: only the network is its own.
     pub fn command(&self, host: u8, program: &OsStr) -> Command {
         let mut command = Command::new("nsenter");
         let namespace = PathBuf::from("/run/netns").join(self.namespace(host));
@@ -64,12 +68,18 @@ impl Lan {
 
     /// Pulls the host's cable; what is under way gets lost.
     pub fn cut(&self, host: u8) {
-        ip(&["-n", &self.switch(), "link", "set", &port(host), "down"]);
+        self.plug(host, "down");
     }
 
     /// Plugs it in again.
     pub fn heal(&self, host: u8) {
-        ip(&["-n", &self.switch(), "link", "set", &port(host), "up"]);
+        self.plug(host, "up");
+    }
+
+    fn plug(&self, host: u8, state: &str) {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.switch(), "link", "set", &port(host), state]);
+        self.keeper.run(&command);
     }
 }
 

@@ -1,106 +1,112 @@
 //! Four servers and two mounts, each on a host of its own, under load, while they are killed, stopped and cut off in turn.
 //! The recorder is this program, outside Pando: what was acknowledged on one mount must be there on the other.
 //!
-//! The short form takes each fault for some processes; `PANDO_LONG` takes all of them many times.
+//! The short form takes each fault of each process once; `PANDO_LONG` takes them many times, `PANDO_FAULTS` as often as it says.
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faults;
+mod keeper;
 mod lan;
+mod people;
 mod site;
+mod station;
+mod tree;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread::ScopedJoinHandle;
 
-use common::random::Random;
-use common::worker::Worker;
-use common::{all, differences};
-use site::{MOUNTS, Process, SERVERS, Site};
-
-const WORKERS: u64 = 4;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fault {
-    Kill,
-    Suspend,
-    Cut,
-}
-
-/// All faults of all processes in turn, as many as asked for.
-fn faults(count: usize) -> Vec<(Process, Fault)> {
-    let processes: Vec<_> =
-        (0..SERVERS).map(Process::Server).chain((0..MOUNTS).map(Process::Mount)).collect();
-    let kinds = [Fault::Kill, Fault::Suspend, Fault::Cut];
-    // Neighbours differ in both.
-    (0..count)
-        .map(|n| (processes[n % processes.len()], kinds[(n + n / processes.len()) % kinds.len()]))
-        .collect()
-}
+use common::{all, differences, programs};
+use faults::Faults;
+use people::People;
+use site::{MOUNTS, Process, SERVERS, Site, TINY};
+use tree::Tree;
 
 #[test]
 fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
-    let long = std::env::var_os("PANDO_LONG").is_some();
-    let rounds = std::env::var("PANDO_FAULTS")
-        .map_or(if long { 180 } else { 18 }, |n| n.parse().expect("a number"));
-    let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
-    eprintln!("PANDO_SEED={seed}, {rounds} faults");
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mut random = Random::new(seed);
-    let mut site = Site::new();
-    let mut workers: Vec<_> = (0..WORKERS)
-        .map(|number| Worker::new(number, seed, &site.mount((number % 2) as u8)))
-        .collect();
-    let mut operations = 0;
-    for (round, (process, fault)) in faults(rounds).into_iter().enumerate() {
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for worker in &mut workers {
-                scope.spawn(|| worker.run(&stop));
-            }
-            let pause = |millis| Duration::from_millis(millis);
-            std::thread::sleep(pause(100 + random.below(200)));
-            let lasting = pause(100 + random.below(900));
-            match fault {
-                Fault::Kill => site.kill(process),
-                Fault::Suspend => site.suspend(process),
-                Fault::Cut => site.lan.cut(process.host()),
-            }
-            std::thread::sleep(lasting);
-            match fault {
-                Fault::Kill => site.start(process),
-                Fault::Suspend => site.resume(process),
-                Fault::Cut => site.lan.heal(process.host()),
-            }
-            // All goes on by itself.
-            stop.store(true, Ordering::Relaxed);
-        });
-        for (number, worker) in workers.iter_mut().enumerate() {
-            operations += worker.take_acknowledged();
-            // What was done here is seen there.
-            worker.check(&site.mount(1 - (number % 2) as u8), round as u64);
-        }
+    let mut site = Site::new(TINY);
+    let mut faults = Faults::new(&site, 1);
+    for _ in 0..Faults::wanted(180) {
+        faults.next(&mut site);
     }
-    eprintln!("{rounds} faults, {operations} acknowledged operations");
-    assert!(operations > rounds as u64 * 20, "hardly any load: {operations} operations");
-    for worker in &mut workers {
-        worker.remove_all();
-    }
-    for number in 0..MOUNTS {
-        assert_eq!(
-            fs::read_dir(site.mount(number)).unwrap().count(),
-            0,
-            "what was removed is back"
-        );
-    }
+    faults.end(&site, &[]);
     end(site);
+}
+
+/// Of the source tree (a folder or an archive) that `PANDO_TREE` names, or this program's.
+#[test]
+fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
+    let source = std::env::var_os("PANDO_TREE").map(PathBuf::from);
+    // Of a large tree, too, only large directories are to be split.
+    let (sizes, less) = match source {
+        Some(_) => (["--split-threshold", "100", "--checkpoint-bytes", "4000000"], 1),
+        None => (TINY, 3),
+    };
+    let mut site = Site::new(sizes);
+    let local = site.scratch().join("local");
+    programs::prepare(&local, less);
+    let tree = Tree::open(&source.unwrap_or_else(|| copied(all_crates(), &site)), site.scratch());
+    let people = [0, 1].map(|number| People::new(site.station(number), number, &local, less));
+    let mut faults = Faults::new(&site, 3);
+    let errors = work_under_faults(&mut site, &tree, &people, &mut faults);
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    for (number, people) in people.iter().enumerate() {
+        eprintln!("mount {number}: {people}");
+        people.remove_all();
+    }
+    faults.end(&site, &[tree::NAME]);
+    let (objects, pieces) = tree.objects();
+    let there = site.mount(1).join(tree::NAME);
+    assert_eq!(differences(tree.root(), &there), Vec::<String>::new());
+    eprintln!(
+        "{objects} objects in {pieces} pieces extracted through one mount, compared through the other"
+    );
+    end(site);
+}
+
+/// Until the tree is over, each program has been run, and all faults were. Returns what nothing excuses.
+fn work_under_faults(
+    site: &mut Site,
+    tree: &Tree,
+    people: &[People],
+    faults: &mut Faults,
+) -> Vec<String> {
+    let stations: Vec<_> = (0..MOUNTS).map(|number| site.station(number)).collect();
+    let scratch = site.scratch().to_owned();
+    std::thread::scope(|scope| {
+        let mut work = people::Work { people, stations: &stations, is_done: false };
+        let (send, receive) = mpsc::channel();
+        let trees = [
+            scope.spawn(|| tree.extract(&stations[0], &scratch, send)),
+            scope.spawn(|| tree.compare(&stations[1], receive)),
+        ];
+        let programs: Vec<_> = people.iter().map(|people| scope.spawn(|| people.work())).collect();
+        let is_done = |program| people.iter().any(|people| people.have_done(program));
+        while !work.is_done && !programs.iter().any(ScopedJoinHandle::is_finished) {
+            faults.next(site);
+            let (count, wanted) = (faults.count(), Faults::wanted(60));
+            work.is_done = count >= wanted
+                && trees.iter().all(ScopedJoinHandle::is_finished)
+                && (0..programs::ALL.len()).all(is_done);
+            if count.is_multiple_of(10) {
+                let (_, pieces) = tree.objects();
+                eprintln!("{count} faults; of {pieces} pieces of the tree {}", tree.compared());
+            }
+        }
+        drop(work);
+        let panics = |_| Err("a thread panics".to_owned());
+        let results = trees.into_iter().chain(programs);
+        results.filter_map(|job| job.join().unwrap_or_else(panics).err()).collect()
+    })
 }
 
 #[test]
 fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
-    let mut site = Site::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("pando-core");
+    let mut site = Site::new(TINY);
+    let source = small_tree();
     let archive = site.scratch().join("tree.tar");
     let packed = Command::new("tar")
         .args(["--format=posix", "-cf"])
@@ -122,7 +128,7 @@ fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
         site.start(process);
         kills += 1;
         // Something must be done in between, or it never ends.
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(std::time::Duration::from_millis(300));
     }
     assert!(extracting.wait().unwrap().success());
     let there = site.mount(1).join("tree");
@@ -138,14 +144,32 @@ fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
     end(site);
 }
 
-/// Stops everything in order; nobody complains.
+fn all_crates() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A tree nobody edits meanwhile.
+fn copied(tree: &Path, site: &Site) -> PathBuf {
+    let copy = site.scratch().join("copy");
+    let copied = Command::new("cp").arg("-a").arg(tree).arg(&copy).output().unwrap();
+    assert!(copied.status.success(), "{}", all(&copied));
+    copy
+}
+
+fn small_tree() -> PathBuf {
+    all_crates().join("pando-core")
+}
+
+/// Judges the volume, stops everything in order, and judges it again.
 fn end(mut site: Site) {
     let status = site.ask(&["status", &Site::address_of(0)]);
     assert!(status.status.success(), "{}", all(&status));
+    site.check_running();
     for number in 0..MOUNTS {
         site.stop(Process::Mount(number));
     }
     for shard in 0..SERVERS {
         site.stop(Process::Server(shard));
     }
+    site.check_stopped();
 }

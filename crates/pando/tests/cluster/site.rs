@@ -4,24 +4,32 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
+use std::sync::Arc;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::common::{Scratch, all, pando};
 use crate::lan::{Lan, address};
+use crate::station::Station;
 
 pub const SERVERS: u8 = 4;
 pub const MOUNTS: u8 = 2;
 const PORT: u16 = 7400;
 /// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
-const SIZES: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "200000"];
+pub const TINY: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "200000"];
 
 /// Fields are dropped in this order.
 pub struct Site {
     /// By host number, from 1: servers, then mounts.
-    processes: Vec<Option<Child>>,
+    processes: Vec<Option<Pid>>,
+    /// Of the mounts.
+    stations: Vec<Arc<Station>>,
+    /// How servers are started.
+    sizes: [&'static str; 4],
     pub lan: Lan,
     pub folder: PathBuf,
     secret: PathBuf,
@@ -45,8 +53,8 @@ impl Process {
 }
 
 impl Site {
-    /// All servers and mounts, up.
-    pub fn new() -> Self {
+    /// All servers and mounts, up. `sizes`: options of the servers.
+    pub fn new(sizes: [&'static str; 4]) -> Self {
         let scratch = Scratch::new();
         let (folder, secret) = (scratch.path().join("volume"), scratch.path().join("secret"));
         fs::write(&secret, "correct horse battery staple\n").unwrap();
@@ -55,7 +63,12 @@ impl Site {
         assert!(made.status.success(), "{}", all(&made));
         let lan = Lan::new(SERVERS + MOUNTS);
         let processes = (0..=SERVERS + MOUNTS).map(|_| None).collect();
-        let mut site = Self { processes, lan, folder, secret, scratch };
+        let station = |number| {
+            let mount = scratch.path().join(format!("mount-{number}"));
+            Arc::new(Station::new(mount))
+        };
+        let stations = (0..MOUNTS).map(station).collect();
+        let mut site = Self { processes, stations, sizes, lan, folder, secret, scratch };
         for shard in 0..SERVERS {
             site.start(Process::Server(shard));
         }
@@ -70,7 +83,11 @@ impl Site {
     }
 
     pub fn mount(&self, number: u8) -> PathBuf {
-        self.scratch.path().join(format!("mount-{number}"))
+        self.station(number).mount().to_owned()
+    }
+
+    pub fn station(&self, number: u8) -> Arc<Station> {
+        Arc::clone(&self.stations[usize::from(number)])
     }
 
     pub fn address_of(shard: u8) -> String {
@@ -95,7 +112,7 @@ impl Site {
         match process {
             Process::Server(shard) => {
                 command.arg("server").arg(&self.folder).args(["--shard", &shard.to_string()]);
-                command.args(["--listen", &Self::address_of(shard)]).args(SIZES);
+                command.args(["--listen", &Self::address_of(shard)]).args(self.sizes);
             }
             Process::Mount(number) => {
                 let servers: Vec<_> = (0..SERVERS).map(Self::address_of).collect();
@@ -103,34 +120,42 @@ impl Site {
                 command.args(["--timeout", "never"]);
             }
         }
-        let log = fs::File::options().create(true).append(true).open(self.log(process)).unwrap();
         command.arg("--json").arg("--secret").arg(&self.secret);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().unwrap();
+        let pipe = self.scratch.path().join(format!("pipe-{}", process.host()));
+        if !pipe.exists() {
+            mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        }
+        let pid = self.lan.keeper.start(&command, &pipe, &self.log(process));
+        self.processes[usize::from(process.host())] = Some(pid);
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        self.processes[usize::from(process.host())] = Some(child);
+        BufReader::new(fs::File::open(pipe).unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("\"pid\""), "{process:?} does not start: {line}{}", self.logs());
+        if let Process::Mount(number) = process {
+            self.station(number).is_up();
+        }
     }
 
     fn signal(&self, process: Process, signal: Signal) {
-        let child = self.processes[usize::from(process.host())].as_ref().expect("it runs");
-        kill_process(Pid::from_child(child), signal).unwrap();
+        let pid = self.processes[usize::from(process.host())].expect("it runs");
+        kill_process(pid, signal).unwrap();
     }
 
     /// kill -9.
     pub fn kill(&mut self, process: Process) {
+        if let Process::Mount(number) = process {
+            self.station(number).is_to_be_killed();
+        }
         self.signal(process, Signal::KILL);
-        let child = self.processes[usize::from(process.host())].take();
-        child.expect("it ran").wait().unwrap();
+        let pid = self.processes[usize::from(process.host())].take();
+        self.lan.keeper.wait(pid.expect("it ran"));
     }
 
     /// SIGTERM; it must end well.
     pub fn stop(&mut self, process: Process) {
         self.signal(process, Signal::TERM);
-        let child = self.processes[usize::from(process.host())].take();
-        let status = child.expect("it ran").wait().unwrap();
-        assert!(status.success(), "{process:?}: {status}{}", self.logs());
+        let pid = self.processes[usize::from(process.host())].take();
+        let code = self.lan.keeper.wait(pid.expect("it ran"));
+        assert_eq!(code, 0, "{process:?}{}", self.logs());
     }
 
     /// SIGSTOP.
@@ -146,6 +171,42 @@ impl Site {
     /// Runs `pando` on the first server's host, with the secret.
     pub fn ask(&self, words: &[&str]) -> Output {
         self.pando(1).args(words).arg("--secret").arg(&self.secret).output().unwrap()
+    }
+
+    /// `pando fsck` of the volume as it runs: it is whole.
+    pub fn check_running(&self) {
+        let checked = self.ask(&["fsck", &Self::address_of(0)]);
+        assert!(checked.status.success(), "{}", all(&checked));
+        eprint!("running: {}", String::from_utf8_lossy(&checked.stdout));
+    }
+
+    /// `pando fsck` of the stopped volume: nothing is wrong but, where mounts were killed, that objects were stored and
+    /// not yet named. When those are removed it is whole.
+    pub fn check_stopped(&self) {
+        let fsck = |options: &[&str]| {
+            pando().arg("fsck").arg(&self.folder).args(options).output().unwrap()
+        };
+        let checked = fsck(&["--json"]);
+        let said: Value = serde_json::from_slice(&checked.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", all(&checked)));
+        let mounts_were_killed = self.stations.iter().any(|station| station.was_killed());
+        let is_forgiven =
+            |finding: &Value| mounts_were_killed && finding["code"] == "object-unnamed";
+        let findings = said["findings"].as_array().unwrap();
+        assert!(findings.iter().all(is_forgiven), "{said:#}");
+        assert_eq!(
+            said["clean"],
+            findings.is_empty() && said["findings_not_kept"] == 0,
+            "{said:#}"
+        );
+        if !findings.is_empty() {
+            let mended = fsck(&["--repair"]);
+            assert!(mended.status.success(), "{}", all(&mended));
+        }
+        let checked = fsck(&[]);
+        assert!(checked.status.success(), "{}", all(&checked));
+        let stopped = String::from_utf8_lossy(&checked.stdout).replace('\n', "; ");
+        eprintln!("stopped: {stopped}({} unnamed objects removed)", findings.len());
     }
 
     fn logs(&self) -> String {
@@ -166,9 +227,9 @@ impl Drop for Site {
         if std::thread::panicking() {
             eprintln!("{}", self.logs());
         }
-        for child in self.processes.iter_mut().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
+        for pid in self.processes.iter().flatten() {
+            let _ = kill_process(*pid, Signal::KILL);
+            self.lan.keeper.wait(*pid);
         }
         for number in 0..MOUNTS {
             let _ = unmount(self.mount(number), UnmountFlags::DETACH);

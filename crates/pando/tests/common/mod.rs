@@ -1,6 +1,7 @@
 //! A volume in a temporary folder, mounted by the real program. Whatever happens, nothing of it stays.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub mod model;
+pub mod programs;
 pub mod random;
 pub mod site;
 pub mod worker;
@@ -202,7 +204,8 @@ pub fn differences(one: &Path, other: &Path) -> Vec<String> {
     };
     let (one, other) = (manifest(one), manifest(other));
     assert!(one.len() > 1, "nothing to compare");
-    let gone = one.iter().filter(|line| !other.contains(line)).map(|line| format!("- {line}"));
-    let new = other.iter().filter(|line| !one.contains(line)).map(|line| format!("+ {line}"));
+    let (here, there): (HashSet<_>, HashSet<_>) = (one.iter().collect(), other.iter().collect());
+    let gone = one.iter().filter(|line| !there.contains(line)).map(|line| format!("- {line}"));
+    let new = other.iter().filter(|line| !here.contains(line)).map(|line| format!("+ {line}"));
     gone.chain(new).take(20).collect()
 }

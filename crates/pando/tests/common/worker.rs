@@ -53,6 +53,11 @@ impl Worker {
         }
     }
 
+    /// Whether a call may have happened or not, so that the tree must be looked at before work goes on.
+    pub fn is_in_doubt(&self) -> bool {
+        self.maybe.is_some()
+    }
+
     /// Operations acknowledged since the last call.
     pub fn take_acknowledged(&mut self) -> u64 {
         std::mem::take(&mut self.acknowledged)

@@ -1,0 +1,104 @@
+//! Those who run programs on a mount, one after the other, until they are told to stop.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::common::all;
+use crate::common::programs::{self, Program};
+use crate::station::Station;
+
+pub struct People {
+    station: Arc<Station>,
+    number: u8,
+    local: PathBuf,
+    less: u32,
+    stop: AtomicBool,
+    /// Runs begun.
+    begun: AtomicU64,
+    /// Runs that succeeded, of each program.
+    passed: [AtomicU64; programs::ALL.len()],
+}
+
+impl People {
+    /// `local`, `less`: see [`programs`].
+    pub fn new(station: Arc<Station>, number: u8, local: &Path, less: u32) -> Self {
+        let (stop, begun, passed) = Default::default();
+        Self { station, number, local: local.to_owned(), less, stop, begun, passed }
+    }
+
+    /// Each mount's begin with another program.
+    pub fn work(&self) -> Result<(), String> {
+        let programs = programs::ALL.iter().zip(&self.passed).cycle();
+        for (program, passed) in programs.skip(usize::from(self.number) * programs::ALL.len() / 2) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.station.work(|mount| self.run(*program, mount))?;
+            passed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn run(&self, program: Program, mount: &Path) -> Result<(), String> {
+        let run = self.begun.fetch_add(1, Ordering::Relaxed);
+        let folder = mount.join(format!("people-{}-{run}", self.number));
+        let back = self.local.join(format!("back-{}", self.number));
+        let failed = |what: &str| format!("{} in {}: {what}", program.name, folder.display());
+        let _ = fs::remove_dir_all(&back);
+        fs::create_dir(&back).unwrap();
+        fs::create_dir(&folder).map_err(|error| failed(&error.to_string()))?;
+        let output = program.run(&folder, &self.local, &back, self.less);
+        if !output.status.success() {
+            return Err(failed(&all(&output)));
+        }
+        fs::remove_dir_all(&folder).map_err(|error| failed(&error.to_string()))
+    }
+
+    /// Whether a program has passed.
+    pub fn have_done(&self, program: usize) -> bool {
+        self.passed[program].load(Ordering::Relaxed) > 0
+    }
+
+    /// Removes what kills have left behind.
+    pub fn remove_all(&self) {
+        for run in 0..self.begun.load(Ordering::Relaxed) {
+            let folder = self.station.mount().join(format!("people-{}-{run}", self.number));
+            if folder.exists() {
+                fs::remove_dir_all(folder).unwrap();
+            }
+        }
+    }
+}
+
+/// What was passed how often.
+impl fmt::Display for People {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut passed = 0;
+        for (program, count) in programs::ALL.iter().zip(&self.passed) {
+            let count = count.load(Ordering::Relaxed);
+            passed += count;
+            write!(f, "{} {count}, ", program.name)?;
+        }
+        let begun = self.begun.load(Ordering::Relaxed);
+        write!(f, "{} undone by kills of the mount", begun - passed)
+    }
+}
+
+/// What is under way on the mounts: ends with this, and breaks off if it is not done by then.
+pub struct Work<'a> {
+    pub people: &'a [People],
+    pub stations: &'a [Arc<Station>],
+    pub is_done: bool,
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        self.people.iter().for_each(|people| people.stop.store(true, Ordering::Relaxed));
+        if !self.is_done {
+            self.stations.iter().for_each(|station| station.break_off());
+        }
+    }
+}
