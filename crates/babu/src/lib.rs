@@ -104,6 +104,7 @@ mod log;
 mod lsn;
 mod manifest;
 pub mod memdisk;
+mod mix;
 mod open;
 mod options;
 mod ranges;
