@@ -11,8 +11,8 @@
 
 use crate::tree::Found;
 use crate::tree::leaf::Leaf;
-use crate::tree::ledger::Ledger;
 use crate::tree::parts::Rest;
+use crate::tree::records::Records;
 use crate::tree::row::{Row, find};
 
 pub(crate) enum Branch {
@@ -33,36 +33,31 @@ impl Branch {
     }
 
     #[inline]
-    pub(crate) fn get(&self, rest: Rest<'_>) -> Option<Found<'_>> {
+    pub(crate) fn get<'a>(&self, rest: Rest<'_>, records: &'a Records) -> Option<Found<'a>> {
         match self {
             Branch::Leaf(leaf) => {
-                leaf.prefetch();
-                leaf.get(rest)
+                leaf.prefetch(records);
+                leaf.get(rest, records)
             }
-            Branch::Row(row) => row.get(rest),
-            Branch::Rows(rows) => rows.rows[rows.find(rest)].get(rest),
+            Branch::Row(row) => row.get(rest, records),
+            Branch::Rows(rows) => rows.rows[rows.find(rest, records)].get(rest, records),
         }
     }
 
     /// Sets what an entry says; adds it if there is none. `None` is a tombstone.
-    pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, ledger: &mut Ledger) {
+    pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         match self {
-            Branch::Leaf(leaf) => match leaf.search(rest) {
-                Ok(place) => ledger.watch(leaf, |leaf| leaf.replace(place, rest, value)),
+            Branch::Leaf(leaf) => match leaf.search(rest, records) {
+                Ok(place) => leaf.replace(place, rest, value, records),
                 Err(_) if leaf.is_full() => {
-                    let mut row = Row::of(std::mem::take(leaf));
-                    row.set(rest, value, ledger);
+                    let mut row = Row::of(std::mem::take(leaf), records);
+                    row.set(rest, value, records);
                     *self = Branch::Row(row);
                 }
-                Err(place) => {
-                    if leaf.is_empty() {
-                        ledger.add(leaf);
-                    }
-                    ledger.watch(leaf, |leaf| leaf.insert(place, rest, value));
-                }
+                Err(place) => leaf.insert(place, rest, value, records),
             },
             Branch::Row(row) => {
-                row.set(rest, value, ledger);
+                row.set(rest, value, records);
                 if row.is_too_long() {
                     let mut rows =
                         Rows { heads: vec![row.head()], rows: vec![std::mem::take(row)] };
@@ -70,25 +65,25 @@ impl Branch {
                     *self = Branch::Rows(Box::new(rows));
                 }
             }
-            Branch::Rows(rows) => rows.set(rest, value, ledger),
+            Branch::Rows(rows) => rows.set(rest, value, records),
         }
     }
 
     /// Removes an entry. Returns whether there was one.
-    pub(crate) fn remove(&mut self, rest: Rest<'_>, ledger: &mut Ledger) -> bool {
+    pub(crate) fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
         let is_removed = match self {
-            Branch::Leaf(leaf) => match leaf.search(rest) {
+            Branch::Leaf(leaf) => match leaf.search(rest, records) {
                 Ok(place) => {
-                    ledger.watch(leaf, |leaf| leaf.remove(place..place + 1));
+                    leaf.remove(place..place + 1, records);
                     true
                 }
                 Err(_) => false,
             },
-            Branch::Row(row) => row.remove(rest, ledger),
-            Branch::Rows(rows) => rows.remove(rest, ledger),
+            Branch::Row(row) => row.remove(rest, records),
+            Branch::Rows(rows) => rows.remove(rest, records),
         };
         if is_removed {
-            self.simplify(ledger);
+            self.simplify();
         }
         is_removed
     }
@@ -98,27 +93,27 @@ impl Branch {
         &mut self,
         from: Option<Rest<'_>>,
         to: Option<Rest<'_>>,
-        ledger: &mut Ledger,
+        records: &mut Records,
     ) {
         if self.is_empty() || from.zip(to).is_some_and(|(from, to)| from >= to) {
             return;
         }
         match self {
             Branch::Leaf(leaf) => {
-                let start = from.map_or(0, |from| leaf.lower_bound(from));
-                let end = to.map_or(leaf.len(), |to| leaf.lower_bound(to));
+                let start = from.map_or(0, |from| leaf.lower_bound(from, records));
+                let end = to.map_or(leaf.len(), |to| leaf.lower_bound(to, records));
                 if start < end {
-                    ledger.watch(leaf, |leaf| leaf.remove(start..end));
+                    leaf.remove(start..end, records);
                 }
             }
-            Branch::Row(row) => row.remove_range(from, to, ledger),
-            Branch::Rows(rows) => rows.remove_range(from, to, ledger),
+            Branch::Row(row) => row.remove_range(from, to, records),
+            Branch::Rows(rows) => rows.remove_range(from, to, records),
         }
-        self.simplify(ledger);
+        self.simplify();
     }
 
-    /// Goes back to a simpler form if few entries are left; an empty branch has nothing counted.
-    fn simplify(&mut self, ledger: &mut Ledger) {
+    /// Goes back to a simpler form if few entries are left.
+    fn simplify(&mut self) {
         if let Branch::Rows(rows) = self
             && rows.rows.len() <= 1
         {
@@ -127,16 +122,9 @@ impl Branch {
         if let Branch::Row(row) = self {
             if row.is_empty() {
                 *self = Branch::new();
-                return;
-            }
-            if let Some(leaf) = row.into_leaf() {
+            } else if let Some(leaf) = row.into_leaf() {
                 *self = Branch::Leaf(leaf);
             }
-        }
-        if let Branch::Leaf(leaf) = self
-            && leaf.is_empty()
-        {
-            ledger.remove(&std::mem::take(leaf));
         }
     }
 
@@ -144,12 +132,9 @@ impl Branch {
         matches!(self, Branch::Leaf(leaf) if leaf.is_empty())
     }
 
-    /// The branch is about to go with all its entries.
-    pub(crate) fn write_off(&self, ledger: &mut Ledger) {
-        let mut leaves = self.leaves();
-        while let Some(leaf) = leaves.next() {
-            ledger.remove(leaf);
-        }
+    /// Removes everything.
+    pub(crate) fn clear(&mut self, records: &mut Records) {
+        self.remove_range(None, None, records);
     }
 
     /// All leaves.
@@ -162,14 +147,14 @@ impl Branch {
     }
 
     /// Leaves from the one on that has a key, or would have it.
-    pub(crate) fn leaves_from(&self, rest: Rest<'_>) -> Leaves<'_> {
+    pub(crate) fn leaves_from(&self, rest: Rest<'_>, records: &Records) -> Leaves<'_> {
         match self {
             Branch::Leaf(_) => self.leaves(),
-            Branch::Row(row) => Leaves::new(&row.leaves()[row.find(rest)..], &[]),
+            Branch::Row(row) => Leaves::new(&row.leaves()[row.find(rest, records)..], &[]),
             Branch::Rows(rows) => {
-                let position = rows.find(rest);
+                let position = rows.find(rest, records);
                 let row = &rows.rows[position];
-                Leaves::new(&row.leaves()[row.find(rest)..], &rows.rows[position + 1..])
+                Leaves::new(&row.leaves()[row.find(rest, records)..], &rows.rows[position + 1..])
             }
         }
     }
@@ -177,22 +162,22 @@ impl Branch {
 
 #[cfg(test)]
 impl Branch {
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self, records: &Records) {
         match self {
-            Branch::Leaf(leaf) => leaf.check(),
-            Branch::Row(row) => row.check(),
+            Branch::Leaf(leaf) => leaf.check(records),
+            Branch::Row(row) => row.check(records),
             Branch::Rows(rows) => {
                 let heads: Vec<u64> = rows.rows.iter().map(Row::head).collect();
                 assert_eq!(heads, rows.heads);
-                rows.rows.iter().for_each(Row::check);
+                rows.rows.iter().for_each(|row| row.check(records));
             }
         }
     }
 }
 
 impl Rows {
-    fn find(&self, rest: Rest<'_>) -> usize {
-        find(&self.heads, rest, |position| self.rows[position].first_order(rest))
+    fn find(&self, rest: Rest<'_>, records: &Records) -> usize {
+        find(&self.heads, rest, |position| self.rows[position].first_order(rest, records))
     }
 
     fn split(&mut self, position: usize) {
@@ -201,19 +186,19 @@ impl Rows {
         self.rows.insert(position + 1, right);
     }
 
-    fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, ledger: &mut Ledger) {
-        let position = self.find(rest);
+    fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
+        let position = self.find(rest, records);
         let row = &mut self.rows[position];
-        row.set(rest, value, ledger);
+        row.set(rest, value, records);
         self.heads[position] = row.head();
         if row.is_too_long() {
             self.split(position);
         }
     }
 
-    fn remove(&mut self, rest: Rest<'_>, ledger: &mut Ledger) -> bool {
-        let position = self.find(rest);
-        let is_removed = self.rows[position].remove(rest, ledger);
+    fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
+        let position = self.find(rest, records);
+        let is_removed = self.rows[position].remove(rest, records);
         if is_removed {
             self.tidy(position);
         }
@@ -237,14 +222,19 @@ impl Rows {
         }
     }
 
-    fn remove_range(&mut self, from: Option<Rest<'_>>, to: Option<Rest<'_>>, ledger: &mut Ledger) {
-        let first = from.map_or(0, |from| self.find(from));
-        let last = to.map_or(self.rows.len() - 1, |to| self.find(to));
+    fn remove_range(
+        &mut self,
+        from: Option<Rest<'_>>,
+        to: Option<Rest<'_>>,
+        records: &mut Records,
+    ) {
+        let first = from.map_or(0, |from| self.find(from, records));
+        let last = to.map_or(self.rows.len() - 1, |to| self.find(to, records));
         for position in first..=last {
             self.rows[position].remove_range(
                 from.filter(|_| position == first),
                 to.filter(|_| position == last),
-                ledger,
+                records,
             );
         }
         let mut position = last + 1;
@@ -256,7 +246,7 @@ impl Rows {
 }
 
 /// Leaves in ascending order.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Leaves<'a> {
     leaves: std::slice::Iter<'a, Leaf>,
     rows: std::slice::Iter<'a, Row>,

@@ -5,18 +5,18 @@ use crate::tree::Found;
 use crate::tree::branch::Leaves;
 use crate::tree::leaf::Leaf;
 use crate::tree::parts::{FIXED_BYTES, PREFIX_BYTES, Prefix, Rest, split};
-use crate::tree::prefetch::Ahead;
 use crate::tree::prefixes::{Branches, Prefixes};
+use crate::tree::records::Records;
 
 /// Stands before an entry; [`TreeCursor::advance`] passes over it. The key is put together in the cursor and lent.
 pub(crate) struct TreeCursor<'a> {
+    records: &'a Records,
     branches: Branches<'a>,
     leaves: Leaves<'a>,
     leaf: &'a Leaf,
     /// The next entry of the leaf, and the end of those wanted.
     position: usize,
     end: usize,
-    /// The leaf that comes next.
     ahead: Ahead<'a>,
     prefix: Prefix,
     key: Spelled,
@@ -27,15 +27,21 @@ static NO_ENTRIES: Leaf = Leaf::new();
 
 impl<'a> TreeCursor<'a> {
     /// Entries of `from..to`; `None` is the end of all keys.
-    pub(crate) fn new(prefixes: &'a Prefixes, from: &[u8], to: Option<&[u8]>) -> TreeCursor<'a> {
+    pub(crate) fn new(
+        prefixes: &'a Prefixes,
+        records: &'a Records,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> TreeCursor<'a> {
         let (prefix, rest) = split(from);
         let mut cursor = TreeCursor {
+            records,
             branches: prefixes.from(prefix),
             leaves: Leaves::default(),
             leaf: &NO_ENTRIES,
             position: 0,
             end: 0,
-            ahead: Ahead::new(&[], 1),
+            ahead: Ahead::default(),
             prefix,
             key: Spelled::default(),
             to: to.map(Key::from),
@@ -44,13 +50,15 @@ impl<'a> TreeCursor<'a> {
             cursor.set_prefix(found);
             match found == prefix {
                 true => {
-                    cursor.leaves = branch.leaves_from(rest);
+                    cursor.leaves = branch.leaves_from(rest, records);
                     if let Some(leaf) = cursor.leaves.next() {
-                        leaf.prefetch();
-                        cursor.enter(leaf, leaf.lower_bound(rest));
+                        leaf.prefetch(records);
+                        let position = leaf.lower_bound(rest, records);
+                        cursor.enter(leaf, position);
+                        cursor.ahead.start(leaf, position, &cursor.leaves, records);
                     }
                 }
-                false => cursor.leaves = branch.leaves(),
+                false => cursor.set_leaves(branch.leaves()),
             }
         }
         cursor
@@ -59,6 +67,15 @@ impl<'a> TreeCursor<'a> {
     fn set_prefix(&mut self, prefix: Prefix) {
         self.prefix = prefix;
         self.key.set_prefix(prefix);
+    }
+
+    /// Goes to the beginning of a branch.
+    fn set_leaves(&mut self, leaves: Leaves<'a>) {
+        self.leaves = leaves;
+        let mut later = self.leaves.clone();
+        if let Some(first) = later.next() {
+            self.ahead.start(first, 0, &later, self.records);
+        }
     }
 
     /// Goes to a leaf, and sees how much of it is wanted.
@@ -71,20 +88,15 @@ impl<'a> TreeCursor<'a> {
                 let (prefix, rest) = split(to);
                 match self.prefix.cmp(&prefix) {
                     std::cmp::Ordering::Less => leaf.len(),
-                    std::cmp::Ordering::Equal => leaf.lower_bound(rest),
+                    std::cmp::Ordering::Equal => leaf.lower_bound(rest, self.records),
                     std::cmp::Ordering::Greater => 0,
                 }
             }
         };
         self.end = self.end.max(position);
-        let next = match self.end < leaf.len() {
-            true => {
-                self.finish();
-                &[]
-            }
-            false => self.leaves.peek().map_or(&[][..], Leaf::bytes),
-        };
-        self.ahead = Ahead::new(next, self.end - position);
+        if self.end < leaf.len() {
+            self.finish();
+        }
     }
 
     /// What follows is behind the end.
@@ -100,7 +112,7 @@ impl<'a> TreeCursor<'a> {
                 self.enter(leaf, 0);
             } else if let Some((prefix, branch)) = self.branches.next() {
                 self.set_prefix(prefix);
-                self.leaves = branch.leaves();
+                self.set_leaves(branch.leaves());
             } else {
                 return false;
             }
@@ -114,9 +126,9 @@ impl<'a> TreeCursor<'a> {
         if self.position == self.end && !self.next_leaf() {
             return None;
         }
-        let (rest, found) = self.leaf.entry(self.position);
+        let (rest, found) = self.leaf.entry(self.position, self.records);
         self.position += 1;
-        self.ahead.step();
+        self.ahead.step(self.records);
         self.key.set_rest(rest);
         Some(found)
     }
@@ -135,6 +147,46 @@ impl<'a> Iterator for TreeCursor<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.advance()?;
         Some((Key::from(self.key()), found))
+    }
+}
+
+/// How many entries ahead of a scan memory is asked for: enough to hide that it is slow, few enough to stay in the
+/// nearest cache until they are reached.
+const AHEAD_ENTRIES: usize = 16;
+
+/// Runs ahead of a scan within a branch, and asks for the memory of records, and of leaves a leaf ahead of these.
+#[derive(Default)]
+struct Ahead<'a> {
+    leaf: Option<&'a Leaf>,
+    position: usize,
+    leaves: Leaves<'a>,
+}
+
+impl<'a> Ahead<'a> {
+    fn start(&mut self, leaf: &'a Leaf, position: usize, later: &Leaves<'a>, records: &Records) {
+        *self = Ahead { leaf: Some(leaf), position, leaves: later.clone() };
+        self.prefetch_next_leaf(records);
+        (0..AHEAD_ENTRIES).for_each(|_| self.step(records));
+    }
+
+    #[inline]
+    fn step(&mut self, records: &Records) {
+        while let Some(leaf) = self.leaf {
+            if self.position < leaf.len() {
+                leaf.prefetch_record(self.position, records);
+                self.position += 1;
+                return;
+            }
+            self.leaf = self.leaves.next();
+            self.position = 0;
+            self.prefetch_next_leaf(records);
+        }
+    }
+
+    fn prefetch_next_leaf(&self, records: &Records) {
+        if let Some(next) = self.leaves.peek() {
+            next.prefetch(records);
+        }
     }
 }
 

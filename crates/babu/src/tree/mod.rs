@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hash of 16-byte prefixes ─┐
-//!                           ├─► branch ─► rows of leaves ─► leaf: heads of keys, records
+//!                           ├─► branch ─► rows of leaves ─► leaf: heads of keys ─► records
 //! sorted prefixes ──────────┘
 //! ```
 //!
@@ -14,24 +14,26 @@
 //! 2. An entry counts even if a range of the same tree covers its key: the entry is newer.
 //! 3. No branch is empty.
 
+mod arena;
 mod branch;
 mod cursor;
+mod huge;
 mod leaf;
-mod ledger;
 #[cfg(test)]
 mod model_tests;
 mod parts;
 mod prefetch;
 mod prefixes;
 mod record;
+mod records;
 mod row;
 mod slot;
 
 use crate::key::Key;
 use crate::ranges::RangeSet;
-use crate::tree::ledger::Ledger;
 use crate::tree::parts::{Prefix, split};
 use crate::tree::prefixes::{BRANCH_BYTES, Prefixes};
+use crate::tree::records::Records;
 
 pub(crate) use crate::tree::cursor::TreeCursor;
 
@@ -49,7 +51,7 @@ pub(crate) enum Found<'a> {
 pub(crate) struct Tree {
     prefixes: Prefixes,
     ranges: RangeSet,
-    ledger: Ledger,
+    records: Records,
 }
 
 impl Tree {
@@ -57,7 +59,7 @@ impl Tree {
     pub(crate) fn get(&self, key: &[u8]) -> Option<Found<'_>> {
         let (prefix, rest) = split(key);
         if let Some(branch) = self.prefixes.get(prefix)
-            && let Some(found) = branch.get(rest)
+            && let Some(found) = branch.get(rest, &self.records)
         {
             return Some(found);
         }
@@ -67,19 +69,20 @@ impl Tree {
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
         let (prefix, rest) = split(key);
-        self.prefixes.branch(prefix).set(rest, Some(value), &mut self.ledger);
+        self.prefixes.branch(prefix).set(rest, Some(value), &mut self.records);
     }
 
     /// Removes a key, and hides it below if there is anything below.
     pub(crate) fn delete(&mut self, key: &[u8], has_below: bool) {
         let (prefix, rest) = split(key);
         if has_below {
-            self.prefixes.branch(prefix).set(rest, None, &mut self.ledger);
+            self.prefixes.branch(prefix).set(rest, None, &mut self.records);
         } else if let Some(branch) = self.prefixes.get_mut(prefix)
-            && branch.remove(rest, &mut self.ledger)
+            && branch.remove(rest, &mut self.records)
             && branch.is_empty()
         {
             self.prefixes.release(prefix);
+            self.give_back();
         }
     }
 
@@ -92,11 +95,11 @@ impl Tree {
             let from = (prefix == first).then_some(first_rest);
             let to = (prefix == last).then_some(last_rest);
             if from.is_none() && to.is_none() {
-                if let Some(branch) = self.prefixes.release(prefix) {
-                    branch.write_off(&mut self.ledger);
+                if let Some(mut branch) = self.prefixes.release(prefix) {
+                    branch.clear(&mut self.records);
                 }
             } else if let Some(branch) = self.prefixes.get_mut(prefix) {
-                branch.remove_range(from, to, &mut self.ledger);
+                branch.remove_range(from, to, &mut self.records);
                 if branch.is_empty() {
                     self.prefixes.release(prefix);
                 }
@@ -104,6 +107,14 @@ impl Tree {
         }
         if has_below {
             self.ranges.insert(from, to);
+        }
+        self.give_back();
+    }
+
+    /// Gives memory back once nothing is left.
+    fn give_back(&mut self) {
+        if self.records.count() == 0 {
+            self.records = Records::default();
         }
     }
 
@@ -119,31 +130,31 @@ impl Tree {
 
     /// Entries of `from..to`; `None` is the end of all keys.
     pub(crate) fn seek(&self, from: &[u8], to: Option<&[u8]>) -> TreeCursor<'_> {
-        TreeCursor::new(&self.prefixes, from, to)
+        TreeCursor::new(&self.prefixes, &self.records, from, to)
     }
 
     /// Nothing in it and nothing hidden by it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ledger.entries == 0 && self.ranges.is_empty()
+        self.records.count() == 0 && self.ranges.is_empty()
     }
 
     /// Memory taken, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.ledger.bytes + self.prefixes.len() * BRANCH_BYTES + self.ranges.len() * RANGE_BYTES
+        self.records.bytes() + self.prefixes.len() * BRANCH_BYTES + self.ranges.len() * RANGE_BYTES
     }
 }
 
 #[cfg(test)]
 impl Tree {
-    /// Checks the invariants, and what is counted.
+    /// Checks the invariants.
     pub(crate) fn check(&self) {
-        let mut ledger = Ledger::default();
+        let mut count = 0;
         for (_, branch) in self.prefixes.from(Prefix([0, 0])) {
             assert!(!branch.is_empty());
-            branch.check();
-            branch.leaves().for_each(|leaf| ledger.add(leaf));
+            branch.check(&self.records);
+            branch.leaves().for_each(|leaf| count += leaf.len());
         }
-        assert_eq!(ledger, self.ledger);
+        assert_eq!(count, self.records.count());
     }
 }
 

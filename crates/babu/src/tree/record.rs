@@ -1,4 +1,4 @@
-//! What a leaf keeps of an entry beside the head of its key: in one place, so that a lookup that has found the head
+//! What a tree keeps of an entry beside the head of its key: in one place, so that a lookup that has found the head
 //! waits for memory once more, and not twice.
 //!
 //! ```text
@@ -30,7 +30,7 @@ impl<'a> Record<'a> {
             [len, ref rest @ ..] => (usize::from(len), rest),
             [] => unreachable!("a record has at least a length"),
         };
-        let (tail, value) = rest.split_at(tail_bytes(key_bytes));
+        let (tail, value) = rest.split_at(key_bytes.saturating_sub(FIXED_BYTES));
         Record { key_bytes, tail, value }
     }
 
@@ -47,10 +47,6 @@ impl<'a> Record<'a> {
     }
 }
 
-fn tail_bytes(key_bytes: usize) -> usize {
-    key_bytes.saturating_sub(FIXED_BYTES)
-}
-
 fn length_bytes(key_bytes: usize) -> usize {
     if key_bytes < usize::from(LONG) { 1 } else { 3 }
 }
@@ -61,20 +57,18 @@ pub(crate) fn record_bytes(rest: Rest<'_>, value: &[u8]) -> usize {
     length_bytes(rest.key_bytes) + rest.tail.len() + value.len()
 }
 
-/// Where the value begins in a record.
-pub(crate) fn value_offset(rest: Rest<'_>) -> usize {
-    length_bytes(rest.key_bytes) + rest.tail.len()
-}
-
-/// Appends a record.
+/// Writes a record of exactly the length of `out`.
 #[inline]
-pub(crate) fn write(out: &mut Vec<u8>, rest: Rest<'_>, value: &[u8]) {
-    if length_bytes(rest.key_bytes) == 1 {
-        out.push(rest.key_bytes as u8);
-    } else {
-        out.push(LONG);
-        out.extend_from_slice(&(rest.key_bytes as u16).to_le_bytes());
+pub(crate) fn write(out: &mut [u8], rest: Rest<'_>, value: &[u8]) {
+    let (length, out) = out.split_at_mut(length_bytes(rest.key_bytes));
+    match length {
+        [short] => *short = rest.key_bytes as u8,
+        _ => {
+            length[0] = LONG;
+            length[1..].copy_from_slice(&(rest.key_bytes as u16).to_le_bytes());
+        }
     }
-    out.extend_from_slice(rest.tail);
-    out.extend_from_slice(value);
+    let (tail, out) = out.split_at_mut(rest.tail.len());
+    tail.copy_from_slice(rest.tail);
+    out.copy_from_slice(value);
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use crate::tree::Found;
 use crate::tree::leaf::{LEAF_ENTRIES, Leaf};
-use crate::tree::ledger::Ledger;
 use crate::tree::parts::Rest;
+use crate::tree::records::Records;
 
 /// A longer row is split.
 pub(crate) const ROW_LEAVES: usize = 128;
@@ -42,8 +42,8 @@ pub(crate) fn find(heads: &[u64], rest: Rest<'_>, order: impl Fn(usize) -> Order
 
 impl Row {
     /// A row of one leaf that is not empty.
-    pub(crate) fn of(leaf: Leaf) -> Row {
-        Row { heads: vec![leaf.head(0)], leaves: vec![leaf] }
+    pub(crate) fn of(leaf: Leaf, records: &Records) -> Row {
+        Row { heads: vec![leaf.head(0, records)], leaves: vec![leaf] }
     }
 
     pub(crate) fn leaves(&self) -> &[Leaf] {
@@ -56,77 +56,76 @@ impl Row {
     }
 
     /// How the first entry's key compares to one with the same head.
-    pub(crate) fn first_order(&self, rest: Rest<'_>) -> Ordering {
-        self.leaves[0].first_order(rest)
+    pub(crate) fn first_order(&self, rest: Rest<'_>, records: &Records) -> Ordering {
+        self.leaves[0].first_order(rest, records)
     }
 
     /// The leaf that a key is in, or would be.
     #[inline]
-    pub(crate) fn find(&self, rest: Rest<'_>) -> usize {
-        find(&self.heads, rest, |position| self.leaves[position].first_order(rest))
+    pub(crate) fn find(&self, rest: Rest<'_>, records: &Records) -> usize {
+        find(&self.heads, rest, |position| self.leaves[position].first_order(rest, records))
     }
 
     #[inline]
-    pub(crate) fn get(&self, rest: Rest<'_>) -> Option<Found<'_>> {
-        let leaf = &self.leaves[self.find(rest)];
-        leaf.prefetch();
-        leaf.get(rest)
+    pub(crate) fn get<'a>(&self, rest: Rest<'_>, records: &'a Records) -> Option<Found<'a>> {
+        let leaf = &self.leaves[self.find(rest, records)];
+        leaf.prefetch(records);
+        leaf.get(rest, records)
     }
 
     /// Sets what an entry says; adds it if there is none. The row may be one leaf longer afterwards.
-    pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, ledger: &mut Ledger) {
-        let position = self.find(rest);
+    pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
+        let position = self.find(rest, records);
         let leaf = &mut self.leaves[position];
-        leaf.prefetch();
-        let place = leaf.search(rest);
+        leaf.prefetch(records);
+        let place = leaf.search(rest, records);
         if place.is_err() && leaf.is_full() {
             let is_last = position + 1 == self.leaves.len();
-            self.split(position, is_last && place == Err(LEAF_ENTRIES), ledger);
-            return self.set(rest, value, ledger);
+            self.split(position, is_last && place == Err(LEAF_ENTRIES), records);
+            return self.set(rest, value, records);
         }
-        ledger.watch(leaf, |leaf| match place {
-            Ok(place) => leaf.replace(place, rest, value),
-            Err(place) => leaf.insert(place, rest, value),
-        });
+        match place {
+            Ok(place) => leaf.replace(place, rest, value, records),
+            Err(place) => leaf.insert(place, rest, value, records),
+        }
         if place == Err(0) {
             self.heads[position] = rest.head;
         }
     }
 
     /// Makes two of a leaf: halves, or, where keys come in ascending order, all but the last entry and this.
-    fn split(&mut self, position: usize, is_ascending: bool, ledger: &mut Ledger) {
+    fn split(&mut self, position: usize, is_ascending: bool, records: &mut Records) {
         let left = &mut self.leaves[position];
         let at = if is_ascending { LEAF_ENTRIES - 1 } else { LEAF_ENTRIES / 2 };
-        let right = ledger.watch(left, |left| left.split_off(at));
-        ledger.add(&right);
-        self.heads.insert(position + 1, right.head(0));
+        let right = left.split_off(at, records);
+        self.heads.insert(position + 1, right.head(0, records));
         self.leaves.insert(position + 1, right);
     }
 
     /// Removes an entry. The row may be empty afterwards.
-    pub(crate) fn remove(&mut self, rest: Rest<'_>, ledger: &mut Ledger) -> bool {
-        let position = self.find(rest);
+    pub(crate) fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
+        let position = self.find(rest, records);
         let leaf = &mut self.leaves[position];
-        leaf.prefetch();
-        let Ok(place) = leaf.search(rest) else {
+        leaf.prefetch(records);
+        let Ok(place) = leaf.search(rest, records) else {
             return false;
         };
-        ledger.watch(leaf, |leaf| leaf.remove(place..place + 1));
+        leaf.remove(place..place + 1, records);
         if place == 0 || leaf.len() < SPARSE_LEAF / 2 {
-            self.tidy(position, ledger);
+            self.tidy(position, records);
         }
         true
     }
 
     /// Restores the invariants where a leaf has lost entries, and joins it with a neighbour if both have few.
-    fn tidy(&mut self, position: usize, ledger: &mut Ledger) {
+    fn tidy(&mut self, position: usize, records: &mut Records) {
         if self.leaves[position].is_empty() {
-            ledger.remove(&self.leaves.remove(position));
+            self.leaves.remove(position);
             self.heads.remove(position);
             self.shrink();
             return;
         }
-        self.heads[position] = self.leaves[position].head(0);
+        self.heads[position] = self.leaves[position].head(0, records);
         if self.leaves[position].len() >= SPARSE_LEAF / 2 {
             return;
         }
@@ -139,8 +138,7 @@ impl Row {
         if let Some(left) = neighbours.into_iter().flatten().find(|&left| fits(left)) {
             let right = self.leaves.remove(left + 1);
             self.heads.remove(left + 1);
-            ledger.remove(&right);
-            ledger.watch(&mut self.leaves[left], |left| left.append(right));
+            self.leaves[left].append(right, records);
             self.shrink();
         }
     }
@@ -159,30 +157,32 @@ impl Row {
         &mut self,
         from: Option<Rest<'_>>,
         to: Option<Rest<'_>>,
-        ledger: &mut Ledger,
+        records: &mut Records,
     ) {
         let last = self.leaves.len() - 1;
-        let first = from.map_or(0, |from| self.find(from));
-        let last = to.map_or(last, |to| self.find(to));
-        let mut cut = |position: usize| {
+        let first = from.map_or(0, |from| self.find(from, records));
+        let last = to.map_or(last, |to| self.find(to, records));
+        let mut cut = |position: usize, records: &mut Records| {
             let leaf = &mut self.leaves[position];
-            let start = from.filter(|_| position == first).map_or(0, |from| leaf.lower_bound(from));
+            let start = from
+                .filter(|_| position == first)
+                .map_or(0, |from| leaf.lower_bound(from, records));
             let end = to.filter(|_| position == last);
-            let end = end.map_or(leaf.len(), |to| leaf.lower_bound(to));
+            let end = end.map_or(leaf.len(), |to| leaf.lower_bound(to, records));
             if start < end {
-                ledger.watch(leaf, |leaf| leaf.remove(start..end));
+                leaf.remove(start..end, records);
             }
         };
-        cut(first);
+        cut(first, records);
         if last > first {
-            cut(last);
-            for leaf in self.leaves.drain(first + 1..last) {
-                ledger.remove(&leaf);
+            cut(last, records);
+            for mut leaf in self.leaves.drain(first + 1..last) {
+                leaf.clear(records);
             }
             self.heads.drain(first + 1..last);
-            self.tidy(first + 1, ledger);
+            self.tidy(first + 1, records);
         }
-        self.tidy(first, ledger);
+        self.tidy(first, records);
         self.shrink();
     }
 
@@ -220,10 +220,10 @@ impl Row {
 
 #[cfg(test)]
 impl Row {
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self, records: &Records) {
         assert!(!self.is_too_long());
-        let heads: Vec<u64> = self.leaves.iter().map(|leaf| leaf.head(0)).collect();
+        let heads: Vec<u64> = self.leaves.iter().map(|leaf| leaf.head(0, records)).collect();
         assert_eq!(heads, self.heads);
-        self.leaves.iter().for_each(Leaf::check);
+        self.leaves.iter().for_each(|leaf| leaf.check(records));
     }
 }
