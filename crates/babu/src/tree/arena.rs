@@ -40,14 +40,15 @@ pub(crate) struct Arena {
     pieces: Vec<Vec<u8>>,
     /// Given up, by length in units.
     free: Vec<Vec<Address>>,
+    free_count: usize,
     /// Memory of all pieces as far as it was ever used.
     bytes: usize,
 }
 
 impl Arena {
-    /// Memory taken: blocks in use and blocks given up.
+    /// Memory taken: blocks in use, blocks given up, and the lists of these.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.free_count * size_of::<Address>()
     }
 
     /// The block of so many bytes at an address.
@@ -91,7 +92,10 @@ impl Arena {
     pub(crate) fn allocate(&mut self, len: usize) -> Address {
         let units = units(len);
         match self.free.get_mut(units).and_then(Vec::pop) {
-            Some(address) => address,
+            Some(address) => {
+                self.free_count -= 1;
+                address
+            }
             None => self.extend(units),
         }
     }
@@ -123,6 +127,7 @@ impl Arena {
             self.free.resize_with(units + 1, Vec::new);
         }
         self.free[units].push(address);
+        self.free_count += 1;
     }
 
     /// True if blocks of these lengths are the same.

@@ -122,7 +122,7 @@ impl Branch {
         if let Branch::Row(row) = self {
             if row.is_empty() {
                 *self = Branch::new();
-            } else if let Some(leaf) = row.into_leaf() {
+            } else if let Some(leaf) = row.take_only_leaf() {
                 *self = Branch::Leaf(leaf);
             }
         }

@@ -211,8 +211,8 @@ impl Row {
         self.leaves.append(&mut right.leaves);
     }
 
-    /// The leaf, if there is one only, with few entries.
-    pub(crate) fn into_leaf(&mut self) -> Option<Leaf> {
+    /// Takes the leaf, if there is one only, with few entries.
+    pub(crate) fn take_only_leaf(&mut self) -> Option<Leaf> {
         let is_one = self.leaves.len() == 1 && self.leaves[0].len() <= SPARSE_LEAF;
         if is_one { self.leaves.pop() } else { None }
     }
