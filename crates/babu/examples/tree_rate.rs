@@ -73,7 +73,7 @@ impl Bench {
         self.db.apply(&self.batch, b"session, sequence");
         self.batch.clear();
         self.groups += 1;
-        if self.groups % GROUPS_PER_WRITE == 0 {
+        if self.groups.is_multiple_of(GROUPS_PER_WRITE) {
             self.db.write()?;
         }
         Ok(())

@@ -1,13 +1,9 @@
 //! The memory of one tree: records and leaves, in large pieces that are freed all at once.
 //!
-//! Pieces are advised to be huge pages: a lookup in a tree of a hundred megabytes touches four places that nobody has
-//! touched for long, and with pages of 4 KiB finding out where each is costs as much as fetching it. (Measured in a
-//! virtual machine at a million records: lookups 1.9, creates 1.6 times as fast.)
-//!
 //! What is given up is used again for what has the same size, so that memory never exceeds the sum of the most there
 //! was of each size.
 
-use crate::tree::huge::advise_huge;
+use crate::tree::hints::advise_huge;
 
 /// Blocks begin at, and are, multiples of this.
 const UNIT_BYTES: usize = 8;

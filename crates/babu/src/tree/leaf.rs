@@ -14,8 +14,8 @@ use std::ops::Range;
 
 use crate::tree::Found;
 use crate::tree::arena::{Address, MAX_BLOCK_BYTES};
+use crate::tree::hints::prefetch;
 use crate::tree::parts::Rest;
-use crate::tree::prefetch::prefetch;
 use crate::tree::record::Record;
 use crate::tree::records::Records;
 use crate::tree::slot::Slot;

@@ -17,12 +17,11 @@
 mod arena;
 mod branch;
 mod cursor;
-mod huge;
+mod hints;
 mod leaf;
 #[cfg(test)]
 mod model_tests;
 mod parts;
-mod prefetch;
 mod prefixes;
 mod record;
 mod records;

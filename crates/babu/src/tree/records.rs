@@ -1,8 +1,8 @@
 //! Memory of a tree: records, and the leaves that name them.
 
 use crate::tree::arena::{Arena, MAX_BLOCK_BYTES};
+use crate::tree::hints::prefetch;
 use crate::tree::parts::Rest;
-use crate::tree::prefetch::prefetch;
 use crate::tree::record::{self, Record, record_bytes};
 use crate::tree::slot::Slot;
 
