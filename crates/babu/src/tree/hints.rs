@@ -8,8 +8,8 @@ const LINE_BYTES: usize = 64;
 ///
 /// A tree of millions of entries is not in the processor's caches: each first touch of a line costs some 100 ns, and a
 /// search that touches three lines one after the other waits three times. Asked for together they arrive together.
-/// (Measured at a million records: scans 33 to 50 instead of 2.4 million entries a second of CPU time, together with
-/// lending keys.)
+/// (Measured at a million records, by CPU time, with and without: scans 33 and 11 million entries a second, lookups 1.7
+/// and 1.0, absent ones 3.0 and 2.0, creates 2.2 and 1.5; on a machine that did much else.)
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE_BYTES) {
@@ -34,8 +34,8 @@ fn prefetch_line(bytes: &[u8]) {
 /// Advises the kernel to back the vector's memory with huge pages, if it is large enough to have some.
 ///
 /// A lookup in a tree of a hundred megabytes touches places that nobody has touched for long, and with pages of 4 KiB
-/// finding out where each is costs as much as fetching it. (Measured in a virtual machine at a million records: lookups
-/// 1.9, creates 1.6 times as fast.)
+/// finding out where each is costs as much as fetching it. (Measured in a virtual machine at a million records, with
+/// huge pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
 pub(crate) fn advise_huge(memory: &Vec<u8>) {
     #[cfg(target_os = "linux")]
     {
