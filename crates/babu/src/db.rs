@@ -63,7 +63,8 @@ impl Db {
     /// [`Db::reserve`] first. In a store that has failed this still changes memory, but no later `write` succeeds.
     ///
     /// # Panics
-    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], or the batch names an index of another database.
+    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], if the batch names an index of another database, or
+    /// if an active tree comes to hold more than 32 GiB: freeze it long before, see [`Db::tree_bytes`].
     pub fn apply(&mut self, batch: &Batch, meta: &[u8]) -> Lsn {
         self.apply_with(batch, meta, None)
     }

@@ -6,7 +6,7 @@ use crate::index::cursor::FilesCursor;
 use crate::index::file::{DiskFound, IndexFile};
 use crate::index::resident::{Access, Pool, ReadCounters, TryReadError};
 use crate::key::{Key, prefix_end};
-use crate::tree::{Found, Tree, TreeIter};
+use crate::tree::{Found, Tree, TreeCursor};
 use crate::value::Value;
 
 /// A layer: it has values, tombstones, and ranges that it hides from the layers below. An entry is newer than a range of
@@ -114,7 +114,7 @@ impl<'a> Layer<'a> {
         to: Option<&[u8]>,
     ) -> Result<LayerCursor<'a>, TryReadError> {
         Ok(match *self {
-            Layer::Tree(tree) => LayerCursor::Tree(tree.seek(from)),
+            Layer::Tree(tree) => LayerCursor::Tree(tree.seek(from, to)),
             Layer::Files(files) => {
                 let files = overlapping(files, from, to);
                 // Mostly one file: a filter can tell at once that it is not worth a read.
@@ -141,11 +141,12 @@ fn denies(file: &IndexFile, from: &[u8], to: Option<&[u8]>) -> bool {
 }
 
 pub(crate) enum LayerCursor<'a> {
-    Tree(TreeIter<'a>),
+    Tree(TreeCursor<'a>),
     Files(FilesCursor<'a>),
 }
 
 impl<'a> LayerCursor<'a> {
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
         match self {
             LayerCursor::Tree(entries) => Ok(entries.next().map(|(key, found)| match found {

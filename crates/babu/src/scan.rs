@@ -3,11 +3,14 @@
 //! At each key the newest layer that has something to say wins; a range hidden by a newer layer is passed over in one
 //! step, however many entries an older layer has in it.
 
+use std::ops::ControlFlow;
+
 use crate::error::ReadError;
 use crate::index::resident::{Access, TryReadError, waited};
 use crate::key::Key;
 use crate::layer::{Entry, Layer, LayerCursor, Reading};
 use crate::snapshot::select::Selection;
+use crate::tree::{Found, TreeCursor};
 use crate::value::Value;
 
 /// Entries of several layers as one layer would have them: tombstones included.
@@ -59,6 +62,16 @@ impl<'a> Merge<'a> {
         Ok(Source { layer, hides, cursor, head })
     }
 
+    /// The cursor of a tree that alone has something to say, with the entry that it has passed already.
+    fn only_tree(&mut self) -> Option<(&mut TreeCursor<'a>, Option<Entry<'a>>)> {
+        match &mut self.sources[..] {
+            [Source { cursor: LayerCursor::Tree(cursor), head, .. }] if self.error.is_none() => {
+                Some((cursor, head.take()))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
         if let Some(error) = self.error.take() {
             self.sources.clear();
@@ -72,6 +85,12 @@ impl<'a> Merge<'a> {
     }
 
     fn advance(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
+        if let [source] = &mut self.sources[..] {
+            let next = source.cursor.next()?;
+            let entry = std::mem::replace(&mut source.head, next);
+            let is_behind = |key: &Key| self.to.as_ref().is_some_and(|to| key >= to);
+            return Ok(entry.filter(|(key, _)| !is_behind(key)));
+        }
         loop {
             let mut winner: Option<(usize, &Key)> = None;
             for (position, source) in self.sources.iter().enumerate() {
@@ -116,6 +135,45 @@ impl<'a> Scan<'a> {
         Scan { merge, selection }
     }
 
+    /// Shows all entries to `visit`, key and value, until that breaks off. Copies nothing where the entries are in one
+    /// tree in memory; [`Scan`] as an iterator makes a key each.
+    pub fn visit(
+        self,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        waited(self.visit_all(visit))
+    }
+
+    fn visit_all(
+        mut self,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TryReadError> {
+        let has = |key: &[u8]| self.selection.is_none_or(|selection| selection.has(key));
+        if let Some((cursor, passed)) = self.merge.only_tree() {
+            if let Some((key, Some(value))) = passed
+                && has(&key)
+                && visit(&key, &value).is_break()
+            {
+                return Ok(());
+            }
+            while let Some(found) = cursor.advance() {
+                if let Found::Value(value) = found
+                    && has(cursor.key())
+                    && visit(cursor.key(), value).is_break()
+                {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        while let Some((key, value)) = self.advance()? {
+            if visit(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<Option<(Key, Value<'a>)>, TryReadError> {
         while let Some((key, value)) = self.merge.next()? {
             if let Some(value) = value
@@ -144,6 +202,16 @@ impl<'a> TryScan<'a> {
     pub(crate) fn new(scan: Scan<'a>) -> TryScan<'a> {
         debug_assert_eq!(scan.merge.reading.access, Access::Resident);
         TryScan(scan)
+    }
+}
+
+impl TryScan<'_> {
+    /// [`Scan::visit`] that reads nothing from the disk.
+    pub fn visit(
+        self,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TryReadError> {
+        self.0.visit_all(visit)
     }
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use babu::{Batch, Db, IndexId, MAX_LEVELS, MemDisk, Options, TryReadError};
@@ -338,5 +339,42 @@ fn reads_that_must_not_wait_name_the_blocks_they_miss() {
         assert_eq!(view.try_get_in(index, &key(30, 30)).unwrap().as_deref(), Some(&expected[..]));
         let scan = view.try_scan_in(index, &key(10, 0), Some(&key(20, 0)));
         assert_eq!(scan.filter(Result::is_ok).count(), 1000);
+    }
+}
+
+#[test]
+fn a_visit_sees_what_an_iterator_sees_until_it_breaks_off() {
+    let disk = MemDisk::new();
+    let mut db = create(&disk);
+    let (from, to) = (key(1, 50), key(2, 90));
+    for round in 0..3u8 {
+        let mut batch = Batch::new();
+        for number in (0..100).filter(|number| number % (u32::from(round) + 1) == 0) {
+            batch.put(&key(1, number), &[round]);
+            batch.put(&key(2, number), &[round]);
+        }
+        db.apply(&batch, b"");
+        let iterated: Vec<_> = db
+            .scan(&from, Some(&to))
+            .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+            .collect();
+        assert_eq!(iterated.len(), 140);
+        for wanted in [1, 2, 50, 139, 140, 1000] {
+            let mut visited = Vec::new();
+            let visit = |key: &[u8], value: &[u8]| {
+                visited.push((key.to_vec(), value.to_vec()));
+                match visited.len() == wanted {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            };
+            match round {
+                // Files are not resident in every round.
+                0 => db.try_scan(&from, Some(&to)).visit(visit).unwrap(),
+                _ => db.scan(&from, Some(&to)).visit(visit).unwrap(),
+            }
+            assert_eq!(visited, iterated[..wanted.min(140)]);
+        }
+        db.checkpoint().unwrap();
     }
 }

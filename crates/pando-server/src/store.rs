@@ -3,6 +3,7 @@
 //! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -214,13 +215,11 @@ impl Rows for Store {
         to: &[u8],
         visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Halt> {
-        for entry in self.db.scan(from, Some(to)) {
-            let (key, value) = entry.map_err(|error| Halt::Broken(error.to_string()))?;
-            if !visit(&key, &value) {
-                break;
-            }
-        }
-        Ok(())
+        let shown = self.db.scan(from, Some(to)).visit(|key, value| match visit(key, value) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        shown.map_err(|error| Halt::Broken(error.to_string()))
     }
 }
 

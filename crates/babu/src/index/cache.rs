@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::index::block::Block;
-use crate::tree::PrefixHasher;
+use crate::mix::Mixer;
 
 /// File number and position of the block in the file.
 pub(crate) type BlockId = (u64, u32);
@@ -21,7 +21,7 @@ pub(crate) struct BlockCache {
 
 #[derive(Default)]
 struct Shard {
-    blocks: HashMap<BlockId, Cached, BuildHasherDefault<PrefixHasher>>,
+    blocks: HashMap<BlockId, Cached, BuildHasherDefault<Mixer>>,
     queue: VecDeque<BlockId>,
     bytes: usize,
 }

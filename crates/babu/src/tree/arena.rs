@@ -1,66 +1,171 @@
-//! Values of one tree, in large pieces of memory that are freed all at once.
+//! The memory of one tree: records and leaves, in large pieces that are freed all at once.
+//!
+//! What is given up is used again for what has the same size, so that memory never exceeds the sum of the most there
+//! was of each size.
 
-/// Pieces grow from the first size to the second, so that a small tree stays small.
-const FIRST_CHUNK_BYTES: usize = 1 << 12;
-const LAST_CHUNK_BYTES: usize = 1 << 20;
+use crate::tree::hints::advise_huge;
 
-use std::num::NonZeroU32;
+/// Blocks begin at, and are, multiples of this.
+const UNIT_BYTES: usize = 8;
+/// The longest block.
+pub(crate) const MAX_BLOCK_BYTES: usize = 1 << 10;
+/// Pieces grow from the first size to the last, so that a small tree stays small. An address has place for the last.
+const FIRST_PIECE_BYTES: usize = 1 << 12;
+const LAST_PIECE_BYTES: usize = 1 << PIECE_SHIFT;
+const PIECE_SHIFT: usize = 25;
+const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
 
-/// A place in an arena.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot {
-    /// How many chunks there were when this was the last: never zero, so that an `Option` of it is no larger.
-    chunk: NonZeroU32,
-    offset: u32,
-    len: u32,
-}
+/// Where a block is: bits 22–31 the piece, the others the position in it, in units of 8 bytes. 32 GiB in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Address(pub(crate) u32);
 
-impl Slot {
-    fn position(self) -> usize {
-        self.chunk.get() as usize - 1
+impl Address {
+    #[inline]
+    fn piece(self) -> usize {
+        (self.0 >> OFFSET_BITS) as usize
+    }
+
+    #[inline]
+    fn offset(self) -> usize {
+        (self.0 & ((1 << OFFSET_BITS) - 1)) as usize * UNIT_BYTES
     }
 }
 
 #[derive(Default)]
 pub(crate) struct Arena {
-    chunks: Vec<Vec<u8>>,
+    pieces: Vec<Vec<u8>>,
+    /// Given up, by length in units.
+    free: Vec<Vec<Address>>,
+    free_count: usize,
+    /// Memory of all pieces as far as it was ever used.
     bytes: usize,
 }
 
 impl Arena {
-    pub(crate) fn get(&self, slot: Slot) -> &[u8] {
-        let offset = slot.offset as usize;
-        &self.chunks[slot.position()][offset..offset + slot.len as usize]
-    }
-
-    pub(crate) fn insert(&mut self, bytes: &[u8]) -> Slot {
-        let fits =
-            self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= bytes.len());
-        if !fits {
-            let size = (FIRST_CHUNK_BYTES << self.chunks.len().min(8)).min(LAST_CHUNK_BYTES);
-            let size = size.max(bytes.len());
-            self.bytes += size;
-            self.chunks.push(Vec::with_capacity(size));
-        }
-        let position = self.chunks.len() - 1;
-        let offset = self.chunks[position].len();
-        self.chunks[position].extend_from_slice(bytes);
-        let chunk = NonZeroU32::MIN.saturating_add(position as u32);
-        Slot { chunk, offset: offset as u32, len: bytes.len() as u32 }
-    }
-
-    /// Replaces a value, in its place if the new one is not longer.
-    pub(crate) fn replace(&mut self, slot: Slot, bytes: &[u8]) -> Slot {
-        if bytes.len() > slot.len as usize {
-            return self.insert(bytes);
-        }
-        let offset = slot.offset as usize;
-        self.chunks[slot.position()][offset..offset + bytes.len()].copy_from_slice(bytes);
-        Slot { len: bytes.len() as u32, ..slot }
-    }
-
-    /// Memory taken.
+    /// Memory taken: blocks in use, blocks given up, and the lists of these.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.free_count * size_of::<Address>()
+    }
+
+    /// The block of so many bytes at an address.
+    #[inline]
+    pub(crate) fn block(&self, address: Address, len: usize) -> &[u8] {
+        let offset = address.offset();
+        &self.pieces[address.piece()][offset..offset + len]
+    }
+
+    #[inline]
+    pub(crate) fn block_mut(&mut self, address: Address, len: usize) -> &mut [u8] {
+        let offset = address.offset();
+        &mut self.pieces[address.piece()][offset..offset + len]
+    }
+
+    /// Two blocks, the first to be copied from.
+    pub(crate) fn two_blocks(
+        &mut self,
+        (from, from_len): (Address, usize),
+        (to, to_len): (Address, usize),
+    ) -> (&[u8], &mut [u8]) {
+        let (from_end, to_end) = (from.offset() + from_len, to.offset() + to_len);
+        let (from_place, to_place) = (from.offset()..from_end, to.offset()..to_end);
+        if from.piece() == to.piece() {
+            let places = [from_place, to_place];
+            let [from, to] = self.pieces[to.piece()]
+                .get_disjoint_mut(places)
+                .unwrap_or_else(|error| unreachable!("blocks that overlap: {error}"));
+            (from, to)
+        } else {
+            let [from, to] = self
+                .pieces
+                .get_disjoint_mut([from.piece(), to.piece()])
+                .unwrap_or_else(|error| unreachable!("pieces that are not there: {error}"));
+            (&from[from_place], &mut to[to_place])
+        }
+    }
+
+    /// A block of `len` bytes, at most [`MAX_BLOCK_BYTES`]; what is in it is anything.
+    #[inline]
+    pub(crate) fn allocate(&mut self, len: usize) -> Address {
+        let units = units(len);
+        match self.free.get_mut(units).and_then(Vec::pop) {
+            Some(address) => {
+                self.free_count -= 1;
+                address
+            }
+            None => self.extend(units),
+        }
+    }
+
+    fn extend(&mut self, units: usize) -> Address {
+        let len = units * UNIT_BYTES;
+        let fits = |piece: &Vec<u8>| piece.capacity() - piece.len() >= len;
+        if !self.pieces.last().is_some_and(fits) {
+            let size =
+                (FIRST_PIECE_BYTES << self.pieces.len().min(PIECE_SHIFT)).min(LAST_PIECE_BYTES);
+            let piece = Vec::with_capacity(size);
+            advise_huge(&piece);
+            self.pieces.push(piece);
+        }
+        let number = self.pieces.len() - 1;
+        assert!(number < 1 << (u32::BITS - OFFSET_BITS), "a tree in memory of more than 32 GiB");
+        let piece = &mut self.pieces[number];
+        let offset = piece.len() / UNIT_BYTES;
+        piece.resize(piece.len() + len, 0);
+        self.bytes += len;
+        Address((number as u32) << OFFSET_BITS | offset as u32)
+    }
+
+    /// Gives up the block of `len` bytes at an address.
+    #[inline]
+    pub(crate) fn release(&mut self, address: Address, len: usize) {
+        let units = units(len);
+        if self.free.len() <= units {
+            self.free.resize_with(units + 1, Vec::new);
+        }
+        self.free[units].push(address);
+        self.free_count += 1;
+    }
+
+    /// True if blocks of these lengths are the same.
+    pub(crate) fn is_same_size(len: usize, other: usize) -> bool {
+        units(len) == units(other)
+    }
+}
+
+fn units(len: usize) -> usize {
+    debug_assert!(len <= MAX_BLOCK_BYTES);
+    len.div_ceil(UNIT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_do_not_overlap_and_come_again() {
+        let mut arena = Arena::default();
+        let lens = [1, 8, 9, 88, 1024, 768, 16];
+        let mut blocks = Vec::new();
+        for number in 0..20_000usize {
+            let len = lens[number % lens.len()];
+            let address = arena.allocate(len);
+            arena.block_mut(address, len).fill(number as u8);
+            blocks.push((address, len));
+        }
+        for (number, &(address, len)) in blocks.iter().enumerate() {
+            assert!(arena.block(address, len).iter().all(|&byte| byte == number as u8));
+        }
+        let (from, to) = arena.two_blocks(blocks[0], blocks[19_999]);
+        to[0] = from[0];
+        let (from, to) = arena.two_blocks(blocks[19_998], blocks[19_996]);
+        to[0] = from[0];
+        let before = arena.bytes();
+        for &(address, len) in &blocks {
+            arena.release(address, len);
+        }
+        for &(_, len) in &blocks {
+            arena.allocate(len);
+        }
+        assert_eq!(arena.bytes(), before);
     }
 }

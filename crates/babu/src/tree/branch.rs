@@ -1,215 +1,279 @@
-//! The keys of a tree that share their first 16 bytes: in Pando, the records of one directory.
-//!
-//! What is left of a key is kept as 128 bits in two numbers with the same order, so that comparing is an instruction or
-//! two:
+//! The entries of a tree whose keys share their first 16 bytes: in Pando, the records of one directory.
 //!
 //! ```text
-//! byte 0       how many of the 16 bytes the key has (16 unless the key is shorter)
-//! bytes 1–14   what follows them, padded with zeros
-//! byte 15      how much follows them; 15 if it is more than 14, and then it goes on in `tail`
+//! up to 64 entries       a leaf
+//! up to some 6,000       a row of leaves         heads ► leaves
+//! more                   rows of leaves          heads ► rows ► heads ► leaves
 //! ```
 //!
-//! Order: a key that ends within the 16 bytes comes before all that go on. Equal padded bytes mean that the shorter
-//! is a prefix of the longer one, followed by zeros: the length decides, rightly.
+//! Three steps at most: a row of rows with a hundred million entries has 20,000 heads, and one is added to these for
+//! every 3,000 entries.
 
-use std::collections::{BTreeMap, btree_map};
-use std::ops::Bound;
+use crate::tree::Found;
+use crate::tree::leaf::Leaf;
+use crate::tree::parts::Rest;
+use crate::tree::records::Records;
+use crate::tree::row::{Row, find};
 
-use crate::key::Key;
-use crate::tree::arena::Slot;
-
-pub(crate) const PREFIX_BYTES: usize = 16;
-const HEAD_BYTES: usize = 14;
-/// Up to so many entries a sorted vector is smaller and as fast. Most directories are small.
-const FEW: usize = 16;
-
-/// A key's first 16 bytes, padded with zeros, as a number with the same order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Prefix(pub(crate) u128);
-
-/// The rest of a key. Two numbers instead of one keep it at 24 bytes: most of a tree's memory beside values is these.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Suffix {
-    head: [u64; 2],
-    /// Rare, so that it costs a pointer and not two words.
-    tail: Option<Box<Tail>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Tail(Box<[u8]>);
-
-/// Splits a key.
-pub(crate) fn split(key: &[u8]) -> (Prefix, Suffix) {
-    let mut prefix = [0; PREFIX_BYTES];
-    let mut head = [0; 16];
-    let prefix_len = key.len().min(PREFIX_BYTES);
-    prefix[..prefix_len].copy_from_slice(&key[..prefix_len]);
-    let rest = &key[prefix_len..];
-    head[0] = prefix_len as u8;
-    head[15] = rest.len().min(HEAD_BYTES + 1) as u8;
-    let tail = if rest.len() <= HEAD_BYTES {
-        head[1..1 + rest.len()].copy_from_slice(rest);
-        None
-    } else {
-        head[1..15].copy_from_slice(&rest[..HEAD_BYTES]);
-        Some(Box::new(Tail(rest[HEAD_BYTES..].into())))
-    };
-    let head = u128::from_be_bytes(head);
-    let head = [(head >> 64) as u64, head as u64];
-    (Prefix(u128::from_be_bytes(prefix)), Suffix { head, tail })
-}
-
-/// Puts a key together again.
-pub(crate) fn join(prefix: Prefix, suffix: &Suffix) -> Key {
-    let prefix = prefix.0.to_be_bytes();
-    let [high, low] = suffix.head;
-    let head = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-    let prefix = &prefix[..usize::from(head[0])];
-    let len = usize::from(head[15]);
-    match &suffix.tail {
-        None => Key::join(prefix, &head[1..1 + len]),
-        Some(tail) => Key::join(&[prefix, &head[1..15]].concat(), &tail.0),
-    }
-}
-
-/// The entries of one prefix. `None` is a tombstone.
 pub(crate) enum Branch {
-    Few(Vec<(Suffix, Option<Slot>)>),
-    Many(BTreeMap<Suffix, Option<Slot>>),
+    Leaf(Leaf),
+    Row(Row),
+    Rows(Box<Rows>),
+}
+
+/// As in a row: none is empty, each before the next, `heads[i]` is the head of the first entry of `rows[i]`.
+pub(crate) struct Rows {
+    heads: Vec<u64>,
+    rows: Vec<Row>,
 }
 
 impl Branch {
-    pub(crate) fn new() -> Branch {
-        Branch::Few(Vec::new())
+    pub(crate) const fn new() -> Branch {
+        Branch::Leaf(Leaf::new())
     }
 
-    pub(crate) fn get(&self, suffix: &Suffix) -> Option<Option<Slot>> {
+    #[inline]
+    pub(crate) fn get<'a>(&self, rest: Rest<'_>, records: &'a Records) -> Option<Found<'a>> {
         match self {
-            Branch::Few(entries) => {
-                let position = entries.binary_search_by(|(key, _)| key.cmp(suffix)).ok()?;
-                Some(entries[position].1)
+            Branch::Leaf(leaf) => {
+                leaf.prefetch(records);
+                leaf.get(rest, records)
             }
-            Branch::Many(entries) => entries.get(suffix).copied(),
+            Branch::Row(row) => row.get(rest, records),
+            Branch::Rows(rows) => rows.rows[rows.find(rest, records)].get(rest, records),
         }
     }
 
-    /// Returns what to set the entry to, given what it was: `change(None)` if there was none.
-    pub(crate) fn upsert(
-        &mut self,
-        suffix: Suffix,
-        change: impl FnOnce(Option<Option<Slot>>) -> Option<Slot>,
-    ) {
+    /// Sets what an entry says; adds it if there is none. `None` is a tombstone.
+    pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         match self {
-            Branch::Few(entries) => match entries.binary_search_by(|(key, _)| key.cmp(&suffix)) {
-                Ok(position) => {
-                    let slot = &mut entries[position].1;
-                    *slot = change(Some(*slot));
+            Branch::Leaf(leaf) => match leaf.search(rest, records) {
+                Ok(place) => leaf.replace(place, rest, value, records),
+                Err(_) if leaf.is_full() => {
+                    let mut row = Row::of(std::mem::take(leaf), records);
+                    row.set(rest, value, records);
+                    *self = Branch::Row(row);
                 }
-                Err(position) => {
-                    entries.insert(position, (suffix, change(None)));
-                    if entries.len() > FEW {
-                        *self = Branch::Many(std::mem::take(entries).into_iter().collect());
-                    }
-                }
+                Err(place) => leaf.insert(place, rest, value, records),
             },
-            Branch::Many(entries) => match entries.entry(suffix) {
-                btree_map::Entry::Occupied(mut entry) => {
-                    let slot = entry.get_mut();
-                    *slot = change(Some(*slot));
+            Branch::Row(row) => {
+                row.set(rest, value, records);
+                if row.is_too_long() {
+                    let mut rows =
+                        Rows { heads: vec![row.head()], rows: vec![std::mem::take(row)] };
+                    rows.split(0);
+                    *self = Branch::Rows(Box::new(rows));
                 }
-                btree_map::Entry::Vacant(entry) => {
-                    entry.insert(change(None));
-                }
-            },
+            }
+            Branch::Rows(rows) => rows.set(rest, value, records),
         }
     }
 
-    pub(crate) fn remove(&mut self, suffix: &Suffix) -> bool {
-        match self {
-            Branch::Few(entries) => match entries.binary_search_by(|(key, _)| key.cmp(suffix)) {
-                Ok(position) => {
-                    entries.remove(position);
+    /// Removes an entry. Returns whether there was one.
+    pub(crate) fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
+        let is_removed = match self {
+            Branch::Leaf(leaf) => match leaf.search(rest, records) {
+                Ok(place) => {
+                    leaf.remove(place..place + 1, records);
                     true
                 }
                 Err(_) => false,
             },
-            Branch::Many(entries) => entries.remove(suffix).is_some(),
+            Branch::Row(row) => row.remove(rest, records),
+            Branch::Rows(rows) => rows.remove(rest, records),
+        };
+        if is_removed {
+            self.simplify();
+        }
+        is_removed
+    }
+
+    /// Removes the keys from `from` (or the first) up to, not including, `to` (or to the last).
+    pub(crate) fn remove_range(
+        &mut self,
+        from: Option<Rest<'_>>,
+        to: Option<Rest<'_>>,
+        records: &mut Records,
+    ) {
+        if self.is_empty() || from.zip(to).is_some_and(|(from, to)| from >= to) {
+            return;
+        }
+        match self {
+            Branch::Leaf(leaf) => {
+                let start = from.map_or(0, |from| leaf.lower_bound(from, records));
+                let end = to.map_or(leaf.len(), |to| leaf.lower_bound(to, records));
+                if start < end {
+                    leaf.remove(start..end, records);
+                }
+            }
+            Branch::Row(row) => row.remove_range(from, to, records),
+            Branch::Rows(rows) => rows.remove_range(from, to, records),
+        }
+        self.simplify();
+    }
+
+    /// Goes back to a simpler form if few entries are left.
+    fn simplify(&mut self) {
+        if let Branch::Rows(rows) = self
+            && rows.rows.len() <= 1
+        {
+            *self = Branch::Row(rows.rows.pop().unwrap_or_default());
+        }
+        if let Branch::Row(row) = self {
+            if row.is_empty() {
+                *self = Branch::new();
+            } else if let Some(leaf) = row.take_only_leaf() {
+                *self = Branch::Leaf(leaf);
+            }
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        matches!(self, Branch::Leaf(leaf) if leaf.is_empty())
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Removes everything.
+    pub(crate) fn clear(&mut self, records: &mut Records) {
+        self.remove_range(None, None, records);
+    }
+
+    /// All leaves.
+    pub(crate) fn leaves(&self) -> Leaves<'_> {
         match self {
-            Branch::Few(entries) => entries.len(),
-            Branch::Many(entries) => entries.len(),
+            Branch::Leaf(leaf) => Leaves::new(std::slice::from_ref(leaf), &[]),
+            Branch::Row(row) => Leaves::new(row.leaves(), &[]),
+            Branch::Rows(rows) => Leaves::new(&[], &rows.rows),
         }
     }
 
-    /// Entries from a suffix on, or all.
-    pub(crate) fn range(&self, from: Option<&Suffix>) -> BranchIter<'_> {
-        match (self, from) {
-            (Branch::Few(entries), None) => BranchIter::Few(entries.iter()),
-            (Branch::Few(entries), Some(from)) => {
-                let start = entries.partition_point(|(key, _)| key < from);
-                BranchIter::Few(entries[start..].iter())
-            }
-            (Branch::Many(entries), None) => BranchIter::Many(entries.range(..)),
-            (Branch::Many(entries), Some(from)) => {
-                BranchIter::Many(entries.range((Bound::Included(from), Bound::Unbounded)))
-            }
-        }
-    }
-}
-
-pub(crate) enum BranchIter<'a> {
-    Few(std::slice::Iter<'a, (Suffix, Option<Slot>)>),
-    Many(btree_map::Range<'a, Suffix, Option<Slot>>),
-}
-
-impl<'a> Iterator for BranchIter<'a> {
-    type Item = (&'a Suffix, Option<Slot>);
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// Leaves from the one on that has a key, or would have it.
+    pub(crate) fn leaves_from(&self, rest: Rest<'_>, records: &Records) -> Leaves<'_> {
         match self {
-            BranchIter::Few(entries) => entries.next().map(|(suffix, slot)| (suffix, *slot)),
-            BranchIter::Many(entries) => entries.next().map(|(suffix, slot)| (suffix, *slot)),
+            Branch::Leaf(_) => self.leaves(),
+            Branch::Row(row) => Leaves::new(&row.leaves()[row.find(rest, records)..], &[]),
+            Branch::Rows(rows) => {
+                let position = rows.find(rest, records);
+                let row = &rows.rows[position];
+                Leaves::new(&row.leaves()[row.find(rest, records)..], &rows.rows[position + 1..])
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_is_small() {
-        assert_eq!(size_of::<Suffix>() + size_of::<Option<Slot>>(), 24 + 12);
-    }
-
-    #[test]
-    fn split_keys_keep_their_order_and_join_again() {
-        // Lengths on both sides of 16 and 30, bytes that make padding matter.
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        for len in [0, 1, 2, 15, 16, 17, 18, 29, 30, 31, 32, 40] {
-            for fill in [0u8, 1, 255] {
-                for last in [0u8, 1, 255] {
-                    let mut key = vec![fill; len];
-                    if let Some(byte) = key.last_mut() {
-                        *byte = last;
-                    }
-                    keys.push(key);
-                }
+impl Branch {
+    pub(crate) fn check(&self, records: &Records) {
+        match self {
+            Branch::Leaf(leaf) => leaf.check(records),
+            Branch::Row(row) => row.check(records),
+            Branch::Rows(rows) => {
+                let heads: Vec<u64> = rows.rows.iter().map(Row::head).collect();
+                assert_eq!(heads, rows.heads);
+                rows.rows.iter().for_each(|row| row.check(records));
             }
         }
-        for a in &keys {
-            let (prefix, suffix) = split(a);
-            assert_eq!(&*join(prefix, &suffix), &a[..]);
-            for b in &keys {
-                assert_eq!(split(a).cmp(&split(b)), a.cmp(b), "{a:?} {b:?}");
+    }
+}
+
+impl Rows {
+    fn find(&self, rest: Rest<'_>, records: &Records) -> usize {
+        find(&self.heads, rest, |position| self.rows[position].first_order(rest, records))
+    }
+
+    fn split(&mut self, position: usize) {
+        let right = self.rows[position].split_off();
+        self.heads.insert(position + 1, right.head());
+        self.rows.insert(position + 1, right);
+    }
+
+    fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
+        let position = self.find(rest, records);
+        let row = &mut self.rows[position];
+        row.set(rest, value, records);
+        self.heads[position] = row.head();
+        if row.is_too_long() {
+            self.split(position);
+        }
+    }
+
+    fn remove(&mut self, rest: Rest<'_>, records: &mut Records) -> bool {
+        let position = self.find(rest, records);
+        let is_removed = self.rows[position].remove(rest, records);
+        if is_removed {
+            self.tidy(position);
+        }
+        is_removed
+    }
+
+    /// Restores the invariants where a row has lost entries, and joins it with the next if both have few.
+    fn tidy(&mut self, position: usize) {
+        if self.rows[position].is_empty() {
+            self.rows.remove(position);
+            self.heads.remove(position);
+            return;
+        }
+        self.heads[position] = self.rows[position].head();
+        if let [left, right, ..] = &self.rows[position..]
+            && left.should_join(right)
+        {
+            let right = self.rows.remove(position + 1);
+            self.heads.remove(position + 1);
+            self.rows[position].append(right);
+        }
+    }
+
+    fn remove_range(
+        &mut self,
+        from: Option<Rest<'_>>,
+        to: Option<Rest<'_>>,
+        records: &mut Records,
+    ) {
+        let first = from.map_or(0, |from| self.find(from, records));
+        let last = to.map_or(self.rows.len() - 1, |to| self.find(to, records));
+        for position in first..=last {
+            self.rows[position].remove_range(
+                from.filter(|_| position == first),
+                to.filter(|_| position == last),
+                records,
+            );
+        }
+        let mut position = last + 1;
+        while position > first {
+            position -= 1;
+            self.tidy(position);
+        }
+    }
+}
+
+/// Leaves in ascending order.
+#[derive(Default, Clone)]
+pub(crate) struct Leaves<'a> {
+    leaves: std::slice::Iter<'a, Leaf>,
+    rows: std::slice::Iter<'a, Row>,
+}
+
+impl<'a> Leaves<'a> {
+    fn new(leaves: &'a [Leaf], rows: &'a [Row]) -> Leaves<'a> {
+        Leaves { leaves: leaves.iter(), rows: rows.iter() }
+    }
+
+    /// The leaf that follows.
+    pub(crate) fn peek(&self) -> Option<&'a Leaf> {
+        let next_row = || self.rows.as_slice().first()?.leaves().first();
+        self.leaves.as_slice().first().or_else(next_row)
+    }
+}
+
+impl<'a> Iterator for Leaves<'a> {
+    type Item = &'a Leaf;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Leaf> {
+        loop {
+            if let Some(leaf) = self.leaves.next() {
+                return Some(leaf);
             }
+            self.leaves = self.rows.next()?.leaves().iter();
         }
     }
 }

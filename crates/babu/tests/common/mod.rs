@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use babu::{
@@ -170,9 +171,17 @@ pub fn open(disk: &MemDisk) -> Result<(Db, Recovered), OpenError> {
 }
 
 pub fn contents(db: &Db) -> Result<Model, babu::ReadError> {
-    db.scan(b"", None)
+    let iterated: Model = db
+        .scan(b"", None)
         .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
-        .collect()
+        .collect::<Result<_, _>>()?;
+    let mut visited = Model::new();
+    db.scan(b"", None).visit(|key, value| {
+        visited.insert(key.to_vec(), value.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    assert_eq!(visited, iterated);
+    Ok(iterated)
 }
 
 /// A store at work, with the state after each group, and what it has promised.

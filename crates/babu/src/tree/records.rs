@@ -1,0 +1,112 @@
+//! Memory of a tree: records, and the leaves that name them.
+
+use crate::tree::arena::{Arena, MAX_BLOCK_BYTES};
+use crate::tree::hints::prefetch;
+use crate::tree::parts::Rest;
+use crate::tree::record::{self, Record, record_bytes};
+use crate::tree::slot::Slot;
+
+/// What the allocator takes for a long record beside its bytes, and its place here.
+const LONG_RECORD_BYTES: usize = 32;
+
+#[derive(Default)]
+pub(crate) struct Records {
+    pub(crate) arena: Arena,
+    /// Records longer than a block, by number; an empty one is free.
+    long: Vec<Box<[u8]>>,
+    free: Vec<u32>,
+    long_bytes: usize,
+    count: usize,
+}
+
+impl Records {
+    /// Records there are: one for each entry.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Memory taken, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.bytes() + self.long_bytes
+    }
+
+    #[inline]
+    fn bytes_of(&self, slot: Slot) -> &[u8] {
+        match slot.long_number() {
+            None => self.arena.block(slot.address(), slot.len()),
+            Some(number) => &self.long[number],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> Record<'_> {
+        Record::read(self.bytes_of(slot))
+    }
+
+    /// Asks for a record's memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: Slot) {
+        if slot.long_number().is_none() {
+            prefetch(self.bytes_of(slot));
+        }
+    }
+
+    /// Keeps a record. Without a value it is a tombstone.
+    #[inline]
+    pub(crate) fn add(&mut self, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
+        let bytes = value.unwrap_or_default();
+        let len = record_bytes(rest, bytes);
+        self.count += 1;
+        let slot = if len <= MAX_BLOCK_BYTES {
+            let address = self.arena.allocate(len);
+            record::write(self.arena.block_mut(address, len), rest, bytes);
+            Slot::short(address, len)
+        } else {
+            let mut record = vec![0; len];
+            record::write(&mut record, rest, bytes);
+            self.add_long(record.into())
+        };
+        slot.with_deleted(value.is_none())
+    }
+
+    fn add_long(&mut self, record: Box<[u8]>) -> Slot {
+        self.long_bytes += record.len() + LONG_RECORD_BYTES;
+        Slot::long(match self.free.pop() {
+            Some(number) => {
+                self.long[number as usize] = record;
+                number
+            }
+            None => {
+                self.long.push(record);
+                self.long.len() as u32 - 1
+            }
+        })
+    }
+
+    /// Puts a record of the same key in the place of one: literally, if the size allows.
+    pub(crate) fn replace(&mut self, old: Slot, rest: Rest<'_>, value: Option<&[u8]>) -> Slot {
+        let bytes = value.unwrap_or_default();
+        let len = record_bytes(rest, bytes);
+        let is_short = old.long_number().is_none() && len <= MAX_BLOCK_BYTES;
+        if is_short && Arena::is_same_size(old.len(), len) {
+            record::write(self.arena.block_mut(old.address(), len), rest, bytes);
+            return Slot::short(old.address(), len).with_deleted(value.is_none());
+        }
+        self.remove(old);
+        self.add(rest, value)
+    }
+
+    /// Gives up a record.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.count -= 1;
+        match slot.long_number() {
+            None => self.arena.release(slot.address(), slot.len()),
+            Some(number) => {
+                let record = std::mem::take(&mut self.long[number]);
+                self.long_bytes -= record.len() + LONG_RECORD_BYTES;
+                self.free.push(number as u32);
+            }
+        }
+    }
+}
