@@ -7,8 +7,6 @@ use clap::ValueEnum;
 use crate::job::{Data, Job, Order, Stage, Workload};
 use crate::store::{Engine, Variant};
 
-/// Larger than all trees together.
-const NEVER: usize = 4 << 30;
 /// Larger than all blocks together.
 const ALL_CACHED: usize = 2 << 30;
 /// Directories, where they are not the question.
@@ -122,7 +120,7 @@ pub fn rounds(scale: &Scale, choice: &Choice) -> Vec<Round> {
                     cache_bytes: ALL_CACHED,
                     tree_bytes: match workload {
                         Workload::WriteAmplification => scale.steady_tree_bytes,
-                        _ => NEVER,
+                        _ => holds_all(count),
                     },
                     cgroup: None,
                 });
@@ -186,6 +184,11 @@ fn is_of_interest(engine: Engine, workload: Workload) -> bool {
         Variant::MmapLog => is_writing,
         Variant::MemtableFilter => is_writing || workload == Workload::LookupAbsent,
     }
+}
+
+/// Size of trees that no engine fills with so many records, or three times as many, and what is done to them.
+pub fn holds_all(count: u64) -> usize {
+    count as usize * 1024 + (64 << 20)
 }
 
 fn per_directory(workload: Workload, count: u64) -> u64 {

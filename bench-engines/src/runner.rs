@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cgroup::Cgroup;
 use crate::job::{Data, Job, Outcome, Stage, Workload};
+use crate::plan;
 use crate::process;
 use crate::report::{Amplification, Disk, Memory, Results, Row};
 
@@ -70,10 +71,9 @@ impl Runner {
         fs::create_dir_all(folder)?;
         let mut job = Job { folder: folder.join("db"), ..job.clone() };
         if job.workload.is_prepared(job.data) {
-            let stage = Stage::Prepare;
-            let workload = job.workload;
             // Trees of a steady load are small only when it runs.
-            self.process(&Job { stage, tree_bytes: 4 << 30, workload, ..job.clone() })
+            let tree_bytes = plan::holds_all(job.count);
+            self.process(&Job { stage: Stage::Prepare, tree_bytes, ..job.clone() })
                 .context("while preparing")?;
         }
         let prepared_bytes =

@@ -36,7 +36,7 @@ impl Store for RocksDb {
             Variant::MmapLog => options.set_allow_mmap_writes(true),
             Variant::MemtableFilter => {
                 options.set_memtable_whole_key_filtering(true);
-                options.set_memtable_prefix_bloom_ratio(0.02);
+                options.set_memtable_prefix_bloom_ratio(0.004);
             }
         }
         let db = Arc::new(DB::open(&options, &setup.folder)?);
