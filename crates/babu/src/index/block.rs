@@ -110,6 +110,16 @@ impl BlockBuilder {
     }
 }
 
+/// The three numbers at the head of an entry, and how many bytes they take.
+#[cold]
+fn long_header(body: &[u8]) -> Option<(usize, usize, usize, usize)> {
+    let mut fields = Fields(body);
+    let shared = usize::try_from(fields.varint()?).ok()?;
+    let suffix_bytes = usize::try_from(fields.varint()?).ok()?;
+    let kind = usize::try_from(fields.varint()?).ok()?;
+    Some((shared, suffix_bytes, kind, body.len() - fields.0.len()))
+}
+
 fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -202,19 +212,20 @@ impl Block {
     }
 
     /// The entry at `at`; `None` if none fits there.
+    #[inline]
     fn entry(&self, at: usize) -> Option<Entry> {
         let body = self.raw.get(at..self.entries_end)?;
-        let mut fields = Fields(body);
-        let shared = usize::try_from(fields.varint()?).ok()?;
-        let suffix_bytes = usize::try_from(fields.varint()?).ok()?;
-        let kind = usize::try_from(fields.varint()?).ok()?;
-        let suffix_start = at + (body.len() - fields.0.len());
-        fields.bytes(suffix_bytes)?;
-        let value_bytes = kind.saturating_sub(1);
-        fields.bytes(value_bytes)?;
-        let suffix_end = suffix_start + suffix_bytes;
-        let end = suffix_end + value_bytes;
-        Some(Entry {
+        let (shared, suffix_bytes, kind, header_bytes) = match body.first_chunk() {
+            // Nearly always: three lengths of a byte each.
+            Some(&[shared, suffix, kind]) if (shared | suffix | kind) < 0x80 => {
+                (usize::from(shared), usize::from(suffix), usize::from(kind), 3)
+            }
+            _ => long_header(body)?,
+        };
+        let suffix_start = at + header_bytes;
+        let suffix_end = suffix_start.checked_add(suffix_bytes)?;
+        let end = suffix_end.checked_add(kind.saturating_sub(1))?;
+        (end <= self.entries_end).then_some(Entry {
             shared,
             suffix: suffix_start..suffix_end,
             value: (kind > 0).then_some(suffix_end..end),

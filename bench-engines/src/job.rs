@@ -1,0 +1,207 @@
+//! One piece of work for one engine, done in a process of its own.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::store::{Engine, Setup, Store, Work};
+use crate::workload;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Workload {
+    /// Lookup of an absent name, then insert.
+    Create,
+    /// The same, a log write for 64 of them.
+    #[value(name = "create_by_64")]
+    #[serde(rename = "create_by_64")]
+    CreateBy64,
+    /// Lookups of names that are there.
+    LookupPresent,
+    /// Lookups of names that are not, in directories that are.
+    LookupAbsent,
+    /// Scans of directories of 1,000 entries.
+    #[value(name = "scan_1k")]
+    #[serde(rename = "scan_1k")]
+    ScanSmall,
+    /// Scans of one directory with all entries.
+    ScanLarge,
+    /// Create, stat; half of the files are deleted at once.
+    ShortLived,
+    /// Insert groups of three records.
+    #[value(name = "groups_of_3")]
+    #[serde(rename = "groups_of_3")]
+    GroupsOf3,
+    /// Delete everything, name by name.
+    DeleteAll,
+    /// Creates beside a checkpoint of all there is (BabuDB, table I).
+    CreateDuringCheckpoint,
+    /// Lookups in a database four times as large as the memory.
+    LookupCold,
+    /// A snapshot that outlives the process.
+    Snapshot,
+    /// Creates, an fsync for each.
+    #[value(name = "create_fsync_1")]
+    #[serde(rename = "create_fsync_1")]
+    CreateFsync1,
+    /// Creates of 64 writers that wait for fsyncs they share.
+    #[value(name = "create_fsync_64")]
+    #[serde(rename = "create_fsync_64")]
+    CreateFsync64,
+    /// Bytes an entry takes on disk.
+    Disk,
+    /// Bytes written for a byte changed, under a steady random load.
+    WriteAmplification,
+}
+
+/// Where the records are when the clock starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Data {
+    /// All in trees in memory, and in the log.
+    Trees,
+    /// Every other record in index files.
+    Mixed,
+}
+
+/// Which way names come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// From all directories at random.
+    Random,
+    /// One directory after the other; in a directory at random.
+    Directory,
+}
+
+/// Half of the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Leaves index files behind, for another process.
+    Prepare,
+    /// Measures.
+    Run,
+}
+
+/// What the process is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// By whom.
+    pub engine: Engine,
+    /// What.
+    pub workload: Workload,
+    /// Its name in results, with the size.
+    pub name: String,
+    /// In which state.
+    pub data: Data,
+    /// Before the clock starts, or then.
+    pub stage: Stage,
+    /// Records.
+    pub count: u64,
+    /// In each directory.
+    pub per_directory: u64,
+    /// Which way names come.
+    pub order: Order,
+    /// Groups for each log write.
+    pub batch: u64,
+    /// How long to go on, where that is not given by `count`.
+    pub seconds: f64,
+    /// Where it is, how long at most: what is not done by then is left.
+    pub limit_seconds: f64,
+    /// Where the database is.
+    pub folder: PathBuf,
+    /// Memory for blocks of files.
+    pub cache_bytes: usize,
+    /// Size at which trees are written to files. Large: never.
+    pub tree_bytes: usize,
+    /// The group that limits memory.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Operations timed.
+    pub operations: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// The engine has no such thing.
+    pub unsupported: bool,
+    /// More to be known, for the row.
+    pub more: Map<String, Value>,
+}
+
+impl Outcome {
+    /// So many operations in so much time.
+    pub fn new(operations: u64, seconds: f64) -> Outcome {
+        Outcome { operations, seconds, ..Outcome::default() }
+    }
+
+    /// Something the engine does not have.
+    pub fn unsupported() -> Outcome {
+        Outcome { unsupported: true, ..Outcome::default() }
+    }
+
+    /// Adds a figure.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Outcome {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Operations in a second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.seconds.max(1e-9)
+    }
+}
+
+impl Workload {
+    /// Whether something has to be in index files before the clock starts.
+    pub fn is_prepared(self, data: Data) -> bool {
+        match self {
+            Workload::LookupCold | Workload::Disk | Workload::WriteAmplification => true,
+            _ => data == Data::Mixed,
+        }
+    }
+
+    /// Whether every record is in files after the preparation, and not just every other one.
+    pub fn is_all_prepared(self) -> bool {
+        self.is_prepared(Data::Trees)
+    }
+
+    /// Whether every log write is followed by an fsync.
+    pub fn is_synced(self) -> bool {
+        matches!(self, Workload::CreateFsync1 | Workload::CreateFsync64)
+    }
+}
+
+impl Job {
+    /// Does it, in this process.
+    pub fn run_here(self) -> Result<Outcome> {
+        if let Some(cgroup) = &self.cgroup {
+            crate::cgroup::join(cgroup)?;
+        }
+        std::fs::create_dir_all(&self.folder)?;
+        let setup = Setup {
+            folder: self.folder.clone(),
+            sync: self.workload.is_synced() && self.stage == Stage::Run,
+            cache_bytes: self.cache_bytes,
+            tree_bytes: self.tree_bytes,
+            is_memory_scarce: self.cgroup.is_some(),
+            variant: self.engine.variant(),
+        };
+        self.engine.give(self, &setup)
+    }
+}
+
+impl Work for Job {
+    type Output = Outcome;
+
+    fn run<S: Store>(self, setup: &Setup) -> Result<Outcome> {
+        workload::run::<S>(&self, setup)
+    }
+}

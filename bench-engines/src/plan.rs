@@ -1,0 +1,213 @@
+//! Which jobs there are, and how large.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::job::{Data, Job, Order, Stage, Workload};
+use crate::store::{Engine, Variant};
+
+/// Larger than all blocks together.
+const ALL_CACHED: usize = 2 << 30;
+/// Directories, where they are not the question.
+const PER_DIRECTORY: u64 = 1000;
+
+/// How large everything is.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Records, mostly.
+    pub count: u64,
+    /// Sizes of the creates.
+    pub creates: Vec<u64>,
+    /// Records of the database that does not fit into memory.
+    pub cold: u64,
+    /// How long to read.
+    pub seconds: f64,
+    /// How long to write at most.
+    pub limit_seconds: f64,
+    /// How long to wait for the disk, or to read from it.
+    pub disk_seconds: f64,
+    /// Size of a tree under a steady load.
+    pub steady_tree_bytes: usize,
+}
+
+impl Scale {
+    /// All in less than three minutes.
+    pub fn quick() -> Scale {
+        Scale {
+            count: 100_000,
+            creates: vec![100_000],
+            cold: 500_000,
+            seconds: 0.2,
+            limit_seconds: 0.8,
+            disk_seconds: 0.5,
+            steady_tree_bytes: 4 << 20,
+        }
+    }
+
+    /// As asked for.
+    pub fn full() -> Scale {
+        Scale {
+            count: 1_000_000,
+            creates: vec![1_000_000, 5_000_000],
+            cold: 5_000_000,
+            seconds: 3.0,
+            limit_seconds: 60.0,
+            disk_seconds: 10.0,
+            steady_tree_bytes: 64 << 20,
+        }
+    }
+
+    /// Everything once, for tests.
+    pub fn tiny() -> Scale {
+        Scale {
+            count: 1000,
+            creates: vec![1000],
+            cold: 1000,
+            seconds: 0.01,
+            limit_seconds: 60.0,
+            disk_seconds: 0.01,
+            steady_tree_bytes: 64 << 10,
+        }
+    }
+}
+
+/// What the caller wants of it.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// Empty: all.
+    pub workloads: Vec<Workload>,
+    /// Empty: all.
+    pub engines: Vec<Engine>,
+    /// Groups for a log write, where it is not given.
+    pub batch: u64,
+    /// Which way names come.
+    pub order: Order,
+}
+
+/// A workload on one kind of data, by all engines.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// One for each engine; the folder is to be filled in.
+    pub jobs: Vec<Job>,
+}
+
+/// All rounds.
+pub fn rounds(scale: &Scale, choice: &Choice) -> Vec<Round> {
+    let wanted =
+        |workload: &Workload| choice.workloads.is_empty() || choice.workloads.contains(workload);
+    let mut rounds = Vec::new();
+    for workload in Workload::value_variants().iter().copied().filter(wanted) {
+        for (name, count) in sizes(workload, scale) {
+            for &data in kinds_of_data(workload) {
+                let engines = Engine::all().iter().filter(|engine| {
+                    (choice.engines.is_empty() || choice.engines.contains(engine))
+                        && is_of_interest(**engine, workload)
+                });
+                let jobs = engines.map(|&engine| Job {
+                    engine,
+                    workload,
+                    name: name.clone(),
+                    data,
+                    stage: Stage::Run,
+                    count,
+                    per_directory: per_directory(workload, count),
+                    order: choice.order,
+                    batch: batch(workload, choice),
+                    seconds: seconds(workload, scale),
+                    limit_seconds: scale.limit_seconds,
+                    folder: Path::new("").to_path_buf(),
+                    cache_bytes: ALL_CACHED,
+                    tree_bytes: match workload {
+                        Workload::WriteAmplification => scale.steady_tree_bytes,
+                        _ => holds_all(count),
+                    },
+                    cgroup: None,
+                });
+                rounds.push(Round { jobs: jobs.collect() });
+            }
+        }
+    }
+    rounds
+}
+
+/// The names a workload has in results, with sizes.
+fn sizes(workload: Workload, scale: &Scale) -> Vec<(String, u64)> {
+    let plain = workload.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+    match workload {
+        Workload::Create if scale.creates.len() == 1 => vec![(plain, scale.creates[0])],
+        Workload::Create => {
+            let named = |&count: &u64| (format!("{plain}_{}", short(count)), count);
+            scale.creates.iter().map(named).collect()
+        }
+        Workload::ScanLarge => vec![(format!("scan_{}", short(scale.count)), scale.count)],
+        // In small databases what is there once, as space taken ahead for a log, would count too much.
+        Workload::LookupCold | Workload::Disk => vec![(plain, scale.cold)],
+        // As many records.
+        Workload::GroupsOf3 => vec![(plain, scale.count / 2)],
+        _ => vec![(plain, scale.count)],
+    }
+}
+
+fn short(count: u64) -> String {
+    match count {
+        1_000_000.. => format!("{}m", count / 1_000_000),
+        1000.. => format!("{}k", count / 1000),
+        _ => count.to_string(),
+    }
+}
+
+fn kinds_of_data(workload: Workload) -> &'static [Data] {
+    match workload {
+        Workload::CreateDuringCheckpoint
+        | Workload::Snapshot
+        | Workload::CreateFsync1
+        | Workload::CreateFsync64 => &[Data::Trees],
+        // All of it is in files.
+        Workload::LookupCold | Workload::Disk | Workload::WriteAmplification => &[Data::Mixed],
+        _ => &[Data::Trees, Data::Mixed],
+    }
+}
+
+/// Variants of an engine are run where they may make a difference.
+fn is_of_interest(engine: Engine, workload: Workload) -> bool {
+    let is_writing = matches!(
+        workload,
+        Workload::Create
+            | Workload::CreateBy64
+            | Workload::ShortLived
+            | Workload::GroupsOf3
+            | Workload::DeleteAll
+    );
+    match engine.variant() {
+        Variant::Plain => true,
+        Variant::MmapLog => is_writing,
+        Variant::MemtableFilter => is_writing || workload == Workload::LookupAbsent,
+    }
+}
+
+/// Size of trees that no engine fills with so many records, or three times as many, and what is done to them.
+pub fn holds_all(count: u64) -> usize {
+    count as usize * 1024 + (64 << 20)
+}
+
+fn per_directory(workload: Workload, count: u64) -> u64 {
+    if workload == Workload::ScanLarge { count } else { PER_DIRECTORY.min(count) }
+}
+
+fn batch(workload: Workload, choice: &Choice) -> u64 {
+    match workload {
+        Workload::CreateBy64 | Workload::WriteAmplification => 64,
+        Workload::CreateFsync1 | Workload::CreateDuringCheckpoint => 1,
+        _ => choice.batch,
+    }
+}
+
+fn seconds(workload: Workload, scale: &Scale) -> f64 {
+    match workload {
+        Workload::LookupCold | Workload::CreateFsync1 | Workload::CreateFsync64 => {
+            scale.disk_seconds
+        }
+        _ => scale.seconds,
+    }
+}

@@ -1,0 +1,79 @@
+//! What the kernel says about this process, and about files.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rustix::fs::Advice;
+
+/// Memory of this process, bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// All that is resident, mapped files included.
+    pub all: u64,
+    /// Without mapped files.
+    pub own: u64,
+}
+
+/// Memory of this process now.
+pub fn memory() -> Result<Memory> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let kilobytes = |name: &str| -> Result<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        Ok(number.with_context(|| format!("/proc/self/status has no {name}"))?.parse::<u64>()?
+            * 1024)
+    };
+    Ok(Memory { all: kilobytes("VmRSS:")?, own: kilobytes("RssAnon:")? })
+}
+
+/// Bytes this process has made the kernel write.
+pub fn written_bytes() -> Result<u64> {
+    let io = fs::read_to_string("/proc/self/io")?;
+    let number = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(number.context("/proc/self/io has no write_bytes")?.parse()?)
+}
+
+/// Bytes that the files of a folder take on the disk.
+pub fn disk_bytes(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let facts = entry.metadata()?;
+        sum += if facts.is_dir() { disk_bytes(&entry.path())? } else { facts.blocks() * 512 };
+    }
+    Ok(sum)
+}
+
+/// Brings a folder's files to the disk and out of memory.
+pub fn evict(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            evict(&path)?;
+            continue;
+        }
+        let file = File::open(&path)?;
+        file.sync_all()?;
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+    }
+    Ok(())
+}
+
+/// Processor and cores, for the results.
+pub fn machine() -> String {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
+    let model =
+        model.and_then(|line| line.split_once(':')).map_or("unknown", |(_, name)| name.trim());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores, {model}, Linux {}", kernel.trim())
+}
+
+/// Runnable processes of the last minute: more than one means that others work here too.
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}

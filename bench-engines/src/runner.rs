@@ -1,0 +1,194 @@
+//! Runs jobs, each in a process and a folder of its own, so that no engine lives with what another, or it itself, has left
+//! in allocator or caches.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cgroup::Cgroup;
+use crate::job::{Data, Job, Outcome, Stage, Workload};
+use crate::plan;
+use crate::process;
+use crate::report::{Amplification, Disk, Memory, Results, Row};
+
+/// A process that looks up needs so much memory whatever the database's size.
+const LEAST_LIMIT_BYTES: u64 = 16 << 20;
+
+/// Where and how jobs are run.
+pub struct Runner {
+    /// The program to start as `PROGRAM job JSON`.
+    pub program: PathBuf,
+    /// For databases.
+    pub folder: PathBuf,
+    /// Runs of every job; the median counts.
+    pub repeat: usize,
+}
+
+/// A run, and what its database took on disk before it.
+struct Done {
+    outcome: Outcome,
+    prepared_bytes: u64,
+    /// What could not be done as it should.
+    note: Option<String>,
+}
+
+impl Runner {
+    /// Runs the jobs of a round, in another order each time, and adds what comes of them.
+    pub fn round(&self, jobs: &[Job], number: usize, results: &mut Results) {
+        let mut done: Vec<Vec<Done>> = jobs.iter().map(|_| Vec::new()).collect();
+        for repeat in 0..self.repeat {
+            for step in 0..jobs.len() {
+                let position = (step + number + repeat) % jobs.len();
+                let job = &jobs[position];
+                match self.job(job) {
+                    Ok(run) => done[position].push(run),
+                    Err(error) => {
+                        eprintln!("{} of {}: {error:#}", job.name, job.engine.name());
+                        let failure = format!("{} {}: {error:#}", job.name, job.engine.name());
+                        results.failed.push(failure);
+                    }
+                }
+            }
+        }
+        for (job, runs) in jobs.iter().zip(done) {
+            add(job, runs, results);
+        }
+    }
+
+    fn job(&self, job: &Job) -> Result<Done> {
+        let folder = self.folder.join(job.engine.name());
+        let result = self.job_in(job, &folder);
+        remove(&folder)?;
+        // Of engines that put snapshots beside.
+        remove(&folder.with_extension("snapshot"))?;
+        result
+    }
+
+    fn job_in(&self, job: &Job, folder: &Path) -> Result<Done> {
+        remove(folder)?;
+        fs::create_dir_all(folder)?;
+        let mut job = Job { folder: folder.join("db"), ..job.clone() };
+        if job.workload.is_prepared(job.data) {
+            // Trees of a steady load are small only when it runs.
+            let tree_bytes = plan::holds_all(job.count);
+            self.process(&Job { stage: Stage::Prepare, tree_bytes, ..job.clone() })
+                .context("while preparing")?;
+        }
+        let prepared_bytes =
+            if job.folder.exists() { process::disk_bytes(&job.folder)? } else { 0 };
+        if job.workload != Workload::LookupCold {
+            return Ok(Done { outcome: self.process(&job)?, prepared_bytes, note: None });
+        }
+        let limit = (prepared_bytes / 4).max(LEAST_LIMIT_BYTES);
+        job.cache_bytes = (limit / 4) as usize;
+        process::evict(folder)?;
+        let (cgroup, note) = match Cgroup::with_memory(limit) {
+            Ok(cgroup) => (Some(cgroup), None),
+            Err(error) => (None, Some(format!("memory is not limited: {error:#}"))),
+        };
+        job.cgroup = cgroup.as_ref().map(|cgroup| cgroup.path().to_path_buf());
+        let outcome = self.process(&job)?;
+        let outcome = outcome.with("database_bytes", prepared_bytes).with("limit_bytes", limit);
+        Ok(Done { outcome, prepared_bytes, note })
+    }
+
+    fn process(&self, job: &Job) -> Result<Outcome> {
+        let mut command = Command::new(&self.program);
+        command.arg("job").arg(serde_json::to_string(job)?).stdin(Stdio::null());
+        let output = command.output().with_context(|| self.program.display().to_string())?;
+        if !output.status.success() {
+            bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&output.stdout).context("what the process printed")
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            fs::remove_file(folder).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds the median of several runs to the results.
+fn add(job: &Job, mut runs: Vec<Done>, results: &mut Results) {
+    runs.sort_by(|a, b| a.outcome.rate().total_cmp(&b.outcome.rate()));
+    let rates: Vec<f64> = runs.iter().map(|run| run.outcome.rate().round()).collect();
+    let count = runs.len();
+    let Some(run) = runs.into_iter().nth(count / 2) else {
+        return;
+    };
+    let engine = job.engine.name().to_owned();
+    if run.outcome.unsupported {
+        results.unsupported.push(format!("{} {engine}", job.name));
+        return;
+    }
+    let figure = |name: &str| run.outcome.more.get(name).and_then(serde_json::Value::as_f64);
+    if let (Some(all), Some(own), Some(data)) =
+        (figure("memory_per_entry"), figure("own_memory_per_entry"), figure("key_and_value_bytes"))
+        && job.workload == Workload::Create
+    {
+        results.memory.push(Memory {
+            engine: engine.clone(),
+            entries: job.count,
+            bytes_per_entry: all,
+            own_bytes_per_entry: own,
+            key_and_value_bytes: data,
+            ratio: all / data,
+        });
+    }
+    match job.workload {
+        Workload::Disk => results.disk.push(Disk {
+            engine,
+            entries: job.count,
+            bytes_per_entry: run.prepared_bytes as f64 / job.count as f64,
+        }),
+        Workload::WriteAmplification => results.write_amplification.push(Amplification {
+            engine,
+            ratio: figure("write_amplification").unwrap_or_default(),
+            written_bytes: figure("written_bytes").unwrap_or_default(),
+            changed_bytes: figure("changed_bytes").unwrap_or_default(),
+            ops_per_s: run.outcome.rate().round(),
+        }),
+        _ => results.rows.push(Row {
+            workload: job.name.clone(),
+            data: job.data,
+            engine,
+            ops_per_s: run.outcome.rate().round(),
+            batch: job.batch,
+            operations: run.outcome.operations,
+            runs: rates,
+            note: run.note,
+            more: run.outcome.more,
+        }),
+    }
+}
+
+impl Results {
+    /// One line for people who wait.
+    pub fn progress(&self, jobs: &[Job]) {
+        let Some(job) = jobs.first() else {
+            return;
+        };
+        let data = match job.data {
+            Data::Trees => "trees",
+            Data::Mixed => "mixed",
+        };
+        eprintln!("{} ({data}) …", job.name);
+    }
+}
+
+/// Checks that a folder can be used for databases, and that it is nobody's.
+pub fn take_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let is_empty = fs::read_dir(folder)?.next().is_none();
+    ensure!(is_empty, "{} is not empty: name a folder of its own", folder.display());
+    Ok(())
+}

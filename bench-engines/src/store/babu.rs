@@ -1,0 +1,116 @@
+//! Pando's store.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result};
+use babu::{Batch, CheckpointDone, Db, Definition, Options, RealDisk, Syncer};
+
+use super::{Setup, Store};
+use crate::data::{Glance, KEY_BYTES, Sum};
+
+pub struct Babu {
+    db: Db,
+    batch: Batch,
+    syncer: Option<Syncer>,
+    tree_bytes: usize,
+    job: Option<JoinHandle<Result<Option<CheckpointDone>>>>,
+}
+
+impl Store for Babu {
+    type Done = Option<CheckpointDone>;
+
+    fn open(setup: &Setup) -> Result<Babu> {
+        let options = Options {
+            filter_prefix_bytes: KEY_BYTES,
+            cache_bytes: setup.cache_bytes,
+            ..Options::default()
+        };
+        let (db, _) = Db::open(Arc::new(RealDisk::open(&setup.folder)?), options)?;
+        let syncer = setup.sync.then(|| db.syncer());
+        let tree_bytes = setup.tree_bytes;
+        Ok(Babu { db, batch: Batch::new(), syncer, tree_bytes, job: None })
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Glance>> {
+        Ok(self.db.get(key)?.map(|value| Glance::of(&value)))
+    }
+
+    fn scan(&mut self, prefix: &[u8]) -> Result<Sum> {
+        let mut sum = Sum::default();
+        for entry in self.db.prefix(prefix) {
+            let (key, value) = entry?;
+            sum.add(&key, &value);
+        }
+        Ok(sum)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.batch.put(key, value);
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.batch.delete(key);
+        Ok(())
+    }
+
+    fn end_group(&mut self) {
+        self.db.apply(&self.batch, b"");
+        self.batch.clear();
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.db.write()?;
+        if let Some(syncer) = &self.syncer {
+            syncer.sync()?;
+        }
+        Ok(())
+    }
+
+    fn start_checkpoint(&mut self) -> Result<JoinHandle<Result<Self::Done>>> {
+        self.db.freeze()?;
+        let job = self.db.checkpoint_job();
+        Ok(std::thread::spawn(|| Ok(job.map(|job| job.run()).transpose()?)))
+    }
+
+    fn finish_checkpoint(&mut self, done: Self::Done) -> Result<()> {
+        if let Some(done) = done {
+            let retired = self.db.install(done);
+            std::thread::spawn(|| retired.remove());
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        self.take_over()?;
+        Ok(self.db.checkpoint()?)
+    }
+
+    fn snapshot(&mut self) -> Result<bool> {
+        self.db.snapshot("snapshot", Definition::all())?;
+        self.db.checkpoint()?;
+        Ok(true)
+    }
+
+    fn tend(&mut self) -> Result<()> {
+        if self.job.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.take_over()?;
+        }
+        if self.job.is_none() && self.db.tree_bytes() >= self.tree_bytes {
+            self.job = Some(self.start_checkpoint()?);
+        }
+        Ok(())
+    }
+}
+
+impl Babu {
+    /// Waits for the checkpoint under way, if there is one.
+    fn take_over(&mut self) -> Result<()> {
+        if let Some(job) = self.job.take() {
+            let done = job.join().ok().context("the checkpoint panicked")??;
+            self.finish_checkpoint(done)?;
+        }
+        Ok(())
+    }
+}

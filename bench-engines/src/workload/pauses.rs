@@ -1,0 +1,65 @@
+//! How long creates take beside a checkpoint (BabuDB §IV.B, table I).
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::{Writes, create_one, open_loaded};
+use crate::data::Records;
+use crate::job::{Job, Outcome};
+use crate::store::{Setup, Store};
+
+/// Times of single operations, nanoseconds.
+struct Times(Vec<u64>);
+
+/// First as many creates as are a tenth of the records, with nothing beside; then creates for as long as a checkpoint of
+/// everything takes.
+pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
+    let mut store = open_loaded::<S>(job, records, setup)?;
+    let mut writes = Writes::new(job.batch);
+    let mut number = job.count;
+    let mut create = |store: &mut S, times: &mut Times| {
+        let start = Instant::now();
+        create_one(store, &mut writes, records, number)?;
+        times.0.push(start.elapsed().as_nanos() as u64);
+        number += 1;
+        anyhow::Ok(())
+    };
+    let mut quiet = Times(Vec::with_capacity(job.count as usize / 10));
+    for _ in 0..(job.count / 10).max(100) {
+        create(&mut store, &mut quiet)?;
+    }
+
+    let mut busy = Times(Vec::with_capacity(16 << 20));
+    let start = Instant::now();
+    let checkpoint = store.start_checkpoint()?;
+    // What the writer itself has to do for a checkpoint is a pause like any other.
+    busy.0.push(start.elapsed().as_nanos() as u64);
+    while !checkpoint.is_finished() {
+        create(&mut store, &mut busy)?;
+    }
+    let done = checkpoint.join().ok().context("the checkpoint panicked")??;
+    let installing = Instant::now();
+    store.finish_checkpoint(done)?;
+    busy.0.push(installing.elapsed().as_nanos() as u64);
+    let seconds = start.elapsed().as_secs_f64();
+
+    let creates = busy.0.len() as u64 - 2;
+    Ok(Outcome::new(creates, seconds)
+        .with("checkpoint_seconds", seconds)
+        .with("quiet_p50_us", quiet.percentile_us(50.0))
+        .with("quiet_p99_us", quiet.percentile_us(99.0))
+        .with("quiet_longest_ms", quiet.percentile_us(100.0) / 1e3)
+        .with("p50_us", busy.percentile_us(50.0))
+        .with("p99_us", busy.percentile_us(99.0))
+        .with("p99_ratio", busy.percentile_us(99.0) / quiet.percentile_us(99.0))
+        .with("longest_pause_ms", busy.percentile_us(100.0) / 1e3))
+}
+
+impl Times {
+    fn percentile_us(&mut self, percent: f64) -> f64 {
+        let last = self.0.len() - 1;
+        let position = ((last as f64) * percent / 100.0).round() as usize;
+        *self.0.select_nth_unstable(position.min(last)).1 as f64 / 1e3
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes away again.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::{Writes, all, create_one, for_each, open_loaded};
+use crate::data::{MAX_VALUE_BYTES, Records, key};
+use crate::job::{Job, Outcome};
+use crate::store::{Setup, Store};
+
+/// Files that are created before the first of them is looked at.
+const WAVE: u64 = 1000;
+
+/// Waves of creates; each file is looked at, and every other one deleted. An operation is one of the three.
+pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
+    let mut store = open_loaded::<S>(job, records, setup)?;
+    let mut writes = Writes::new(job.batch);
+    let mut value = [0; MAX_VALUE_BYTES];
+    // New names in directories that are there.
+    let directories = job.count.div_ceil(records.per_directory());
+    let key = |number: u64| key(number % directories, crate::data::ENTRY, number);
+    let waves = (job.count / WAVE).max(1);
+    let start = Instant::now();
+    let mut wave = 0;
+    while wave < waves && start.elapsed().as_secs_f64() < job.limit_seconds {
+        let first = job.count + wave * WAVE;
+        let numbers = first..first + WAVE;
+        for number in numbers.clone() {
+            let key = key(number);
+            writes.begin(&mut store)?;
+            ensure!(store.get(&key)?.is_none(), "file {number} is there before it is created");
+            store.put(&key, records.value(number, 0, &mut value))?;
+            writes.end_group(&mut store)?;
+        }
+        writes.finish(&mut store)?;
+        for number in numbers.clone() {
+            let glance = store.get(&key(number))?;
+            ensure!(records.is(number, glance), "file {number} is not as it was created");
+        }
+        for number in numbers.step_by(2) {
+            writes.begin(&mut store)?;
+            store.delete(&key(number))?;
+            writes.end_group(&mut store)?;
+        }
+        writes.finish(&mut store)?;
+        wave += 1;
+    }
+    let outcome = Outcome::new(wave * (2 * WAVE + WAVE / 2), start.elapsed().as_secs_f64());
+    let left = store.scan(b"")?.entries;
+    let expected = job.count + wave * WAVE / 2;
+    ensure!(left == expected, "{left} records are left instead of {expected}");
+    Ok(outcome)
+}
+
+/// Every name by itself, in the order of the job.
+pub fn delete_all<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
+    let numbers = all(job);
+    let mut store = open_loaded::<S>(job, records, setup)?;
+    let mut writes = Writes::new(job.batch);
+    let start = Instant::now();
+    let count = for_each(job, &numbers, |number| {
+        writes.begin(&mut store)?;
+        store.delete(&records.key(number))?;
+        writes.end_group(&mut store)
+    })?;
+    writes.finish(&mut store)?;
+    let outcome = Outcome::new(count, start.elapsed().as_secs_f64());
+    let left = store.scan(b"")?.entries;
+    let expected = job.count - count;
+    ensure!(left == expected, "{left} records are left instead of {expected}");
+    // And the engine goes on.
+    create_one(&mut store, &mut Writes::new(1), records, numbers[0].into())?;
+    Ok(outcome)
+}

@@ -1,0 +1,60 @@
+//! Every workload, with every engine, on a thousand records.
+
+use std::path::Path;
+
+use bench_engines::charts;
+use bench_engines::job::Order;
+use bench_engines::plan::{self, Choice, Scale};
+use bench_engines::report::Results;
+use bench_engines::runner::Runner;
+use bench_engines::store::Engine;
+
+#[test]
+fn every_engine_does_every_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = Runner {
+        program: env!("CARGO_BIN_EXE_bench-engines").into(),
+        folder: folder.path().join("databases"),
+        repeat: 1,
+    };
+    let choice =
+        Choice { workloads: Vec::new(), engines: Vec::new(), batch: 1, order: Order::Random };
+    let rounds = plan::rounds(&Scale::tiny(), &choice);
+    let mut results = Results::default();
+    for (number, round) in rounds.iter().enumerate() {
+        runner.round(&round.jobs, number, &mut results);
+    }
+    assert_eq!(results.failed, Vec::<String>::new());
+    // fjall has no snapshot that outlives its process.
+    assert_eq!(results.unsupported, ["snapshot fjall"]);
+    let jobs: usize = rounds.iter().map(|round| round.jobs.len()).sum();
+    let found = results.rows.len() + results.disk.len() + results.write_amplification.len();
+    assert_eq!(found, jobs - results.unsupported.len());
+    assert_eq!(results.memory.len(), Engine::all().len());
+    assert!(results.rows.iter().all(|row| row.ops_per_s > 0.0));
+    let left: Vec<_> = std::fs::read_dir(&runner.folder).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    results.judge();
+    assert!(results.bars.len() > 10);
+    let text = serde_json::to_string(&results).unwrap();
+    let read: Results = serde_json::from_str(&text).unwrap();
+    charts::draw(&read, &folder.path().join("charts")).unwrap();
+    for name in ["engines-trees.svg", "engines-mixed.svg"] {
+        let chart = std::fs::read_to_string(folder.path().join("charts").join(name)).unwrap();
+        assert!(chart.contains("<svg") && chart.contains("babu"), "{name}");
+    }
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "somebody's").unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_bench-engines"));
+    let mut command = std::process::Command::new(program);
+    let output = command.arg("--quick").arg("--folder").arg(folder.path()).output().unwrap();
+    assert!(!output.status.success());
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("is not empty"), "{message}");
+    assert!(folder.path().join("file").exists());
+}
