@@ -1,5 +1,6 @@
 //! Pando's store.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -38,10 +39,10 @@ impl Store for Babu {
 
     fn scan(&mut self, prefix: &[u8]) -> Result<Sum> {
         let mut sum = Sum::default();
-        for entry in self.db.prefix(prefix) {
-            let (key, value) = entry?;
-            sum.add(&key, &value);
-        }
+        self.db.prefix(prefix).visit(|key, value| {
+            sum.add(key, value);
+            ControlFlow::Continue(())
+        })?;
         Ok(sum)
     }
 
