@@ -50,7 +50,8 @@ impl People {
         let _ = fs::remove_dir_all(&back);
         fs::create_dir(&back).unwrap();
         fs::create_dir(&folder).map_err(|error| failed(&error.to_string()))?;
-        let output = program.run(&folder, &self.local, &back, self.less);
+        let run = program.run(&folder, &self.local, &back, self.less);
+        let output = run.map_err(|error| failed(&error.to_string()))?;
         if !output.status.success() {
             return Err(failed(&all(&output)));
         }

@@ -9,6 +9,7 @@
 //! | `LESS` | how many files, and the like, are divided by this |
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -135,14 +136,14 @@ pub fn prepare(local: &Path, less: u32) {
 }
 
 impl Program {
-    /// Runs it in `folder`. It takes seconds, and is killed after very many.
-    pub fn run(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> Output {
+    /// Runs it in `folder`. It takes seconds, and is killed after very many. An error: it could not even begin there.
+    pub fn run(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> io::Result<Output> {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", "900"]);
         command.env("LESS", less.to_string());
         command.args(["bash", "-euxo", "pipefail", "-c", self.script]);
         command.current_dir(folder).env("HOME", back).env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("LOCAL", local).env("BACK", back).env("PANDO", pando().get_program());
-        command.output().unwrap()
+        command.output()
     }
 }
