@@ -92,12 +92,64 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.waited > 100, "{} inputs waited", stats.waited);
 }
 
+/// Enough to hit everything that can happen to a live copy.
+const SPLITTING_SEEDS: u64 = 300;
+
+#[test]
+fn splits_under_load_lose_and_double_nothing() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(SPLITTING_SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::splitting);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::splitting(first.seed)));
+    }
+    if count >= SPLITTING_SEEDS {
+        enough_was_split(&stats);
+    }
+}
+
+fn enough_was_split(stats: &Stats) {
+    let copies = stats.copies;
+    let hit = |what: &str, count: u64, least: u64| {
+        assert!(count >= least, "{what}: {count}, less than {least}");
+    };
+    hit("splits to another shard", stats.splits.1, 1_000);
+    hit("pages", copies.pages, 5_000);
+    hit("rounds", copies.rounds, 300);
+    hit("changes sent again", copies.rows_again, 1_000);
+    hit("changes sent in the exchange", copies.rows_frozen, 300);
+    hit("rounds of a frozen half", copies.rounds_frozen, 20);
+    hit("halves that waited for transactions", copies.awaiting, 100);
+    hit("halves opened again", copies.reopened, 20);
+    hit("halves overtaken", copies.overtaken, 100);
+    hit("splits given up for somebody else", copies.yielded, 50);
+    hit("splits given up", copies.failed, 100);
+    for phase in [
+        "copying",
+        "sending changes",
+        "closing",
+        "frozen",
+        "arriving",
+        "prepared arrive",
+        "decided split",
+    ] {
+        let count = stats.crashed_in.get(phase).copied().unwrap_or(0);
+        assert!(count > 5, "{count} shards died while {phase}: {:?}", stats.crashed_in);
+    }
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power.
-    let config = match number("PANDO_SIM_POWER") {
-        Some(1) => SimConfig::losing_power(seed),
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
+    let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
+        (Some(1), _) => SimConfig::losing_power(seed),
+        (_, Some(1)) => SimConfig::splitting(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });
