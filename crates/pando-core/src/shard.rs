@@ -183,13 +183,12 @@ impl Shard {
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.ready.pop_front() {
                 Some(Input::Ready) | None => {
-                    match (self.ripe.pop_front(), self.grown.pop_front()) {
-                        (Some(number), grown) => {
-                            grown.map(|grown| self.grown.push_front(grown));
-                            self.go_on_copying(ctx, number)
-                        }
-                        (None, Some((dir, partition))) => self.consider_split(ctx, dir, partition),
-                        (None, None) => Ok(()),
+                    if let Some(number) = self.ripe.pop_front() {
+                        self.go_on_copying(ctx, number)
+                    } else if let Some((dir, partition)) = self.grown.pop_front() {
+                        self.consider_split(ctx, dir, partition)
+                    } else {
+                        Ok(())
                     }
                 }
                 Some(input) => self.dispatch(ctx, input),

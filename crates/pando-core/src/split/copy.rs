@@ -27,6 +27,8 @@ use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
 use crate::shard::Shard;
 
+/// Rounds in which changes are sent while the half is open; what is left then is sent with the half closed.
+const ROUNDS_MAX: u32 = 8;
 /// A page ends at this many bytes, too.
 const PAGE_BYTES: usize = 64 << 10;
 /// How long a closed half waits for transactions that hold names in it, nanoseconds; doubled with each try.
@@ -113,6 +115,8 @@ pub struct Copy {
     pub todo: Dirty,
     /// Rounds begun.
     pub rounds: u32,
+    /// Rows that the last of them had to send, or the copy itself.
+    pub round_size: usize,
     /// Pages that the target has.
     pub pages: u64,
     pub phase: Phase,
@@ -137,7 +141,7 @@ impl Copy {
         let cursor = Some(keys::dir_range(dir.id, keys::MOVING[0], &orders).0);
         let (dirty, todo) = (Dirty::default(), Dirty::default());
         let (phase, waits, is_wanted) = (Phase::Open, false, false);
-        let (rounds, pages, tries) = (0, 0, 0);
+        let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
         Self {
             dir,
             from,
@@ -147,6 +151,7 @@ impl Copy {
             dirty,
             todo,
             rounds,
+            round_size,
             pages,
             phase,
             waits,
@@ -163,6 +168,12 @@ impl Copy {
     /// Whether rows are left that were never read.
     pub fn is_copying(&self) -> bool {
         self.cursor.is_some()
+    }
+
+    /// Whether another round with the half open may leave less than there is now: the last one did. Who changes the half
+    /// faster than it is sent would only make the frozen rest longer.
+    pub fn is_gaining(&self) -> bool {
+        self.rounds == 0 || self.rounds < ROUNDS_MAX && self.dirty.len() <= self.round_size / 4 * 3
     }
 
     /// Takes the next page of rows that were never read. It may be empty.

@@ -16,9 +16,6 @@ use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
-/// Rounds in which changes are sent while the half is open; what is left then is sent with the half closed.
-const ROUNDS_MAX: u32 = 8;
-
 /// A split to another shard, on its way.
 #[derive(Debug)]
 pub struct Split {
@@ -54,6 +51,7 @@ impl Split {
         (copy.waits, copy.heard) = (false, ctx.now.nanos);
         if copy.is_copying() {
             let rows = copy.read_page(ctx, most)?;
+            copy.round_size += rows.len();
             return Ok(self.page(copy, rows));
         }
         loop {
@@ -64,7 +62,8 @@ impl Split {
             }
             let is_frozen = copy.phase == Phase::Frozen;
             let is_open = matches!(copy.phase, Phase::Open);
-            if copy.dirty.len() > most && (is_frozen || is_open && copy.rounds < ROUNDS_MAX) {
+            if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
+                copy.round_size = copy.dirty.len();
                 copy.todo = core::mem::take(&mut copy.dirty);
                 copy.rounds += 1;
                 shard.counters.split_rounds += 1;
