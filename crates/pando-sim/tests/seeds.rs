@@ -4,7 +4,7 @@
 //! stops.
 
 use pando_sim::batch::{batch, explain};
-use pando_sim::config::SimConfig;
+use pando_sim::config::{Durability, SimConfig};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
@@ -148,6 +148,9 @@ fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
     // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
+        (Some(1), Some(1)) => {
+            SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
+        }
         (Some(1), _) => SimConfig::losing_power(seed),
         (_, Some(1)) => SimConfig::splitting(seed),
         _ => SimConfig::new(seed),
@@ -191,4 +194,13 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
         panic!("seed {}: {}", first.seed, first.fault);
     }
     assert!(stats.power_losses > count / 2, "{} power losses", stats.power_losses);
+    let splitting = |seed| {
+        let durability = Durability::OsWithPowerLoss;
+        SimConfig { durability, ..SimConfig::splitting(seed) }
+    };
+    let (stats, failed) = batch(from, count / 3, 1, splitting);
+    if let Some(first) = failed.first() {
+        panic!("splitting, seed {}: {}", first.seed, first.fault);
+    }
+    assert!(stats.power_losses > count / 6, "{} power losses", stats.power_losses);
 }

@@ -236,3 +236,7 @@ fn count(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;
