@@ -151,8 +151,10 @@ pub struct Config {
     pub split_threshold: u64,
     /// Partitions a shard at which a directory stops splitting (M).
     pub partitions_per_shard: u16,
-    /// Rows in a page of a split.
+    /// Rows in a page of a split; above 0.
     pub split_page_rows: usize,
+    /// Changes to rows already copied beyond which a splitting half is closed, so that no more come; above 0.
+    pub split_dirty_rows: usize,
     /// Resend after this long without an answer, nanoseconds.
     pub resend_after: u64,
     /// Ask a coordinator after being prepared for this long, nanoseconds.
@@ -171,7 +173,8 @@ impl Config {
             secrets,
             split_threshold: 8_000,
             partitions_per_shard: 1,
-            split_page_rows: 512,
+            split_page_rows: 128,
+            split_dirty_rows: 4_096,
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,

@@ -82,6 +82,26 @@ pub struct Counters {
     pub splits_moved: u64,
     /// Entries sent away by splits.
     pub entries_moved: u64,
+    /// Splits given up because somebody else wanted the partition.
+    pub splits_yielded: u64,
+    /// Splits given up for any other reason: a target that died, is silent or full, names that stayed held.
+    pub splits_failed: u64,
+    /// Splits that had to wait for transactions before they could freeze their half.
+    pub splits_awaiting: u64,
+    /// Halves opened again because those transactions took too long.
+    pub splits_reopened: u64,
+    /// Halves closed because they changed faster than they were sent.
+    pub splits_overtaken: u64,
+    /// Pages that targets have taken.
+    pub split_pages: u64,
+    /// Rounds of changes sent after the copy proper.
+    pub split_rounds: u64,
+    /// Of those, with the half frozen.
+    pub split_rounds_frozen: u64,
+    /// Changes sent in rounds.
+    pub split_rows_again: u64,
+    /// Changes sent in the exchange itself.
+    pub split_rows_frozen: u64,
     /// Messages sent again.
     pub resent: u64,
     /// Decided transactions found unfinished at the start.

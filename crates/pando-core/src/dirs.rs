@@ -138,7 +138,9 @@ impl Shard {
         match self.locks.hold(key) {
             // Held for a change of its permissions, which may be answered already.
             Some((_, Hold::Plain | Hold::Seal)) => Err(Stop::Wait(key)),
-            Some((_, Hold::Split { from })) if order.0 >= from && !self.tail_unlocked() => {
+            Some((_, Hold::Split { from } | Hold::Closing { from }))
+                if order.0 >= from && !self.tail_unlocked() =>
+            {
                 Err(Stop::Wait(key))
             }
             _ => Ok(header),

@@ -5,7 +5,7 @@
 //!   client ───────►┌───────────────────────────────────────┐────────► insert group → store
 //!   shards ───────►│ client.rs   exactly once, then ops/…  │────────► replies, messages (each with its Need)
 //!   timer  ───────►│ txn/        what spans several places │────────► next timer
-//!                  │ split.rs    what moves a partition    │
+//!                  │ split/      what moves a partition    │
 //!                  └──────────────▲────────────────────────┘
 //!                                 │ Rows: read view of the store
 //! ```
@@ -61,8 +61,10 @@ pub enum Planted {
     OutcomeNotRecorded,
     /// A coordinator forgets a decision before all participants have it.
     IntentForgottenEarly,
-    /// The moving half of a split stays open to changes while it is copied.
+    /// The moving half of a split stays open to changes in the exchange.
     SplitTailUnlocked,
+    /// What changes in the moving half of a split while it is copied is not sent again.
+    ChangeNotResent,
     /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
     TombstoneLost,
 }

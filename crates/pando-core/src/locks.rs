@@ -36,6 +36,14 @@ pub enum Hold {
     Plain,
     /// Empty, and it stays so.
     Seal,
+    /// Its upper half is being copied. That hinders nobody: who wants to hold the partition may end it.
+    Copy,
+    /// These orders shall go elsewhere once no transaction has to do with them: new operations on them wait, transactions
+    /// that come to them are to begin again.
+    Closing {
+        /// First order that moves.
+        from: u64,
+    },
     /// These orders are on their way elsewhere; operations on them wait.
     Split {
         /// First order that moves.
@@ -116,6 +124,22 @@ impl Locks {
             return VecDeque::new();
         }
         self.held.remove(&key);
+        self.waiting.remove(&key).unwrap_or_default()
+    }
+
+    /// Holds what `txn` holds already in another way.
+    ///
+    /// # Panics
+    /// If it does not hold it.
+    pub fn set_hold(&mut self, key: LockKey, txn: TxnId, hold: Hold) {
+        match self.held.get_mut(&key) {
+            Some(lock) if lock.owner == txn => lock.hold = hold,
+            _ => panic!("{key:?} is not held by {txn:?}"),
+        }
+    }
+
+    /// Those who wait, for another look: how it is held has changed.
+    pub fn wake(&mut self, key: LockKey) -> VecDeque<Input> {
         self.waiting.remove(&key).unwrap_or_default()
     }
 

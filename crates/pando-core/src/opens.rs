@@ -70,14 +70,16 @@ impl Opens {
             .collect()
     }
 
-    /// Opens of the names in a range of orders.
-    pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<(Ino, SessionId, u32)> {
-        let inside =
-            |at: &OpenAt| matches!(at, OpenAt::Name(d, o) if *d == dir && orders.contains(o));
+    /// Opens of the names in a range of orders: inode, order of its entry, who, how often.
+    pub fn in_range(&self, dir: DirId, orders: &Range<u64>) -> Vec<(Ino, u64, SessionId, u32)> {
+        let inside = |at: &OpenAt| match at {
+            OpenAt::Name(d, order) if *d == dir && orders.contains(order) => Some(*order),
+            _ => None,
+        };
         self.by_ino
             .iter()
-            .filter(|(_, (at, _))| inside(at))
-            .flat_map(|(ino, (_, by))| by.iter().map(|(s, n)| (*ino, *s, *n)))
+            .filter_map(|(ino, (at, by))| Some((*ino, inside(at)?, by)))
+            .flat_map(|(ino, order, by)| by.iter().map(move |(s, n)| (ino, order, *s, *n)))
             .collect()
     }
 

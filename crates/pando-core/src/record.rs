@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use pando_types::op::{Place, RequestId};
-use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare};
+use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare, Tally};
 use pando_types::reply::{Body, Delta, Refusal, Slice, Spread};
 use pando_types::{
     Attr, DirId, DirRef, Ino, Name, PartitionIndex, Radix, SessionId, ShardIndex, Timestamp, TxnId,
@@ -39,7 +39,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 1; Open = 1; Decided = 1; Prepared = 1; Arriving = 1; Floor = 1;
+    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 1; Open = 1; Decided = 1; Prepared = 2; Arriving = 2; Floor = 1;
 }
 
 /// A directory, at its home.
@@ -216,6 +216,8 @@ pub struct Arriving {
     pub radix: Radix,
     /// Pages below this are here.
     pub next_page: u64,
+    /// What their rows add up to.
+    pub tally: Tally,
 }
 
 /// Transactions of a coordinator below this are void.

@@ -16,6 +16,7 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
+use crate::split::Copy;
 use crate::txn::{Txn, participant};
 
 /// One logical metadata server.
@@ -51,6 +52,12 @@ pub struct Shard {
     pub(crate) later: BTreeMap<(u64, u64), Input>,
     /// Partitions worth looking at for a split.
     pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
+    /// Partitions whose upper half is being copied away, by transaction.
+    pub(crate) copies: BTreeMap<u64, Copy>,
+    /// Of those, what waited for transactions and may go on.
+    pub(crate) ripe: VecDeque<u64>,
+    /// Targets to which no split goes before this time.
+    pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
     pub(crate) counters: Counters,
     ticket: u64,
     #[cfg(feature = "planted")]
@@ -86,6 +93,9 @@ impl Shard {
             ready: VecDeque::new(),
             later: BTreeMap::new(),
             grown: VecDeque::new(),
+            copies: BTreeMap::new(),
+            ripe: VecDeque::new(),
+            paused_targets: BTreeMap::new(),
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]
@@ -172,10 +182,15 @@ impl Shard {
             },
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.ready.pop_front() {
-                Some(Input::Ready) | None => match self.grown.pop_front() {
-                    Some((dir, partition)) => self.consider_split(ctx, dir, partition),
-                    None => Ok(()),
-                },
+                Some(Input::Ready) | None => {
+                    if let Some(number) = self.ripe.pop_front() {
+                        self.go_on_copying(ctx, number)
+                    } else if let Some((dir, partition)) = self.grown.pop_front() {
+                        self.consider_split(ctx, dir, partition)
+                    } else {
+                        Ok(())
+                    }
+                }
                 Some(input) => self.dispatch(ctx, input),
             },
         }
@@ -184,7 +199,7 @@ impl Shard {
     /// Whether something that waited may go on.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.grown.is_empty()
+        !self.ready.is_empty() || !self.ripe.is_empty() || !self.grown.is_empty()
     }
 
     /// What it has done since it started.
@@ -257,8 +272,13 @@ impl Shard {
     }
 
     fn effects_of(&mut self, ctx: Ctx<'_>) -> Effects {
-        let wake_at = self.next_wake();
+        let now = ctx.now.nanos;
         let mut done = ctx.finish();
+        if !self.copies.is_empty() {
+            self.note_writes(&done.writes, now);
+            self.note_ripe();
+        }
+        let wake_at = self.next_wake();
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }

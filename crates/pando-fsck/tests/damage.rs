@@ -525,6 +525,7 @@ fn arriving(c: &mut Cluster, txn: TxnId, dir: DirRef, partition: u32) {
     let (shard, _) = c.header(dir.id, 0);
     let radix = pando_placement::birth_radix(PartitionIndex(partition));
     let dir = if partition == 9 { DirRef { id: elsewhere(c, shard), ..dir } } else { dir };
-    let record = Arriving { txn, dir, radix: Radix(radix.0), next_page: 1 };
+    let record =
+        Arriving { txn, dir, radix: Radix(radix.0), next_page: 1, tally: Default::default() };
     c.put(shard, &keys::arrival(dir.id, PartitionIndex(partition)), &record.encode());
 }

@@ -36,6 +36,10 @@ impl Tree {
                 all.push((flags.no_replace && target.is_some()).then_some(Errno::EEXIST));
                 all.push(self.check_write(by, *from));
                 all.push(self.check_write(by, *to));
+                // Who comes the other way changes its parent, too.
+                let back = target.filter(|_| flags.exchange && from != to);
+                let back = back.and_then(|ino| self.node(ino).ok()).filter(|node| node.is_dir());
+                all.push(back.and_then(|node| permission::check(node, by, WRITE).err()));
                 all.extend(self.about_places(by, (*from, source), (*to, target)));
                 all.into_iter().flatten().collect()
             }

@@ -60,11 +60,12 @@ pub fn batch(
 #[must_use]
 pub fn explain(config: SimConfig) -> String {
     let seed = config.seed;
+    let splitting = if config.names > 20 { "PANDO_SIM_SPLITTING=1 " } else { "" };
     let verdict = run(SimConfig { verbose: true, ..config });
     let Verdict { fault, tail, .. } = verdict;
     let tail = &tail[tail.len().saturating_sub(TAIL)..];
     format!(
-        "seed {seed}: {}\nthe last events:\n{}\nonce more: PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
+        "seed {seed}: {}\nthe last events:\n{}\nonce more: {splitting}PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
         fault.as_deref().unwrap_or("nothing wrong this time"),
         tail.join("\n")
     )

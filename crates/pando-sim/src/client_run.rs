@@ -35,6 +35,10 @@ pub struct Shared {
     pub history: Arc<Mutex<History>>,
     /// Everyone's patience.
     pub patience: Option<u64>,
+    /// File names in use.
+    pub names: u8,
+    /// Operations between two times that a directory is made, filled and removed.
+    pub churn: u64,
 }
 
 impl Shared {
@@ -71,11 +75,12 @@ impl ClientRun {
     /// A client with so many lanes of so many operations each.
     #[must_use]
     pub fn new(who: Who, shared: Shared, lanes: usize, operations: u64) -> Arc<Self> {
+        let names = shared.names;
         Arc::new(Self {
             who,
             shared,
             client: Mutex::new(None),
-            known: Mutex::default(),
+            known: Mutex::new(Known::new(names)),
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,
             operations,
@@ -135,7 +140,7 @@ impl ClientRun {
             if random.chance(2, 3) {
                 self.shared.mail.sleep(random.below(3 * MILLISECOND)).await;
             }
-            if random.chance(1, 60) {
+            if random.chance(1, self.shared.churn) {
                 self.churn(&client, &mut lanes, &mut random).await;
             }
             let (credentials, op) = lock(&self.known).choose(&mut random);
@@ -163,13 +168,13 @@ impl ClientRun {
             let Ok(Value::Stat(stat)) = made else { return };
             let look = Op::Lookup(parent, name.clone());
             self.perform(client, lanes, random, root.clone(), look).await.ok();
-            for op in fill(stat.ino, random) {
+            for op in fill(stat.ino, random, self.shared.names) {
                 self.perform(client, lanes, random, root.clone(), op).await.ok();
             }
             if round == 2 {
                 return;
             }
-            for op in empty(stat.ino) {
+            for op in empty(stat.ino, self.shared.names) {
                 self.perform(client, lanes, random, root.clone(), op).await.ok();
             }
             let remove = Op::Rmdir(parent, name.clone());

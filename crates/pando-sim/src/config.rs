@@ -46,6 +46,14 @@ pub struct SimConfig {
     pub split_threshold: u64,
     /// Partitions a shard at which a directory stops splitting.
     pub partitions_per_shard: u16,
+    /// Rows in a page of a split.
+    pub split_page_rows: usize,
+    /// Changes beyond which a splitting half is closed.
+    pub split_dirty_rows: usize,
+    /// File names that clients use.
+    pub names: u8,
+    /// Operations, on average, between two times that a client makes, fills, empties and removes a directory.
+    pub churn: u64,
     /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
@@ -82,6 +90,29 @@ impl SimConfig {
         Self { durability: Durability::OsWithPowerLoss, ..Self::new(seed) }
     }
 
+    /// The run of `seed` in which directories split all the time, in small pages, while their names change.
+    #[must_use]
+    pub fn splitting(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_5711_7000);
+        let base = Self::new(seed);
+        Self {
+            lanes: random.between(2, 4) as usize,
+            operations: random.between(30, 60),
+            split_threshold: random.between(6, 12),
+            partitions_per_shard: random.between(1, 7) as u16,
+            split_page_rows: random.between(1, 4) as usize,
+            split_dirty_rows: random.between(2, 9) as usize,
+            names: random.between(24, 40) as u8,
+            churn: random.between(40, 90),
+            crash_interval: if base.crash_interval > 0 {
+                random.between(40, 300) * MILLISECOND
+            } else {
+                0
+            },
+            ..base
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -97,6 +128,10 @@ impl SimConfig {
             durability: if random.chance(1, 2) { Durability::Os } else { Durability::Disk },
             split_threshold: random.between(3, 8),
             partitions_per_shard: random.between(1, 5) as u16,
+            split_page_rows: 2 + (seed % 2) as usize,
+            split_dirty_rows: 6,
+            names: 20,
+            churn: 60,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),

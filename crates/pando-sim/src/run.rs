@@ -83,9 +83,10 @@ impl Run {
         let map = map(config.shards);
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
+        let (names, churn) = (config.names, config.churn);
         let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
-        let shared = Shared { mail: world.mail.clone(), volume, history, patience };
+        let shared = Shared { mail: world.mail.clone(), volume, history, patience, names, churn };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0 }
     }

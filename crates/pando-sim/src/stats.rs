@@ -16,6 +16,63 @@ use crate::cuts::Cut;
 use crate::host::Host;
 use crate::network::Bytes;
 
+/// What came of the live copies of splitting halves.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Copies {
+    /// Pages taken by targets.
+    pub pages: u64,
+    /// Rounds of changes.
+    pub rounds: u64,
+    /// Of those, in a frozen half.
+    pub rounds_frozen: u64,
+    /// Changes sent in rounds.
+    pub rows_again: u64,
+    /// Changes sent in the exchange.
+    pub rows_frozen: u64,
+    /// Halves that waited for transactions.
+    pub awaiting: u64,
+    /// Halves opened again.
+    pub reopened: u64,
+    /// Halves that changed faster than they were sent.
+    pub overtaken: u64,
+    /// Given up for somebody else.
+    pub yielded: u64,
+    /// Given up.
+    pub failed: u64,
+}
+
+impl AddAssign for Copies {
+    fn add_assign(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.rounds += other.rounds;
+        self.rounds_frozen += other.rounds_frozen;
+        self.rows_again += other.rows_again;
+        self.rows_frozen += other.rows_frozen;
+        self.awaiting += other.awaiting;
+        self.reopened += other.reopened;
+        self.overtaken += other.overtaken;
+        self.yielded += other.yielded;
+        self.failed += other.failed;
+    }
+}
+
+impl Copies {
+    const fn of(counters: &Counters) -> Self {
+        Self {
+            pages: counters.split_pages,
+            rounds: counters.split_rounds,
+            rounds_frozen: counters.split_rounds_frozen,
+            rows_again: counters.split_rows_again,
+            rows_frozen: counters.split_rows_frozen,
+            awaiting: counters.splits_awaiting,
+            reopened: counters.splits_reopened,
+            overtaken: counters.splits_overtaken,
+            yielded: counters.splits_yielded,
+            failed: counters.splits_failed,
+        }
+    }
+}
+
 /// Counts of one run, or of many.
 #[derive(Clone, Default, Debug)]
 pub struct Stats {
@@ -75,6 +132,8 @@ pub struct Stats {
     pub remote: BTreeMap<&'static str, u64>,
     /// Splits within a shard, and to another.
     pub splits: (u64, u64),
+    /// What came of live copies.
+    pub copies: Copies,
     /// Requests answered from a recorded outcome.
     pub repeated: u64,
     /// Requests sent elsewhere.
@@ -109,6 +168,10 @@ impl Stats {
         }
         let counters = *process.shard.counters();
         self.absorb(&counters);
+        let phases = ["copying", "sending changes", "closing", "frozen"];
+        for (phase, alive) in phases.iter().zip(process.shard.copies_alive()) {
+            (0..alive).for_each(|_| self.note(phase));
+        }
         for table in [Table::Txn, Table::Prepared, Table::Arrival] {
             let prefix = keys::table(table);
             for row in process.db.prefix(&prefix).flatten() {
@@ -166,6 +229,7 @@ impl Stats {
         }
         self.splits.0 += counters.splits_local;
         self.splits.1 += counters.splits_moved;
+        self.copies += Copies::of(counters);
         self.repeated += counters.repeated;
         self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
@@ -241,6 +305,7 @@ impl AddAssign<&Self> for Stats {
         self.excused += other.excused;
         self.splits.0 += other.splits.0;
         self.splits.1 += other.splits.1;
+        self.copies += other.copies;
         self.repeated += other.repeated;
         self.redirected += other.redirected;
         self.waited += other.waited;

@@ -13,12 +13,13 @@ const DIRS_MAX: usize = 8;
 /// Files that a client keeps in mind.
 const FILES_MAX: usize = 12;
 
-/// Names of files, mostly.
-const LETTERS: &[u8] = b"abcdefghijklmnopqrst";
+/// The first name of files; the others follow.
+const FIRST: u8 = b'a';
 
 /// What a client has come across.
 #[derive(Clone, Default, Debug)]
 pub struct Known {
+    names: u8,
     dirs: BTreeSet<Ino>,
     files: BTreeMap<Ino, FileKind>,
     opens: Vec<Ino>,
@@ -27,6 +28,20 @@ pub struct Known {
 }
 
 impl Known {
+    /// Nothing yet, of a client that uses so many file names.
+    #[must_use]
+    pub fn new(names: u8) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    fn file_name(&self, random: &mut Random) -> Name {
+        name_of(FIRST + random.below(self.names.into()) as u8)
+    }
+
+    fn any_name(&self, random: &mut Random) -> Name {
+        if random.chance(1, 3) { dir_name(random) } else { self.file_name(random) }
+    }
+
     /// Remembers what an operation told.
     pub fn learn(&mut self, random: &mut Random, op: &Op, outcome: &Outcome) {
         let named = matches!(op, Op::Lookup(..) | Op::Create { .. } | Op::Mkdir(..) | Op::Link(..));
@@ -130,17 +145,17 @@ impl Known {
     fn operation(&mut self, random: &mut Random) -> Op {
         let dir = self.dir(random);
         match random.below(100) {
-            0..22 => create(dir, random),
+            0..22 => self.create(dir, random),
             22..29 => Op::Mkdir(dir, dir_name(random), *random.pick(&[0o755, 0o777, 0o700])),
-            29..38 => Op::Unlink(dir, file_name(random)),
+            29..38 => Op::Unlink(dir, self.file_name(random)),
             38..43 => Op::Rmdir(dir, dir_name(random)),
             43..49 => match self.file(random) {
-                Some((ino, _)) => Op::Link(ino, dir, file_name(random)),
-                None => create(dir, random),
+                Some((ino, _)) => Op::Link(ino, dir, self.file_name(random)),
+                None => self.create(dir, random),
             },
-            49..57 => self.rename(dir, random, file_name),
-            57..64 => self.rename(dir, random, dir_name),
-            64..74 => Op::Lookup(dir, any_name(random)),
+            49..57 => self.rename(dir, random, Self::file_name),
+            57..64 => self.rename(dir, random, |_, random| dir_name(random)),
+            64..74 => Op::Lookup(dir, self.any_name(random)),
             74..80 => Op::GetAttr(self.any(random)),
             80..83 => Op::SetAttr(dir, dir_change(random)),
             83..90 => self.file(random).map_or(Op::ReadDir(dir), |file| on_file(file, random)),
@@ -156,13 +171,27 @@ impl Known {
         }
     }
 
-    fn rename(&self, from: Ino, random: &mut Random, name: fn(&mut Random) -> Name) -> Op {
+    fn create(&self, dir: Ino, random: &mut Random) -> Op {
+        let symlink = random.chance(1, 12);
+        let exclusive = random.chance(2, 3);
+        Op::Create {
+            dir,
+            name: if random.chance(1, 15) { dir_name(random) } else { self.file_name(random) },
+            kind: if symlink { FileKind::Symlink } else { FileKind::Regular },
+            mode: *random.pick(&[0o644, 0o600, 0o666]),
+            symlink: if symlink { b"target".to_vec() } else { Vec::new() },
+            exclusive,
+            open: exclusive && !symlink && random.chance(1, 4),
+        }
+    }
+
+    fn rename(&self, from: Ino, random: &mut Random, name: fn(&Self, &mut Random) -> Name) -> Op {
         let exchange = random.chance(1, 10);
         Op::Rename {
             from,
-            name: name(random),
+            name: name(self, random),
             to: if random.chance(1, 3) { from } else { self.dir(random) },
-            new_name: if random.chance(1, 12) { any_name(random) } else { name(random) },
+            new_name: if random.chance(1, 12) { self.any_name(random) } else { name(self, random) },
             flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
         }
     }
@@ -181,20 +210,6 @@ fn given(op: &Op) -> Option<(Ino, Name)> {
 fn nth<T>(random: &mut Random, of: impl ExactSizeIterator<Item = T> + Clone) -> T {
     let nth = random.below(of.len() as u64) as usize;
     of.clone().nth(nth).unwrap_or_else(|| panic!("{nth} of {}", of.len()))
-}
-
-fn create(dir: Ino, random: &mut Random) -> Op {
-    let symlink = random.chance(1, 12);
-    let exclusive = random.chance(2, 3);
-    Op::Create {
-        dir,
-        name: if random.chance(1, 15) { dir_name(random) } else { file_name(random) },
-        kind: if symlink { FileKind::Symlink } else { FileKind::Regular },
-        mode: *random.pick(&[0o644, 0o600, 0o666]),
-        symlink: if symlink { b"target".to_vec() } else { Vec::new() },
-        exclusive,
-        open: exclusive && !symlink && random.chance(1, 4),
-    }
 }
 
 fn on_file((ino, kind): (Ino, FileKind), random: &mut Random) -> Op {
@@ -248,23 +263,23 @@ fn file_change(random: &mut Random) -> SetAttr {
 }
 
 /// Creates that make a directory split, perhaps twice.
-pub fn fill(dir: Ino, random: &mut Random) -> Vec<Op> {
-    let count = random.between(4, LETTERS.len() as u64) as usize;
-    let create = |letter: &u8| Op::Create {
+pub fn fill(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
+    let count = random.between(4, names.into()) as u8;
+    let create = |nth| Op::Create {
         dir,
-        name: name_of(*letter),
+        name: name_of(FIRST + nth),
         kind: FileKind::Regular,
         mode: 0o644,
         symlink: Vec::new(),
         exclusive: true,
         open: false,
     };
-    LETTERS[..count].iter().map(create).collect()
+    (0..count).map(create).collect()
 }
 
 /// Removals of all that may be in it.
-pub fn empty(dir: Ino) -> Vec<Op> {
-    LETTERS.iter().map(|letter| Op::Unlink(dir, name_of(*letter))).collect()
+pub fn empty(dir: Ino, names: u8) -> Vec<Op> {
+    (0..names).map(|nth| Op::Unlink(dir, name_of(FIRST + nth))).collect()
 }
 
 /// All inos an operation names.
@@ -283,22 +298,10 @@ fn inos(op: &Op) -> Vec<Ino> {
     }
 }
 
-fn any_name(random: &mut Random) -> Name {
-    if random.chance(1, 3) { dir_name(random) } else { file_name(random) }
-}
-
 fn dir_name(random: &mut Random) -> Name {
-    one_of(b"ABCDE", random)
-}
-
-fn file_name(random: &mut Random) -> Name {
-    one_of(LETTERS, random)
-}
-
-fn one_of(letters: &[u8], random: &mut Random) -> Name {
-    name_of(*random.pick(letters))
+    name_of(*random.pick(b"ABCDE"))
 }
 
 fn name_of(letter: u8) -> Name {
-    Name::new(&[letter]).expect("a letter is a name")
+    Name::new(&[letter]).expect("a byte above the slash is a name")
 }

@@ -436,7 +436,8 @@ fn core_config(
     Config {
         split_threshold: config.split_threshold,
         partitions_per_shard: config.partitions_per_shard,
-        split_page_rows: 3,
+        split_page_rows: config.split_page_rows,
+        split_dirty_rows: config.split_dirty_rows,
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
         lease: config.lease,

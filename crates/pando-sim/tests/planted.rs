@@ -7,8 +7,12 @@ use pando_sim::config::{PlantedInShell, SimConfig};
 const SEEDS: u64 = 300;
 
 fn is_found(what: &str, plant: impl Fn(&mut SimConfig) + Sync) {
+    is_found_among(what, SimConfig::new, plant);
+}
+
+fn is_found_among(what: &str, runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig) + Sync) {
     let planted = |seed| {
-        let mut config = SimConfig::new(seed);
+        let mut config = runs(seed);
         plant(&mut config);
         config
     };
@@ -30,6 +34,12 @@ fn an_intent_forgotten_early_is_found() {
 #[test]
 fn a_split_whose_tail_is_open_is_found() {
     is_found("SplitTailUnlocked", |c| c.planted = Some(Planted::SplitTailUnlocked));
+}
+
+#[test]
+fn a_change_during_the_copy_that_is_not_sent_again_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ChangeNotResent);
+    is_found_among("ChangeNotResent", SimConfig::splitting, plant);
 }
 
 #[test]

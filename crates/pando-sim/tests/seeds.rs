@@ -4,7 +4,7 @@
 //! stops.
 
 use pando_sim::batch::{batch, explain};
-use pando_sim::config::SimConfig;
+use pando_sim::config::{Durability, SimConfig};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
@@ -92,12 +92,67 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.waited > 100, "{} inputs waited", stats.waited);
 }
 
+/// Enough to hit everything that can happen to a live copy.
+const SPLITTING_SEEDS: u64 = 200;
+
+#[test]
+fn splits_under_load_lose_and_double_nothing() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(SPLITTING_SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::splitting);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::splitting(first.seed)));
+    }
+    if count >= SPLITTING_SEEDS {
+        enough_was_split(&stats);
+    }
+}
+
+fn enough_was_split(stats: &Stats) {
+    let copies = stats.copies;
+    let hit = |what: &str, count: u64, least: u64| {
+        assert!(count >= least, "{what}: {count}, less than {least}");
+    };
+    hit("splits to another shard", stats.splits.1, 1_500);
+    hit("pages", copies.pages, 8_000);
+    hit("rounds", copies.rounds, 300);
+    hit("changes sent again", copies.rows_again, 1_000);
+    hit("changes sent in the exchange", copies.rows_frozen, 600);
+    hit("rounds of a frozen half", copies.rounds_frozen, 100);
+    hit("halves that waited for transactions", copies.awaiting, 50);
+    hit("halves opened again", copies.reopened, 30);
+    hit("halves overtaken", copies.overtaken, 150);
+    hit("splits given up for somebody else", copies.yielded, 60);
+    hit("splits given up", copies.failed, 8);
+    for phase in [
+        "copying",
+        "sending changes",
+        "closing",
+        "frozen",
+        "arriving",
+        "prepared arrive",
+        "decided split",
+    ] {
+        let count = stats.crashed_in.get(phase).copied().unwrap_or(0);
+        assert!(count > 5, "{count} shards died while {phase}: {:?}", stats.crashed_in);
+    }
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power.
-    let config = match number("PANDO_SIM_POWER") {
-        Some(1) => SimConfig::losing_power(seed),
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
+    let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
+        (Some(1), Some(1)) => {
+            SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
+        }
+        (Some(1), _) => SimConfig::losing_power(seed),
+        (_, Some(1)) => SimConfig::splitting(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });
@@ -139,4 +194,13 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
         panic!("seed {}: {}", first.seed, first.fault);
     }
     assert!(stats.power_losses > count / 2, "{} power losses", stats.power_losses);
+    let splitting = |seed| {
+        let durability = Durability::OsWithPowerLoss;
+        SimConfig { durability, ..SimConfig::splitting(seed) }
+    };
+    let (stats, failed) = batch(from, count / 3, 1, splitting);
+    if let Some(first) = failed.first() {
+        panic!("splitting, seed {}: {}", first.seed, first.fault);
+    }
+    assert!(stats.power_losses > count / 6, "{} power losses", stats.power_losses);
 }

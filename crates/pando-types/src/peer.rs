@@ -54,7 +54,7 @@ pub enum Say {
     Finished,
     /// To the coordinator, from one who has been prepared for long: what became of it?
     Ask,
-    /// To the target of a split: records of the moving range, page by page.
+    /// To the target of a split: records of the moving range, page by page; then what changed meanwhile, in the same way.
     Page {
         /// The directory.
         dir: DirRef,
@@ -64,11 +64,35 @@ pub enum Say {
         radix: Radix,
         /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
         number: u64,
-        /// Keys with their values.
-        rows: Vec<(Vec<u8>, Vec<u8>)>,
+        /// What to do to the copy, in order.
+        rows: Vec<RowChange>,
     },
     /// To the source of a split: pages below this number are logged.
     PageDone(u64),
+}
+
+/// What a page does to the copy of a moving range.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RowChange {
+    /// The key has this value.
+    Put(#[serde(with = "serde_bytes")] Vec<u8>, #[serde(with = "serde_bytes")] Vec<u8>),
+    /// The key is gone.
+    Delete(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// All keys from the first up to, not including, the second are gone.
+    DeleteRange(#[serde(with = "serde_bytes")] Vec<u8>, #[serde(with = "serde_bytes")] Vec<u8>),
+}
+
+/// What a range of names adds up to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Tally {
+    /// Names.
+    pub entries: u64,
+    /// Of those, directories.
+    pub subdirs: u64,
+    /// Inodes in these entries.
+    pub inodes: u64,
+    /// Logical bytes of their data.
+    pub bytes: u64,
 }
 
 /// What a participant is asked for. Locks are taken one after the other in the order of [`Prepare::rank`], then of
@@ -145,12 +169,16 @@ impl Prepare {
 pub struct Arrival {
     /// The directory.
     pub dir: DirRef,
-    /// Its header, encoded as in the source's store.
+    /// Its header, encoded as in the source's store. Counts are the target's to fill in.
     pub header: Vec<u8>,
-    /// Rows copied.
-    pub rows: u64,
-    /// Open files in it.
-    pub opens: Vec<(Ino, SessionId, u32)>,
+    /// Pages that must have come before.
+    pub pages: u64,
+    /// The last of what changed meanwhile: a page more. The target's own record of this has none.
+    pub rows: Vec<RowChange>,
+    /// What all rows add up to; the target counts them, since it alone knows what a change replaces.
+    pub tally: Tally,
+    /// Open files in it: inode, order of its entry, who, how often.
+    pub opens: Vec<(Ino, u64, SessionId, u32)>,
     /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -199,6 +227,8 @@ pub enum Seen {
     Partition(SplitHistory),
     /// An inode at its link shard, with its opens.
     Link(Attr, Vec<(SessionId, u32)>),
+    /// What the rows of a partition that has arrived add up to.
+    Arrived(Tally),
 }
 
 /// What new entries take from their directory.

@@ -64,9 +64,14 @@ type Outcome = (RequestId, Op, Option<Result<Body, Refusal>>);
 
 impl Cluster {
     pub fn new() -> Arc<Self> {
+        Self::with_shards(SHARDS, 8)
+    }
+
+    /// So many shards, and partitions a shard.
+    pub fn with_shards(shards: u16, per_server: u16) -> Arc<Self> {
         let secrets = Secrets { dir: [1; 32], name: [2; 16] };
         Arc::new(Self(Mutex::new(State {
-            namespace: Namespace::new(secrets, ClusterMap::new(SHARDS)),
+            namespace: Namespace::new(secrets, ClusterMap::new(shards), per_server),
             log: Vec::new(),
             slept: Vec::new(),
             now: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use pando_placement::{ClusterMap, DirMap, Secrets, range};
+use pando_placement::{ClusterMap, DirMap, Secrets, may_split, range};
 use pando_types::op::{FileAt, FileRef, NewNode, Op, RenameFlags};
 use pando_types::reply::{Access, Body, Delta, DirAttr, Found, Listed, Refusal, Spread};
 use pando_types::{
@@ -18,6 +18,7 @@ type Answer = Result<Body, Refusal>;
 pub struct Namespace {
     pub secrets: Secrets,
     pub cluster: ClusterMap,
+    per_server: u16,
     dirs: HashMap<DirId, Dir>,
     links: HashMap<Ino, Inode>,
     inos: u64,
@@ -71,11 +72,12 @@ fn errno<T>(errno: Errno) -> Result<T, Refusal> {
 }
 
 impl Namespace {
-    pub fn new(secrets: Secrets, cluster: ClusterMap) -> Self {
+    pub fn new(secrets: Secrets, cluster: ClusterMap, per_server: u16) -> Self {
         let root = Dir::new(DirRef::ROOT, DirRef::ROOT);
         Self {
             secrets,
             cluster,
+            per_server,
             dirs: HashMap::from([(DirId::ROOT, root)]),
             links: HashMap::new(),
             inos: 1,
@@ -86,11 +88,33 @@ impl Namespace {
 
     /// Splits partition `i` of `dir`.
     pub fn split(&mut self, dir: DirRef, i: u32) {
-        let spread =
-            Spread { base: self.cluster.home(dir.id), servers: self.cluster.shards, per_server: 8 };
+        let (base, servers) = (self.cluster.home(dir.id), self.cluster.shards);
+        let spread = Spread { base, servers, per_server: self.per_server };
         let map = &mut self.dirs.get_mut(&dir.id).expect("the directory is there").map;
         map.spread.get_or_insert(spread);
         map.split(PartitionIndex(i));
+    }
+
+    /// Splits partition `i` of `dir`, unless its shards have as many as they may.
+    pub fn split_if_it_may(&mut self, dir: DirRef, i: PartitionIndex) {
+        let (base, servers) = (self.cluster.home(dir.id), self.cluster.shards);
+        let spread = Spread { base, servers, per_server: self.per_server };
+        let radix = self.dirs[&dir.id].map.radix(i).expect("it is there");
+        if may_split(&spread, i, radix, servers) {
+            self.split(dir, i.0);
+        }
+    }
+
+    /// Splits all partitions of `dir` that may be split.
+    pub fn split_all(&mut self, dir: DirRef) {
+        let (base, servers) = (self.cluster.home(dir.id), self.cluster.shards);
+        let spread = Spread { base, servers, per_server: self.per_server };
+        let may = |(i, r): &(PartitionIndex, Radix)| may_split(&spread, *i, *r, servers);
+        loop {
+            let leaves = self.dirs[&dir.id].map.leaves();
+            let Some((i, _)) = leaves.into_iter().find(may) else { return };
+            self.split(dir, i.0);
+        }
     }
 
     /// Partitions of `dir` and how many entries each has.

@@ -1,7 +1,7 @@
 //! From stale maps to the owner.
 
 use pando_client::{Client, block_on};
-use pando_types::op::NewNode;
+use pando_types::op::{NewNode, Op};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{DirRef, Errno, FileKind, Ino};
 
@@ -57,6 +57,68 @@ fn redirects_converge_keep_the_identity_and_are_remembered() {
     }
     assert_eq!(client.counters().redirects(), learned);
     assert!(cluster.state().slept.is_empty());
+}
+
+/// GIGA+ §5.4, Figure 9(c), with the client as it is: a new one on 30 servers with 16 partitions each. It starts from nothing
+/// (§4.2: the zeroth partition and the server list are all it has). The same over 1,000 seeds is in `pando-placement`.
+#[test]
+fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_its_way() {
+    let cluster = Cluster::with_shards(30, 16);
+    cluster.state().namespace.split_all(DirRef::ROOT);
+    let partitions = cluster.state().namespace.partitions(DirRef::ROOT);
+    assert_eq!(partitions.len(), 480);
+    let (mut worst, mut total) = (Vec::new(), Vec::new());
+    for seed in 0..20 {
+        let client = cluster.client();
+        cluster.take_log();
+        let mut worst_request = 0;
+        for n in 0..5_000 {
+            let found = block_on(client.lookup(ROOT, Ino::ROOT, &name(&format!("{seed}.{n}"))));
+            assert_eq!(found, Err(Errno::ENOENT));
+            worst_request = worst_request.max(cluster.take_log().len() - 1);
+        }
+        worst.push(worst_request);
+        total.push(client.counters().redirects());
+    }
+    worst.sort_unstable();
+    total.sort_unstable();
+    assert!(worst[10] <= 3 && worst[19] <= 10, "{worst:?}");
+    assert!(total[10] <= 30, "{total:?}");
+    assert!(cluster.state().slept.is_empty(), "a redirect that teaches something costs no pause");
+}
+
+/// GIGA+ §3.3, §5.4: misrouted creates of several clients while the directory splits are few, the second probe is right in
+/// the common case, and after the splitting there are none.
+#[test]
+fn creates_go_astray_only_while_the_directory_splits() {
+    const CLIENTS: usize = 4;
+    const FILES: usize = 10_000;
+    let cluster = Cluster::with_shards(8, 1);
+    cluster.on_request(|namespace, _, request| {
+        if matches!(request.op, Op::Create { .. }) && request.head.id.sequence % 50 == 0 {
+            let partitions = namespace.partitions(DirRef::ROOT);
+            let full = partitions.iter().filter(|(_, entries)| *entries > 400);
+            full.for_each(|(i, _)| namespace.split_if_it_may(DirRef::ROOT, *i));
+        }
+        None
+    });
+    let clients: Vec<_> = (0..CLIENTS).map(|_| cluster.client()).collect();
+    let (mut astray, mut last, mut worst) = (0, 0, 0);
+    for n in 0..FILES {
+        for (who, client) in clients.iter().enumerate() {
+            cluster.take_log();
+            let name = name(&format!("{who}.{n}"));
+            block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+            let wrong = cluster.take_log().len() - 1;
+            if wrong > 0 {
+                (astray, last, worst) = (astray + 1, n, worst.max(wrong));
+            }
+        }
+    }
+    assert_eq!(cluster.state().namespace.partitions(DirRef::ROOT).len(), 8);
+    assert!(worst <= 2 && astray <= CLIENTS * 8, "{astray} of {}, {worst}", CLIENTS * FILES);
+    assert!(astray * 10_000 <= CLIENTS * FILES * 10, "{astray} of {}", CLIENTS * FILES);
+    assert!(last < FILES / 2, "{last}");
 }
 
 #[test]

@@ -76,7 +76,8 @@ impl Shard {
             None => "owned",
             Some((_, Hold::Plain)) => "held",
             Some((_, Hold::Seal)) => "sealed",
-            Some((_, Hold::Split { .. })) => "splitting",
+            Some((_, Hold::Copy)) => "copying",
+            Some((_, Hold::Closing { .. } | Hold::Split { .. })) => "splitting",
             Some((_, Hold::Arrival { .. })) => "arriving",
         };
         let inspected: Vec<_> = headers

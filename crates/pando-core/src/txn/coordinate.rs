@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Peer, Prepare, Say, Vote};
+use pando_types::peer::{Arrival, Peer, Prepare, RowChange, Say, Vote};
 use pando_types::reply::Refusal;
 use pando_types::{Errno, ShardIndex, TxnId};
 
@@ -11,7 +11,7 @@ use crate::client::Ran;
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
-use crate::keys;
+use crate::keys::{self, Kind};
 use crate::record::{Decided, Record};
 use crate::shard::Shard;
 use crate::txn::plan::{Decision, Next, Plan};
@@ -19,6 +19,24 @@ use crate::txn::{Step, StepState, Txn};
 
 /// A transaction that met a `Busy` place begins again after this long, nanoseconds.
 const AGAIN_AFTER: u64 = 2_000_000;
+
+/// What a coordinator's message waits for. A decision is synced. So is whatever a page of a split names, objects above
+/// all: its target may sync it at any time.
+fn need_of(say: &Say) -> Need {
+    let names_object = |row: &RowChange| match row {
+        RowChange::Put(key, _) => keys::kind_of(key) == Some(Kind::Slice as u8),
+        RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
+    };
+    match say {
+        Say::Finish(_) => Need::Synced,
+        Say::Page { rows, .. } | Say::Prepare(_, Prepare::Arrive(Arrival { rows, .. }))
+            if rows.iter().any(names_object) =>
+        {
+            Need::Synced
+        }
+        _ => Need::Committed,
+    }
+}
 
 impl Shard {
     /// Begins a transaction for a client's request.
@@ -108,6 +126,11 @@ impl Shard {
                 self.say(ctx, number, txn, to, step, Say::Prepare(place, prepare));
                 Ok(())
             }
+            Ok(Next::Pause) => {
+                (txn.sent, txn.sent_at) = (None, ctx.now.nanos);
+                self.txns.insert(number, txn);
+                Ok(())
+            }
             Ok(Next::Send(to, say)) => {
                 self.say(ctx, number, txn, to, 0, say);
                 Ok(())
@@ -142,9 +165,7 @@ impl Shard {
         txn.sent = Some((to, step, say.clone()));
         txn.sent_at = ctx.now.nanos;
         self.txns.insert(number, txn);
-        // The rows of a split name objects, and are all there when its first page leaves: one sync is for all pages.
-        let first_page = matches!(say, Say::Page { number: 0, .. });
-        let need = if first_page { Need::Synced } else { Need::Committed };
+        let need = need_of(&say);
         self.tell(ctx, need, to, (self.id(number), step), say);
     }
 
@@ -172,21 +193,11 @@ impl Shard {
                 Ok(())
             }
             Say::PageDone(pages) => {
-                let Some(txn) = self.txns.get_mut(&number) else {
+                if !self.txns.contains_key(&number) {
                     self.tell(ctx, Need::Committed, from, (peer.txn, step), Say::Finish(None));
                     return Ok(());
-                };
-                // Without a plan it is decided, and this a repetition.
-                let Some(Plan::Split(split)) = &mut txn.plan else { return Ok(()) };
-                match pages {
-                    // The target lost a page: the next create begins the split again.
-                    0 => match self.txns.remove(&number) {
-                        Some(txn) => self.undo(ctx, number, txn, None),
-                        None => Ok(()),
-                    },
-                    pages if split.page_done(pages) => self.advance(ctx, number),
-                    _ => Ok(()),
                 }
+                self.page_done(ctx, number, pages)
             }
             Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
         }
@@ -389,7 +400,7 @@ impl Shard {
     }
 
     /// Undoes a transaction that is not decided: it fails with `refusal`, or, without one, begins again.
-    fn undo(
+    pub(crate) fn undo(
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
@@ -437,6 +448,7 @@ impl Shard {
         for number in due {
             self.resend(ctx, number)?;
         }
+        self.tick_copies(ctx)?;
         self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
         Ok(())
@@ -465,7 +477,7 @@ impl Shard {
                     at.to = to;
                 }
             }
-            let need = if matches!(say, Say::Finish(_)) { Need::Synced } else { Need::Committed };
+            let need = need_of(&say);
             self.tell(ctx, need, to, (id, step), say);
         }
         Ok(())
@@ -478,6 +490,7 @@ impl Shard {
         let asked = self.prepared.values().map(|(_, at)| *at);
         let heard = self.arriving.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
-        [later, resend, ask, self.leases.next_look()].into_iter().flatten().min()
+        let copies = self.copies_wake();
+        [later, resend, ask, copies, self.leases.next_look()].into_iter().flatten().min()
     }
 }

@@ -115,12 +115,13 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         peer: Peer,
         place: Place,
-        prepare: Prepare,
+        mut prepare: Prepare,
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
         let from = peer.from;
-        let vote = match self.vote(ctx, peer.txn, &prepare) {
+        let vote = match self.vote(ctx, peer.txn, &mut prepare) {
             Ok(vote) => vote,
+            Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
             Err(Stop::Wait(key)) => {
                 self.counters.waited += 1;
                 self.locks.wait(key, Input::Peer(peer));
@@ -148,7 +149,12 @@ impl Shard {
         Ok(())
     }
 
-    fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &Prepare) -> Result<Vote, Stop> {
+    /// Whether it is held by a split that waits for transactions, so that none may wait for it.
+    fn is_closing(&self, key: LockKey) -> bool {
+        matches!(self.locks.hold(key), Some((_, Hold::Closing { .. })))
+    }
+
+    fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &mut Prepare) -> Result<Vote, Stop> {
         let seen = match prepare {
             Prepare::Graph { .. } => {
                 self.locks.free_for(LockKey::Graph, txn)?;
@@ -191,12 +197,10 @@ impl Shard {
                     None => return Err(Errno::ESTALE.into()),
                 }
             }
-            Prepare::Arrive(arrival) => {
-                if !self.arrived(ctx, txn, arrival)? {
-                    return Ok(Vote::Busy);
-                }
-                Seen::Nothing
-            }
+            Prepare::Arrive(arrival) => match self.arrive(ctx, txn, arrival)? {
+                Some(tally) => Seen::Arrived(tally),
+                None => return Ok(Vote::Busy),
+            },
             Prepare::Session(session) => {
                 self.locks.free_for(LockKey::Session(*session), txn)?;
                 Seen::Nothing
@@ -245,7 +249,7 @@ impl Shard {
     /// `None`: busy.
     fn see_partition(
         &mut self,
-        ctx: &Ctx<'_>,
+        ctx: &mut Ctx<'_>,
         txn: TxnId,
         dir: DirRef,
         index: PartitionIndex,
@@ -260,7 +264,9 @@ impl Shard {
         if header.partition != index {
             return Err(Refusal::Redirect(history(&headers)).into());
         }
-        match self.locks.hold(LockKey::Partition(dir.id, index)) {
+        let hold = self.locks.hold(LockKey::Partition(dir.id, index));
+        match hold {
+            Some((_, Hold::Copy)) => {}
             Some((owner, _)) if owner != txn => return Ok(None),
             _ => {}
         }
@@ -271,6 +277,9 @@ impl Shard {
             if self.locks.any_name(dir.id, &header.range()) {
                 return Ok(None);
             }
+        }
+        if let Some((split, Hold::Copy)) = hold {
+            self.give_up_copy(ctx, split.number, true)?;
         }
         Ok(Some(history(&headers)))
     }

@@ -2,6 +2,7 @@
 
 mod format;
 mod gigaplus;
+mod growing;
 mod infinifs;
 mod rng;
 mod slots;

@@ -24,7 +24,7 @@ fn in_request(request: &Request) -> bool {
     }
 }
 
-/// Pages of a split are left out: their source has synced what they name before the first of them leaves.
+/// Pages of a split are left out: their source syncs what they name before they leave.
 fn in_peer(peer: &Peer) -> bool {
     let in_entry = |entry: &EntryRows| !entry.inode.slices.is_empty();
     match &peer.say {

@@ -44,6 +44,8 @@ pub enum Next {
     Ask(Place, Prepare),
     /// A message before the first step.
     Send(ShardIndex, Say),
+    /// Nothing now: who holds what is in the way will let it go on.
+    Pause,
     /// All is locked and checked.
     Decide(Decision),
     /// What was assumed has changed: undo and begin again.

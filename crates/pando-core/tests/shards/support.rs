@@ -69,15 +69,23 @@ impl Cluster {
     }
 
     pub fn with_lease(count: u16, threshold: u64, lease: u64) -> Self {
+        Self::with(count, |config| (config.split_threshold, config.lease) = (threshold, lease))
+    }
+
+    /// Shards with pages of three rows and two partitions each, or whatever `change` makes of that.
+    pub fn with(count: u16, change: impl Fn(&mut Config)) -> Self {
         let map = ClusterMap::new(count);
         let secrets = Secrets { dir: [7; 32], name: [9; 16] };
         let configs: Vec<_> = (0..count)
-            .map(|shard| Config {
-                split_threshold: threshold,
-                partitions_per_shard: 2,
-                split_page_rows: 3,
-                lease,
-                ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
+            .map(|shard| {
+                let mut config = Config {
+                    partitions_per_shard: 2,
+                    split_page_rows: 3,
+                    lease: LEASE,
+                    ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
+                };
+                change(&mut config);
+                config
             })
             .collect();
         let mut cluster = Self {
@@ -130,6 +138,103 @@ impl Cluster {
             let shard = self.recovered(index, &mut store);
             self.shards[index] = (shard, store);
         }
+    }
+
+    /// One shard stops and starts again. What is on its way to it is lost.
+    pub fn restart_one(&mut self, shard: ShardIndex) {
+        let index = usize::from(shard.0);
+        self.messages.retain(|(to, _)| *to != shard);
+        let mut store = std::mem::take(&mut self.shards[index].1);
+        let recovered = self.recovered(index, &mut store);
+        self.shards[index] = (recovered, store);
+    }
+
+    /// Shards are added to the running cluster; they own no slots. All restart, to hear of it.
+    pub fn add_shards(&mut self, count: u16) {
+        let mut map = self.configs[0].map.clone();
+        for _ in 0..count {
+            map.add_shard().unwrap();
+        }
+        let first = self.configs[0].clone();
+        for shard in self.configs.len() as u16..map.shards {
+            self.configs.push(Config { shard: ShardIndex(shard), ..first.clone() });
+        }
+        for config in &mut self.configs {
+            config.map = map.clone();
+        }
+        for index in self.shards.len()..self.configs.len() {
+            let mut store = Store::default();
+            store.apply(format(&self.configs[index], Timestamp::default()));
+            let shard = self.recovered(index, &mut store);
+            self.shards.push((shard, store));
+        }
+        self.restart();
+        self.begin_session();
+    }
+
+    /// Delivers one message; false: there is none.
+    pub fn step(&mut self) -> bool {
+        let Some((to, peer)) = self.messages.pop_front() else { return false };
+        self.input(to, Input::Peer(peer));
+        true
+    }
+
+    /// Sends a request that reads, and delivers nothing: its answer, if there is one at once.
+    pub fn glance(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
+        let request = Request { head: Head::default(), credentials: self.by.clone(), op };
+        self.answers.remove(&2);
+        self.input(shard, Input::Client(ClientTag(2), request));
+        self.answers.remove(&2)
+    }
+
+    /// Sends a request that changes something, and delivers nothing: its answer, if there is one at once. One that waits
+    /// has the slot for itself.
+    pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
+        self.sequence += 1;
+        let id = RequestId { session: self.session, slot, sequence: self.sequence };
+        let request =
+            Request { head: Head { id, ..Head::default() }, credentials: self.by.clone(), op };
+        let tag = 1_000 + self.sequence;
+        self.input(shard, Input::Client(ClientTag(tag), request));
+        self.answers.remove(&tag)
+    }
+
+    /// Live copies, over all shards.
+    pub fn copies(&self) -> u64 {
+        self.shards.iter().flat_map(|(shard, _)| shard.copies_alive()).sum()
+    }
+
+    /// What is on its way to a shard is lost.
+    pub fn lose_messages_to(&mut self, shard: ShardIndex) {
+        self.messages.retain(|(to, _)| *to != shard);
+    }
+
+    /// Time passes; timers fire, nothing is delivered.
+    pub fn pass_time(&mut self, nanos: u64) {
+        self.now += nanos;
+        for shard in 0..self.shards.len() as u16 {
+            self.input(ShardIndex(shard), Input::Tick);
+        }
+    }
+
+    /// Partitions that a shard owns, with their depth and entries.
+    pub fn owned(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<(u32, u8, u64)> {
+        match self.glance(shard, Op::InspectDir(shard, dir.id)) {
+            Some(Ok(Body::Inspected(list))) => list
+                .into_iter()
+                .map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn shard_count(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    /// The orders of names follow from it.
+    pub fn secrets(&self) -> &Secrets {
+        &self.configs[0].secrets
     }
 
     fn moment(&self) -> Now {

@@ -1,11 +1,9 @@
 //! Operations over several shards whose network is perfect: what must hold before anything goes wrong.
 
-mod support;
-
+use crate::support::Cluster;
 use pando_types::op::Op;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, FileKind, ShardIndex};
-use support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 

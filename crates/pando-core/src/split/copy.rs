@@ -1,0 +1,383 @@
+//! A live copy: what the source of a split keeps in mind while the moving half is copied and goes on being used
+//! (DESIGN §5).
+//!
+//! ```text
+//!   keys of the moving half, kind by kind
+//!   ├── sent ───────────────┤cursor├──── not yet read ───┤
+//!    a change here is noted,         a change here is read
+//!    and sent in a later round       when the cursor comes
+//! ```
+//!
+//! 1. Soft state: a source that restarts has forgotten it, and with it the split; the target asks, and undoes.
+//! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted, nothing is on its way and
+//!    nobody may change the half, both have the same rows.
+//! 3. It is bounded, whatever the partition holds: beyond [`Config::split_dirty_rows`] changes the half is closed.
+//!
+//! [`Config::split_dirty_rows`]: crate::Config::split_dirty_rows
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_types::peer::RowChange;
+use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, TxnId};
+
+use crate::contract::{Halt, Write};
+use crate::ctx::Ctx;
+use crate::keys::{self, Kind};
+use crate::locks::{Hold, LockKey};
+use crate::shard::Shard;
+
+/// Rounds in which changes are sent while the half is open; what is left then is sent with the half closed.
+const ROUNDS_MAX: u32 = 8;
+/// A page ends at this many bytes, too.
+const PAGE_BYTES: usize = 64 << 10;
+/// How long a closed half waits for transactions that hold names in it, nanoseconds; doubled with each try.
+const CLOSED_MAX: u64 = 4_000_000;
+/// How long it is open between two tries, in units of the try before.
+const OPEN_BETWEEN: u64 = 8;
+/// After so many tries the split is given up.
+const TRIES_MAX: u32 = 5;
+/// An unanswered page, in units of `resend_after`, after which the split is given up.
+const SILENT_COPYING: u64 = 20;
+/// The same of the exchange, in which the half stands still.
+const SILENT_FROZEN: u64 = 4;
+/// How long no split goes to a target of which one was given up, in units of `resend_after`.
+const PAUSE: u64 = 2;
+
+/// Changes to rows that have been sent.
+#[derive(Default, Debug)]
+pub struct Dirty {
+    keys: BTreeSet<Vec<u8>>,
+    /// Ranges that were deleted: each goes before all keys.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Dirty {
+    pub fn len(&self) -> usize {
+        self.keys.len() + self.ranges.len()
+    }
+
+    /// Takes out one page of changes, rows as they are now: at most `most`, at least one if there is any.
+    pub fn take(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
+        let ranges = self.ranges.len().min(most);
+        let mut page = Vec::new();
+        for (from, to) in &self.ranges[..ranges] {
+            page.push(RowChange::DeleteRange(from.clone(), to.clone()));
+        }
+        let mut bytes = 0;
+        for key in &self.keys {
+            if page.len() >= most || bytes >= PAGE_BYTES {
+                break;
+            }
+            bytes += key.len();
+            page.push(match ctx.get(key)? {
+                Some(value) => {
+                    bytes += value.len();
+                    RowChange::Put(key.clone(), value)
+                }
+                None => RowChange::Delete(key.clone()),
+            });
+        }
+        for _ in ranges..page.len() {
+            self.keys.pop_first();
+        }
+        self.ranges.drain(..ranges);
+        Ok(page)
+    }
+}
+
+/// How open the moving half is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// To everybody.
+    Open,
+    /// Only transactions that hold names in it go on; since when.
+    Closing(u64),
+    /// To everybody, until it is tried again to close it, at this time.
+    Reopened(u64),
+    /// To nobody.
+    Frozen,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Copy {
+    pub dir: DirRef,
+    /// Whose half it is.
+    pub from: PartitionIndex,
+    pub orders: Range<u64>,
+    pub target: ShardIndex,
+    /// The first key not read; `None`: all are.
+    cursor: Option<Vec<u8>>,
+    /// Changes that no round has taken up.
+    pub dirty: Dirty,
+    /// What is left of the round under way.
+    pub todo: Dirty,
+    /// Rounds begun.
+    pub rounds: u32,
+    /// Rows that the last of them had to send, or the copy itself.
+    pub round_size: usize,
+    /// Pages that the target has.
+    pub pages: u64,
+    pub phase: Phase,
+    /// Nothing is on its way: transactions in the half are waited for.
+    pub waits: bool,
+    /// When the target was last heard of.
+    pub heard: u64,
+    /// Times that the half was closed in vain.
+    pub tries: u32,
+    /// Somebody else wants the partition: it is no fault of the target's.
+    pub is_wanted: bool,
+}
+
+impl Copy {
+    pub fn new(
+        dir: DirRef,
+        from: PartitionIndex,
+        orders: Range<u64>,
+        target: ShardIndex,
+        now: u64,
+    ) -> Self {
+        let cursor = Some(keys::dir_range(dir.id, keys::MOVING[0], &orders).0);
+        let (dirty, todo) = (Dirty::default(), Dirty::default());
+        let (phase, waits, is_wanted) = (Phase::Open, false, false);
+        let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
+        Self {
+            dir,
+            from,
+            orders,
+            target,
+            cursor,
+            dirty,
+            todo,
+            rounds,
+            round_size,
+            pages,
+            phase,
+            waits,
+            heard: now,
+            tries,
+            is_wanted,
+        }
+    }
+
+    pub fn key(&self) -> LockKey {
+        LockKey::Partition(self.dir.id, self.from)
+    }
+
+    /// Whether rows are left that were never read.
+    pub fn is_copying(&self) -> bool {
+        self.cursor.is_some()
+    }
+
+    /// Whether another round with the half open may leave less than there is now: the last one did. Who changes the half
+    /// faster than it is sent would only make the frozen rest longer.
+    pub fn is_gaining(&self) -> bool {
+        self.rounds == 0 || self.rounds < ROUNDS_MAX && self.dirty.len() <= self.round_size / 4 * 3
+    }
+
+    /// Takes the next page of rows that were never read. It may be empty.
+    pub fn read_page(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut last = Vec::new();
+        let mut from = self.cursor.clone();
+        while let Some(first) = from {
+            let Some(at) =
+                keys::MOVING.iter().position(|k| keys::kind_of(&first) == Some(*k as u8))
+            else {
+                break;
+            };
+            let (_, to) = keys::dir_range(self.dir.id, keys::MOVING[at], &self.orders);
+            let mut is_full = false;
+            ctx.scan(&first, &to, &mut |key, value| {
+                bytes += key.len() + value.len();
+                rows.push(RowChange::Put(key.to_vec(), value.to_vec()));
+                is_full = rows.len() >= most || bytes >= PAGE_BYTES;
+                if is_full {
+                    last = key.to_vec();
+                }
+                !is_full
+            })?;
+            if is_full {
+                last.push(0);
+                self.cursor = Some(last);
+                return Ok(rows);
+            }
+            let next: Option<&Kind> = keys::MOVING.get(at + 1);
+            from = next.map(|kind| keys::dir_range(self.dir.id, *kind, &self.orders).0);
+        }
+        self.cursor = None;
+        Ok(rows)
+    }
+
+    /// Notes a change of the store, if it is to a row that was sent.
+    fn note(&mut self, write: &Write) {
+        match write {
+            Write::Put(key, _) | Write::Delete(key) => {
+                let is_sent = self.cursor.as_ref().is_none_or(|cursor| key < cursor);
+                let moves = keys::dir_of(key) == Some(self.dir.id)
+                    && keys::order_of(key).is_some_and(|order| self.orders.contains(&order.0))
+                    && keys::MOVING.iter().any(|kind| keys::kind_of(key) == Some(*kind as u8));
+                if is_sent && moves {
+                    self.dirty.keys.insert(key.clone());
+                }
+            }
+            Write::DeleteRange(from, to) => {
+                for kind in keys::MOVING {
+                    let (first, end) = keys::dir_range(self.dir.id, kind, &self.orders);
+                    let end = self.cursor.clone().map_or(end.clone(), |cursor| cursor.min(end));
+                    let (first, end) = (first.max(from.clone()), end.min(to.clone()));
+                    if first < end {
+                        self.dirty.ranges.push((first, end));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When something is to be done about it though nothing happens.
+    fn wake_at(&self, resend_after: u64) -> u64 {
+        match self.phase {
+            Phase::Closing(since) if self.waits => since + (CLOSED_MAX << self.tries),
+            Phase::Reopened(at) if self.waits => at,
+            Phase::Frozen => self.heard + SILENT_FROZEN * resend_after,
+            _ => self.heard + SILENT_COPYING * resend_after,
+        }
+    }
+}
+
+impl Shard {
+    /// Notes what an input changed in halves that are being copied. One that changes faster than it is sent is closed.
+    pub(crate) fn note_writes(&mut self, writes: &[Write], now: u64) {
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::ChangeNotResent) {
+            return;
+        }
+        let most = self.config.split_dirty_rows;
+        for (number, copy) in &mut self.copies {
+            for write in writes {
+                copy.note(write);
+            }
+            let is_open = matches!(copy.phase, Phase::Open | Phase::Reopened(_));
+            if is_open && copy.dirty.len() >= most {
+                let txn = TxnId { shard: self.config.shard, number: *number };
+                self.counters.splits_overtaken += 1;
+                copy.phase = Phase::Closing(now);
+                self.locks.set_hold(copy.key(), txn, Hold::Closing { from: copy.orders.start });
+            }
+        }
+    }
+
+    /// Closed halves in which no name is held any more may go on.
+    pub(crate) fn note_ripe(&mut self) {
+        for (number, copy) in &self.copies {
+            let waits = copy.waits && matches!(copy.phase, Phase::Closing(_));
+            if waits && self.is_quiet(copy.dir.id, &copy.orders) && !self.ripe.contains(number) {
+                self.ripe.push_back(*number);
+            }
+        }
+    }
+
+    /// Whether no transaction has to do with a name in a range of orders.
+    pub(crate) fn is_quiet(&self, dir: DirId, orders: &Range<u64>) -> bool {
+        let awaited = |at: (DirId, u64)| at.0 == dir && orders.contains(&at.1);
+        !self.locks.any_name(dir, orders) && !self.undecided_names().any(awaited)
+    }
+
+    /// When a copy wants to be looked at.
+    pub(crate) fn copies_wake(&self) -> Option<u64> {
+        self.copies.values().map(|copy| copy.wake_at(self.config.resend_after)).min()
+    }
+
+    /// A closed half in which no name was held: it is looked at again, since much may have happened meanwhile.
+    pub(crate) fn go_on_copying(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
+        let waits = |copy: &Copy| copy.waits && matches!(copy.phase, Phase::Closing(_));
+        match self.copies.get(&number).is_some_and(waits) {
+            true => self.advance(ctx, number),
+            false => Ok(()),
+        }
+    }
+
+    /// Time has come: closed halves open again, silent targets are given up.
+    pub(crate) fn tick_copies(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        let (now, after) = (ctx.now.nanos, self.config.resend_after);
+        self.paused_targets.retain(|_, until| *until > now);
+        let due: Vec<u64> = self
+            .copies
+            .iter()
+            .filter(|(_, copy)| copy.wake_at(after) <= now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in due {
+            let Some(copy) = self.copies.get_mut(&number) else { continue };
+            match copy.phase {
+                Phase::Closing(since) if copy.waits && copy.tries < TRIES_MAX => {
+                    copy.tries += 1;
+                    copy.phase = Phase::Reopened(now + OPEN_BETWEEN * (now - since));
+                    let (key, txn) = (copy.key(), TxnId { shard: self.config.shard, number });
+                    self.counters.splits_reopened += 1;
+                    self.locks.set_hold(key, txn, Hold::Copy);
+                    let waiting = self.locks.wake(key);
+                    self.ready.extend(waiting);
+                }
+                Phase::Reopened(_) if copy.waits => {
+                    copy.phase = Phase::Open;
+                    self.advance(ctx, number)?;
+                }
+                _ => self.give_up_copy(ctx, number, false)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes the split; if nobody wants the partition, its target is left alone for a while.
+    pub(crate) fn give_up_copy(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        is_wanted: bool,
+    ) -> Result<(), Halt> {
+        if let Some(copy) = self.copies.get_mut(&number) {
+            copy.is_wanted = is_wanted;
+        }
+        match self.txns.remove(&number) {
+            Some(txn) => self.undo(ctx, number, txn, None),
+            None => Ok(()),
+        }
+    }
+
+    /// The copy of a split that was given up is forgotten, and its half open to all.
+    pub(crate) fn forget_copy(&mut self, ctx: &Ctx<'_>, txn: TxnId) {
+        let Some(copy) = self.copies.remove(&txn.number) else { return };
+        match copy.is_wanted {
+            true => self.counters.splits_yielded += 1,
+            false => {
+                self.counters.splits_failed += 1;
+                let until = ctx.now.nanos + PAUSE * self.config.resend_after;
+                self.paused_targets.insert(copy.target, until);
+            }
+        }
+        let waiting = self.locks.release(copy.key(), txn);
+        self.ready.extend(waiting);
+    }
+
+    /// Live copies by how far they are: copying, sending what changed, closing, frozen.
+    #[must_use]
+    pub fn copies_alive(&self) -> [u64; 4] {
+        let mut alive = [0; 4];
+        for copy in self.copies.values() {
+            let at = match copy.phase {
+                Phase::Frozen => 3,
+                Phase::Closing(_) => 2,
+                _ if copy.is_copying() => 0,
+                _ => 1,
+            };
+            alive[at] += 1;
+        }
+        alive
+    }
+}
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

@@ -1,0 +1,165 @@
+//! Splits: the upper half of a grown partition becomes a partition of its own (GIGA+ §3.2), on this shard at no cost
+//! but two headers, or on another by a live copy (DESIGN §5): serving goes on, and only the moving half waits, for one
+//! exchange.
+//!
+//! ```text
+//!  source                                          target
+//!   reads a page, while everybody uses the half
+//!    | -- Page 0, 1, 2 … ------------------------->|  logs the rows under an arrival record: nobody sees them
+//!    |<------------------------- PageDone ---------|
+//!   rows that changed behind the cursor, as they are now; and again, until little remains
+//!    | -- Page n, n + 1 … ------------------------>|  the same
+//!    |<------------------------- PageDone ---------|
+//!   closes the half: transactions that hold names in it end, nobody else begins
+//!   freezes it
+//!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs
+//!    |<---------------------------- Voted(count) --|
+//!   logs: smaller header, rows dropped, decision; syncs; unlocks: who waited is redirected
+//!    | -- Finish(Own) ---------------------------->|  writes the header: it is the owner
+//! ```
+//!
+//! 1. The next page goes when the last one is logged at the target, and is bounded in rows and bytes: neither shard does
+//!    more for a split at one time than for a few requests.
+//! 2. Until the decision, the half is the source's and the split can be given up at any moment: the transaction is then
+//!    unknown to its coordinator, and the target drops what it has. So it is when a shard dies, when the target is silent,
+//!    when somebody else wants to hold the partition (`chmod`, `rmdir`). The next create looks again.
+//! 3. A half is frozen only when no transaction has to do with a name in it. A transaction that would begin to while it
+//!    is closed is answered `Busy` rather than made to wait, for the split waits for transactions.
+
+mod copy;
+mod source;
+mod target;
+
+pub use copy::Copy;
+pub use source::Split;
+
+use pando_placement::{child, range, shard_of};
+use pando_types::peer::EntryValue;
+use pando_types::reply::Spread;
+use pando_types::{DirId, DirRef, PartitionIndex, Radix};
+
+use crate::contract::Halt;
+use crate::ctx::Ctx;
+use crate::keys::{self, Kind};
+use crate::locks::{Hold, LockKey};
+use crate::record::{Entry, Header, Record};
+use crate::shard::Shard;
+use crate::txn::plan::Plan;
+
+/// Live copies of a shard at one time.
+const COPIES_MAX: usize = 4;
+
+impl Shard {
+    /// Notes a partition that a create made large enough.
+    pub(crate) fn note_growth(&mut self, dir: DirId, header: &Header) {
+        if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
+            let at = (DirRef { id: dir, ino: header.ino }, header.partition);
+            let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
+            if !is_held && !self.grown.contains(&at) {
+                self.grown.push_back(at);
+            }
+        }
+    }
+
+    /// How the directory is, or at its first split will be, spread.
+    fn spread(&self, header: &Header) -> Spread {
+        header.spread.unwrap_or(Spread {
+            base: self.config.shard,
+            servers: self.config.map.shards,
+            per_server: self.config.partitions_per_shard.max(1),
+        })
+    }
+
+    /// Splitting stops at M partitions a shard (GIGA+ §3.2).
+    fn may_split(&self, header: &Header) -> bool {
+        let (index, radix) = (header.partition, header.radix);
+        let shards = self.config.map.shards;
+        radix < Radix::MAX && pando_placement::may_split(&self.spread(header), index, radix, shards)
+    }
+
+    /// Entries beyond which a partition splits: the configured number, less up to an eighth, by partition, so that
+    /// neighbours do not split at once.
+    fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
+        let most = self.config.split_threshold;
+        let seed = u64::from(index.0) ^ u64::from_be_bytes(dir.0[8..].try_into().unwrap_or([0; 8]));
+        most - (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (most / 8 + 1)
+    }
+
+    /// Splits a partition, if it still is due and nothing is in the way.
+    pub(crate) fn consider_split(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        index: PartitionIndex,
+    ) -> Result<(), Halt> {
+        let Some(header) = self.header_of(ctx, dir.id, index)? else { return Ok(()) };
+        let radix = header.radix;
+        let due = header.entries > self.threshold(dir.id, index) && self.may_split(&header);
+        if header.ino != dir.ino || !due {
+            return Ok(());
+        }
+        let spread = self.spread(&header);
+        let key = LockKey::Partition(dir.id, index);
+        let new = child(index, radix);
+        let orders = range(new, Radix(radix.0 + 1));
+        if self.locks.hold(key).is_some() {
+            return Ok(());
+        }
+        let target = shard_of(&spread, new);
+        if target == self.config.shard {
+            // Transactions that hold a name in the moving half finish first; the next create looks again.
+            if !self.is_quiet(dir.id, &orders) {
+                return Ok(());
+            }
+            return self.split_here(ctx, dir, header, new, spread);
+        }
+        if self.copies.len() >= COPIES_MAX || self.paused_targets.contains_key(&target) {
+            return Ok(());
+        }
+        let txn = self.numbers.txn(ctx);
+        self.locks.take(key, txn, Hold::Copy);
+        self.copies.insert(txn.number, Copy::new(dir, index, orders, target, ctx.now.nanos));
+        let radix = Radix(radix.0 + 1);
+        let split = Split { dir, from: index, target, partition: new, radix, spread };
+        self.enter(txn.number, None, Plan::Split(split));
+        self.advance(ctx, txn.number)
+    }
+
+    fn split_here(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        mut header: Header,
+        new: PartitionIndex,
+        spread: Spread,
+    ) -> Result<(), Halt> {
+        header.radix.0 += 1;
+        header.spread = Some(spread);
+        let mut moving =
+            Header { partition: new, entries: 0, subdirs: 0, change: 0, ..header.clone() };
+        let (from, to) = keys::dir_range(dir.id, Kind::Entry, &moving.range());
+        let mut bad = None;
+        ctx.scan(&from, &to, &mut |_, value| match Entry::decode(value) {
+            Ok(entry) => {
+                if let Some((_, value)) = entry.is {
+                    moving.entries += 1;
+                    moving.subdirs += u64::from(matches!(value, EntryValue::Dir(_)));
+                }
+                true
+            }
+            Err(halt) => {
+                bad = Some(halt);
+                false
+            }
+        })?;
+        if let Some(halt) = bad {
+            return Err(halt);
+        }
+        header.entries -= moving.entries;
+        header.subdirs -= moving.subdirs;
+        ctx.set_header(dir.id, header);
+        ctx.set_header(dir.id, moving);
+        self.counters.splits_local += 1;
+        Ok(())
+    }
+}

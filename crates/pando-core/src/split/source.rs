@@ -1,0 +1,209 @@
+//! A split at its source: pages, rounds, the exchange, the decision.
+
+use alloc::vec::Vec;
+use pando_types::op::Place;
+use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
+use pando_types::reply::{Body, Spread};
+use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
+
+use crate::contract::{Halt, Row};
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys::{self, Table};
+use crate::locks::Hold;
+use crate::record::{Header, Outcome, Record};
+use crate::shard::Shard;
+use crate::split::copy::{Copy, Phase};
+use crate::txn::StepState;
+use crate::txn::plan::{Decision, Next, View};
+
+/// A split to another shard, on its way.
+#[derive(Debug)]
+pub struct Split {
+    pub dir: DirRef,
+    pub from: PartitionIndex,
+    pub target: ShardIndex,
+    /// The partition that is to be.
+    pub partition: PartitionIndex,
+    pub radix: Radix,
+    pub spread: Spread,
+}
+
+impl Split {
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let number = view.txn.number;
+        let Some(mut copy) = view.shard.copies.remove(&number) else {
+            return Err(broken("a split without its copy").into());
+        };
+        let next = match view.votes.0.last() {
+            Some(step) if step.state == StepState::Yes => match &step.seen {
+                Some(Seen::Arrived(tally)) => return self.decide(view, copy, *tally),
+                _ => Err(broken("a partition arrived without a count").into()),
+            },
+            _ => self.go_on(view, &mut copy),
+        };
+        view.shard.copies.insert(number, copy);
+        next
+    }
+
+    fn go_on(&self, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+        let most = shard.config.split_page_rows;
+        (copy.waits, copy.heard) = (false, ctx.now.nanos);
+        if copy.is_copying() {
+            let rows = copy.read_page(ctx, most)?;
+            copy.round_size += rows.len();
+            return Ok(self.page(copy, rows));
+        }
+        loop {
+            if copy.todo.len() > 0 {
+                let rows = copy.todo.take(ctx, most)?;
+                shard.counters.split_rows_again += rows.len() as u64;
+                return Ok(self.page(copy, rows));
+            }
+            let is_frozen = copy.phase == Phase::Frozen;
+            let is_open = matches!(copy.phase, Phase::Open);
+            if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
+                copy.round_size = copy.dirty.len();
+                copy.todo = core::mem::take(&mut copy.dirty);
+                copy.rounds += 1;
+                shard.counters.split_rounds += 1;
+                shard.counters.split_rounds_frozen += u64::from(is_frozen);
+            } else if is_frozen {
+                let rows = copy.dirty.take(ctx, most)?;
+                // Bytes may end a page before its rows do.
+                if copy.dirty.len() > 0 {
+                    return Ok(self.page(copy, rows));
+                }
+                return self.ask(view, copy, rows);
+            } else if shard.is_quiet(self.dir.id, &copy.orders) {
+                copy.phase = Phase::Frozen;
+                let hold = Hold::Split { from: copy.orders.start };
+                shard.locks.set_hold(copy.key(), view.txn, hold);
+            } else {
+                if is_open {
+                    copy.phase = Phase::Closing(ctx.now.nanos);
+                    let hold = Hold::Closing { from: copy.orders.start };
+                    shard.locks.set_hold(copy.key(), view.txn, hold);
+                }
+                copy.waits = true;
+                shard.counters.splits_awaiting += 1;
+                return Ok(Next::Pause);
+            }
+        }
+    }
+
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
+        let say = Say::Page {
+            dir: self.dir,
+            partition: self.partition,
+            radix: self.radix,
+            number: copy.pages,
+            rows,
+        };
+        Next::Send(self.target, say)
+    }
+
+    /// Everything that is left, and what is not rows.
+    fn ask(
+        &self,
+        view: &mut View<'_, '_>,
+        copy: &Copy,
+        rows: Vec<RowChange>,
+    ) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+        let header = Header {
+            partition: self.partition,
+            radix: self.radix,
+            entries: 0,
+            subdirs: 0,
+            change: 0,
+            spread: Some(self.spread),
+            ..shard.held_header(ctx, self.dir, self.from)?
+        };
+        shard.counters.split_rows_frozen += rows.len() as u64;
+        let arrival = Arrival {
+            dir: self.dir,
+            header: header.encode(),
+            pages: copy.pages,
+            rows,
+            tally: Tally::default(),
+            opens: shard.opens.in_range(self.dir.id, &copy.orders),
+            slots: shard.slots_for(ctx, self.dir.id, copy)?,
+        };
+        Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
+    }
+
+    fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
+        // Nothing changes a frozen half but a decision whose lock was lost with the power. Then all begins again.
+        if copy.dirty.len() > 0 && !shard.tail_unlocked() {
+            shard.copies.insert(view.txn.number, copy);
+            return Ok(Next::Restart);
+        }
+        let mut header = shard.held_header(ctx, self.dir, self.from)?;
+        header.radix = self.radix;
+        header.spread = Some(self.spread);
+        header.entries = header.entries.saturating_sub(moved.entries);
+        header.subdirs = header.subdirs.saturating_sub(moved.subdirs);
+        ctx.set_header(self.dir.id, header);
+        ctx.stat.0 -= moved.inodes.cast_signed();
+        ctx.stat.1 -= moved.bytes.cast_signed();
+        shard.clear_range(ctx, self.dir.id, &copy.orders);
+        for (ino, ..) in shard.opens.in_range(self.dir.id, &copy.orders) {
+            if let Some(at) = shard.opens.place(ino) {
+                shard.clear_opens(ctx, ino, at);
+            }
+        }
+        shard.counters.splits_moved += 1;
+        shard.counters.entries_moved += moved.entries;
+        let waiting = shard.locks.release(copy.key(), view.txn);
+        shard.ready.extend(waiting);
+        let own = Change::Own { dir: self.dir, partition: self.partition };
+        let changes = alloc::vec![(view.votes.0.len() - 1, own)];
+        Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
+    }
+
+    /// Given up: the half is open again, and the target drops what it has.
+    pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
+        shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
+        shard.forget_copy(ctx, txn);
+    }
+}
+
+impl Shard {
+    /// The target has pages below `pages`; 0: it has lost one, or has no room.
+    pub(crate) fn page_done(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        pages: u64,
+    ) -> Result<(), Halt> {
+        // Without a copy it is decided, and this a repetition.
+        let Some(copy) = self.copies.get_mut(&number) else { return Ok(()) };
+        match pages {
+            0 => self.give_up_copy(ctx, number, false),
+            pages if pages == copy.pages + 1 => {
+                copy.pages += 1;
+                self.counters.split_pages += 1;
+                self.advance(ctx, number)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All slots' outcomes (of the names that move) and floors (of all others): so that no late repetition runs again
+    /// at the target.
+    fn slots_for(&self, ctx: &Ctx<'_>, dir: DirId, copy: &Copy) -> Result<Vec<Row>, Halt> {
+        let prefix = keys::table(Table::Slot);
+        let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
+        for (_, value) in &mut rows {
+            let mut outcome = Outcome::decode(value)?;
+            let moves = outcome.at.is_some_and(|(d, o)| d == dir && copy.orders.contains(&o));
+            if !moves {
+                (outcome.result, outcome.at) = (None, None);
+                *value = outcome.encode();
+            }
+        }
+        Ok(rows)
+    }
+}

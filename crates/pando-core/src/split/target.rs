@@ -1,0 +1,242 @@
+//! A split at its target: rows that nobody sees come page by page, each with the record that says how far; then the
+//! partition is this shard's, or all of it goes.
+//!
+//! 1. A page is logged together with the count of pages. So after a crash what is here is a beginning of what was sent,
+//!    and the record says how long it is.
+//! 2. Pages are taken in order, each once, and of one transaction only: a later attempt begins with page 0, which
+//!    clears the range, and nothing of an earlier one is taken after it.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_placement::range;
+use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
+
+use crate::contract::{Halt, Need};
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys::{self, Kind};
+use crate::locks::LockKey;
+use crate::record::{Arriving, Entry, Header, OpenAt, Outcome, Record};
+use crate::shard::Shard;
+
+impl Shard {
+    /// A page of a partition on its way here.
+    pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
+        let Say::Page { dir, partition, radix, number, rows } = peer.say else { return Ok(()) };
+        let at = (dir.id, partition);
+        let orders = range(partition, radix);
+        if self.prepared.contains_key(&(peer.txn, peer.step)) {
+            return Ok(());
+        }
+        self.drop_arrivals_of_other_lives(ctx, dir);
+        let overlaps = |range: Range<u64>| range.start < orders.end && orders.start < range.end;
+        let headers = self.headers(ctx, dir.id)?;
+        let owned = headers.iter().any(|h| h.ino != dir.ino || overlaps(h.range()));
+        let known = self.arriving.get(&at).map(|(record, _)| record.clone());
+        let held = self.locks.hold(LockKey::Partition(dir.id, partition)).is_some();
+        if owned || held || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
+            return Ok(()); // a late page of a split that is over
+        }
+        let fresh = Arriving { txn: peer.txn, dir, radix, next_page: 0, tally: Tally::default() };
+        let mut record = known.filter(|r| r.txn == peer.txn).unwrap_or(fresh);
+        if number == record.next_page {
+            if number == 0 {
+                self.clear_range(ctx, dir.id, &orders);
+            }
+            take_rows(ctx, dir.id, &orders, rows, &mut record.tally)?;
+            record.next_page += 1;
+            ctx.put(keys::arrival(dir.id, partition), record.encode());
+        } else if number > record.next_page {
+            // This shard lost an earlier one in a crash, and says so.
+            self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
+            return Ok(());
+        }
+        let done = number + 1;
+        self.arriving.insert(at, (record, ctx.now.nanos));
+        self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(done));
+        Ok(())
+    }
+
+    /// Takes the last rows of a partition, if all that came before are here, and fills in what they add up to. `None`: not all
+    /// are here (this shard lost some in a crash), and the split begins again.
+    pub(crate) fn arrive(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        txn: TxnId,
+        arrival: &mut Arrival,
+    ) -> Result<Option<Tally>, Stop> {
+        let mut header = Header::decode(&arrival.header)?;
+        if let Some(tally) = self.has_arrived(txn) {
+            return Ok(Some(tally));
+        }
+        let at = (arrival.dir.id, header.partition);
+        let is_held = self.locks.hold(LockKey::Partition(at.0, at.1)).is_some();
+        let known = self.arriving.get(&at).map(|(record, _)| record);
+        let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
+        let (Some(record), false) = (known, is_held) else { return Ok(None) };
+        let mut record = record.clone();
+        if self.headers(ctx, arrival.dir.id)?.iter().any(|h| h.ino != arrival.dir.ino) {
+            return Ok(None);
+        }
+        let rows = core::mem::take(&mut arrival.rows);
+        take_rows(ctx, at.0, &header.range(), rows, &mut record.tally)?;
+        record.next_page += 1;
+        ctx.put(keys::arrival(at.0, at.1), record.encode());
+        self.arriving.remove(&at);
+        (header.entries, header.subdirs) = (record.tally.entries, record.tally.subdirs);
+        (arrival.header, arrival.tally) = (header.encode(), record.tally);
+        Ok(Some(record.tally))
+    }
+
+    /// What the partition adds up to for which this shard is prepared in `txn`.
+    fn has_arrived(&self, txn: TxnId) -> Option<Tally> {
+        self.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
+            match &record.prepare {
+                Prepare::Arrive(arrival) => Some(arrival.tally),
+                _ => None,
+            }
+        })
+    }
+
+    /// The decision: the partition is this shard's.
+    pub(crate) fn own_arrived(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        partition: PartitionIndex,
+    ) -> Result<(), Halt> {
+        let found = self.prepared.values().find_map(|(record, _)| match &record.prepare {
+            Prepare::Arrive(a) if a.dir == dir => match Header::decode(&a.header) {
+                Ok(header) if header.partition == partition => Some((a.clone(), header)),
+                _ => None,
+            },
+            _ => None,
+        });
+        let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
+        ctx.stat.0 += arrival.tally.inodes.cast_signed();
+        ctx.stat.1 += arrival.tally.bytes.cast_signed();
+        for (ino, order, session, count) in arrival.opens {
+            let holders = alloc::vec![(session, count)];
+            self.place_opens(ctx, ino, &holders, OpenAt::Name(dir.id, order));
+        }
+        for (key, value) in arrival.slots {
+            let Some((session, slot)) = keys::slot_of(&key) else { continue };
+            let theirs = Outcome::decode(&value)?;
+            let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
+            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
+            let is_answer = theirs.sequence == ours && theirs.result.is_some();
+            if self.session_lives(session) && (theirs.sequence > ours || is_answer) {
+                self.slots.insert((session, slot), theirs.sequence);
+                ctx.put(key, value);
+            }
+        }
+        ctx.delete(keys::arrival(dir.id, partition));
+        ctx.set_header(dir.id, header);
+        Ok(())
+    }
+
+    /// Whether anything of this directory id is on its way here.
+    pub(crate) fn arrives(&self, dir: DirId) -> bool {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
+    }
+
+    /// Rows of an arrival that was given up go.
+    pub(crate) fn drop_arrival(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) {
+        self.drop_arrivals(ctx, |_, record| record.txn == txn);
+    }
+
+    /// What was on its way when the directory was removed, and would lie beneath what arrives in its next life.
+    fn drop_arrivals_of_other_lives(&mut self, ctx: &mut Ctx<'_>, dir: DirRef) {
+        self.drop_arrivals(ctx, |id, record| id == dir.id && record.dir.ino != dir.ino);
+    }
+
+    fn drop_arrivals(&mut self, ctx: &mut Ctx<'_>, goes: impl Fn(DirId, &Arriving) -> bool) {
+        let gone: Vec<_> = self
+            .arriving
+            .iter()
+            .filter(|((dir, _), (record, _))| goes(*dir, record))
+            .map(|(at, (record, _))| (*at, record.radix))
+            .collect();
+        for ((dir, partition), radix) in gone {
+            self.clear_range(ctx, dir, &range(partition, radix));
+            ctx.delete(keys::arrival(dir, partition));
+            self.arriving.remove(&(dir, partition));
+        }
+    }
+}
+
+/// Applies a page to the copy, and counts.
+fn take_rows(
+    ctx: &mut Ctx<'_>,
+    dir: DirId,
+    orders: &Range<u64>,
+    rows: Vec<RowChange>,
+    tally: &mut Tally,
+) -> Result<(), Halt> {
+    for row in rows {
+        let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) =
+            &row;
+        let inside = keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
+        if keys::dir_of(key) != Some(dir) || !inside {
+            return Err(broken("a page of a split holds a row of another range"));
+        }
+        match row {
+            RowChange::Put(key, value) => {
+                forget(ctx, &key, tally)?;
+                count(&key, &value, tally, u64::wrapping_add)?;
+                ctx.put(key, value);
+            }
+            RowChange::Delete(key) => {
+                forget(ctx, &key, tally)?;
+                ctx.delete(key);
+            }
+            RowChange::DeleteRange(from, to) => {
+                let mut keys = Vec::new();
+                if keys::kind_of(&from) == Some(Kind::Entry as u8) {
+                    ctx.scan(&from, &to, &mut |key, _| {
+                        keys.push(key.to_vec());
+                        true
+                    })?;
+                }
+                for key in keys {
+                    forget(ctx, &key, tally)?;
+                }
+                ctx.delete_range(from, to);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What stands at the key counts no more.
+fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
+    if keys::kind_of(key) != Some(Kind::Entry as u8) {
+        return Ok(());
+    }
+    match ctx.get(key)? {
+        Some(value) => count(key, &value, tally, u64::wrapping_sub),
+        None => Ok(()),
+    }
+}
+
+fn count(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -> Result<(), Halt> {
+    if keys::kind_of(key) != Some(Kind::Entry as u8) {
+        return Ok(());
+    }
+    let Some((_, value)) = Entry::decode(value)?.is else { return Ok(()) };
+    tally.entries = by(tally.entries, 1);
+    match value {
+        EntryValue::Dir(_) => tally.subdirs = by(tally.subdirs, 1),
+        EntryValue::File(inode) => {
+            tally.inodes = by(tally.inodes, 1);
+            tally.bytes = by(tally.bytes, inode.attr.size);
+        }
+        EntryValue::Linked(..) => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

@@ -1,0 +1,5 @@
+//! A few shards in one thread, over stores in memory.
+
+mod namespace;
+mod splits;
+mod support;

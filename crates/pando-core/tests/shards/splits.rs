@@ -1,0 +1,331 @@
+//! Live splits (DESIGN §5) step by step: what is served while a half is copied, what waits and for how long, what a
+//! restart at any step leaves. And GIGA+ with real shards: growth, policies, servers added, nested directories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::support::Cluster;
+use pando_types::op::{NewNode, Op};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
+
+const ROOT: DirRef = DirRef::ROOT;
+const THRESHOLD: u64 = 40;
+
+/// A directory one entry below its first split, which goes to the other of two shards, and its home.
+fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
+    let mut c = Cluster::with(2, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (THRESHOLD, 1);
+    });
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    c.settle();
+    for n in 0.. {
+        let home = (0..2).map(ShardIndex).find(|shard| !c.owned(*shard, dir).is_empty()).unwrap();
+        c.poke(home, 0, create(&c, dir, &format!("f{n}"))).unwrap().unwrap();
+        if c.copies() > 0 {
+            return (c, dir, home);
+        }
+    }
+    unreachable!()
+}
+
+fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
+    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
+}
+
+fn fill(c: &mut Cluster, dir: DirRef, stem: &str, count: u32) {
+    for n in 0..count {
+        c.create(dir, &format!("{stem}{n}")).unwrap();
+    }
+}
+
+fn is_upper(c: &Cluster, name: &str) -> bool {
+    c.secrets().order(name.as_bytes()) >= Order(Order::END / 2)
+}
+
+fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
+    let list = c.list(dir);
+    let set: BTreeSet<_> = list.iter().cloned().collect();
+    assert_eq!(set.len(), list.len(), "a name twice");
+    set
+}
+
+fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
+    c.counters().iter().map(of).sum()
+}
+
+/// DESIGN §5: serving goes on while the half is copied; what changes behind the copy is sent again; only the exchange makes
+/// names of the moving half wait, others never.
+#[test]
+fn a_directory_is_used_while_its_half_is_copied() {
+    let (mut c, dir, home) = about_to_split();
+    let mut expected = names_at(&mut c, home, dir);
+    let (mut waited, mut steps) = (Vec::new(), 0);
+    while c.copies() > 0 {
+        let [lower, upper] = [false, true].map(|upper| {
+            let fresh = (0..).map(|n| format!("s{steps}.{n}"));
+            fresh.into_iter().find(|name| is_upper(&c, name) == upper).unwrap()
+        });
+        let op = create(&c, dir, &lower);
+        assert!(matches!(c.poke(home, 0, op), Some(Ok(_))), "the half that stays never waits");
+        expected.insert(lower);
+        // Changes of the half come slower than they are sent.
+        if steps % 4 > 0 {
+            assert!(c.step(), "something is always on its way");
+            steps += 1;
+            continue;
+        }
+        let op = create(&c, dir, &upper);
+        // Each has a slot of its own, for those that wait.
+        match c.poke(home, 1 + steps, op) {
+            Some(answer) => drop(answer.unwrap()),
+            None => waited.push(steps),
+        }
+        expected.insert(upper);
+        // A name of the half that was there when the copy began goes, from behind the cursor as from before it.
+        let old = expected.iter().find(|n| n.starts_with('f') && is_upper(&c, n)).cloned();
+        if let Some(old) = old
+            && waited.is_empty()
+        {
+            c.poke(home, 0, Op::Unlink(dir, c.name(&old))).unwrap().unwrap();
+            expected.remove(&old);
+        }
+        assert!(c.step(), "something is always on its way");
+        steps += 1;
+    }
+    assert!(steps > 10 && waited.len() <= 1, "{steps} steps, names waited in {waited:?}");
+    assert!(sum(&c, |n| n.split_rows_again + n.split_rows_frozen) >= 2);
+    // Those who waited are sent elsewhere, and come again.
+    c.settle();
+    for step in waited {
+        let name = (0..).map(|n| format!("s{step}.{n}")).find(|name| is_upper(&c, name)).unwrap();
+        c.create(dir, &name).unwrap();
+    }
+    assert_eq!(names(&mut c, dir), expected);
+    let entries: u64 = [0, 1].map(|s| c.owned(ShardIndex(s), dir)[0].2).iter().sum();
+    assert_eq!(entries, expected.len() as u64, "headers count what is there");
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+/// A half that changes faster than it is sent is closed before that has gone on for long: what is left is sent with the half
+/// frozen, and is no more than came in while as much was sent.
+#[test]
+fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
+    let (mut c, dir, home) = about_to_split();
+    let mut expected = names_at(&mut c, home, dir);
+    let (mut waited, mut steps) = (0, 0);
+    while c.copies() > 0 {
+        for n in 0..3 {
+            let fresh = (0..).map(|m| format!("s{steps}.{n}.{m}"));
+            let name = fresh.into_iter().find(|name| is_upper(&c, name)).unwrap();
+            let op = create(&c, dir, &name);
+            match c.poke(home, (1 + 3 * steps + n) as u16, op) {
+                Some(answer) => {
+                    answer.unwrap();
+                    expected.insert(name);
+                }
+                None => waited += 1,
+            }
+        }
+        assert!(c.step(), "something is always on its way");
+        steps += 1;
+    }
+    c.settle();
+    assert!(steps < 400 && waited > 10, "{steps} steps, {waited} waited");
+    assert!(sum(&c, |n| n.split_rounds_frozen) >= 1);
+    assert_eq!(names(&mut c, dir), expected);
+}
+
+/// All names, as the owner of everything tells them without anything being delivered.
+fn names_at(c: &mut Cluster, shard: ShardIndex, dir: DirRef) -> BTreeSet<String> {
+    match c.glance(shard, Op::ReadDir { dir, from: Order(0), limit: 4096 }) {
+        Some(Ok(Body::Page(page, None))) => page.iter().map(|e| e.name.to_string()).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A crash of source or target, or of both, after any message of a split loses and doubles nothing; the split ends or is
+/// undone, and nothing is left of it.
+#[test]
+fn a_restart_at_any_step_loses_and_doubles_nothing() {
+    let whole = {
+        let (mut c, ..) = about_to_split();
+        (0..).take_while(|_| c.step()).count()
+    };
+    assert!(whole > 15, "{whole}");
+    let (mut ended, mut undone) = (0, 0);
+    for step in 0..=whole {
+        for dies in [0b01, 0b10, 0b11] {
+            let (mut c, dir, home) = about_to_split();
+            let mut expected = names_at(&mut c, home, dir);
+            (0..step).for_each(|_| {
+                c.step();
+            });
+            let target = ShardIndex(1 - home.0);
+            for (bit, shard) in [(0b01, home), (0b10, target)] {
+                if dies & bit > 0 {
+                    c.restart_one(shard);
+                }
+            }
+            c.settle();
+            assert_eq!(names(&mut c, dir), expected, "step {step}, {dies:#b}");
+            assert_eq!(c.in_flight()[..3], [0; 3], "step {step}, {dies:#b}");
+            match c.owned(target, dir).is_empty() {
+                true => undone += 1,
+                false => ended += 1,
+            }
+            // The directory goes on, and splits.
+            for n in 0..3 {
+                let name = format!("more{n}");
+                c.create(dir, &name).unwrap();
+                expected.insert(name);
+                c.settle();
+            }
+            assert_eq!(names(&mut c, dir), expected, "step {step}, {dies:#b}");
+            assert_eq!(c.owned(target, dir).len(), 1, "step {step}, {dies:#b}");
+            let entries: u64 = [0, 1].map(|s| c.owned(ShardIndex(s), dir)[0].2).iter().sum();
+            assert_eq!(entries, expected.len() as u64, "step {step}, {dies:#b}");
+        }
+    }
+    assert!(ended > 10 && undone > 10, "{ended} ended, {undone} were undone");
+}
+
+/// `chmod` does not wait for a split, nor hears that it should come again for as long as that takes.
+#[test]
+fn a_copy_yields_to_who_wants_the_partition() {
+    let (mut c, dir, home) = about_to_split();
+    assert!(c.step());
+    let expected = names_at(&mut c, home, dir);
+    let chmod = SetAttr { mode: Some(0o700), ..SetAttr::default() };
+    c.done(&Op::DirSetAttr(dir, chmod)).unwrap_or_else(|errno| panic!("{errno:?}"));
+    c.settle();
+    assert_eq!(sum(&c, |n| n.splits_yielded), 1);
+    assert_eq!(names(&mut c, dir), expected);
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+    c.create(dir, "more").unwrap();
+    c.settle();
+    assert_eq!(sum(&c, |n| n.splits_moved), 1);
+}
+
+/// A target that does not answer costs the directory nothing: the split is given up, and tried again later.
+#[test]
+fn a_silent_target_is_given_up() {
+    let (mut c, dir, home) = about_to_split();
+    let target = ShardIndex(1 - home.0);
+    for _ in 0..200 {
+        c.lose_messages_to(target);
+        c.pass_time(100_000_000);
+    }
+    assert!(sum(&c, |n| n.splits_failed) >= 1);
+    assert_eq!(c.copies(), 0);
+    let op = create(&c, dir, "more");
+    assert!(matches!(c.poke(home, 0, op), Some(Ok(_))));
+    c.settle();
+    assert_eq!(sum(&c, |n| n.splits_moved), 1);
+}
+
+/// GIGA+ §3.4, Figure 2, with real shards: 5 with 3 partitions each hold P0 to P14 round robin, beginning at the home; two are
+/// added, and P15 to P20 go to them in sequence. Nothing that was where it was moves, but what splits.
+#[test]
+fn figure_2_five_servers_and_two_more() {
+    let mut c = Cluster::with(5, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (8, 3);
+    });
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    let mut expected = BTreeSet::new();
+    let grow = |c: &mut Cluster, expected: &mut BTreeSet<String>, to: usize| {
+        for n in expected.len()..to {
+            let name = format!("f{n}");
+            c.create(dir, &name).unwrap();
+            expected.insert(name);
+        }
+        c.settle();
+        let mut owners = BTreeMap::new();
+        for shard in 0..c.shard_count() {
+            for (index, ..) in c.owned(ShardIndex(shard), dir) {
+                assert_eq!(owners.insert(index, shard), None);
+            }
+        }
+        owners
+    };
+    let before = grow(&mut c, &mut expected, 400);
+    assert!(before.keys().copied().eq(0..15));
+    let base = before[&0];
+    assert!(before.iter().all(|(i, shard)| u32::from(*shard) == (u32::from(base) + i) % 5));
+
+    c.add_shards(2);
+    let after = grow(&mut c, &mut expected, 700);
+    assert!(after.keys().copied().eq(0..21));
+    for (index, shard) in &after {
+        match before.get(index) {
+            Some(old) => assert_eq!(shard, old, "P{index}"),
+            None => assert_eq!(u32::from(*shard), index / 3, "P{index}"),
+        }
+    }
+    assert_eq!(names(&mut c, dir), expected);
+}
+
+/// GIGA+ §5.2: one partition a shard, several, or as many as the threshold asks for.
+#[test]
+fn policies_one_several_continuous() {
+    for (policy, least, most) in [(1, 4, 4), (3, 12, 12), (u16::MAX, 40, 120)] {
+        let mut c = Cluster::with(4, |config| {
+            (config.split_threshold, config.partitions_per_shard) = (10, policy);
+        });
+        let dir = c.mkdir(ROOT, "big").unwrap();
+        fill(&mut c, dir, "f", 400);
+        c.settle();
+        let owned: Vec<_> = (0..4).flat_map(|s| c.owned(ShardIndex(s), dir)).collect();
+        assert!((least..=most).contains(&owned.len()), "{policy}: {} partitions", owned.len());
+        assert_eq!(owned.iter().map(|(.., entries)| entries).sum::<u64>(), 400);
+        if policy == u16::MAX {
+            assert!(owned.iter().all(|(.., entries)| *entries <= 10));
+        }
+    }
+}
+
+/// The poster: with a power of two of shards, once each has a partition, splits stay where they are and copy nothing.
+#[test]
+fn with_a_power_of_two_shards_only_the_first_splits_move() {
+    let mut c = Cluster::with(4, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (10, 8);
+    });
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    fill(&mut c, dir, "f", 800);
+    c.settle();
+    assert_eq!(sum(&c, |n| n.splits_moved), 3);
+    assert_eq!(sum(&c, |n| n.splits_local), 28);
+}
+
+/// Huge directories within huge directories, all split over the same shards, each by itself.
+#[test]
+fn huge_directories_nest() {
+    let mut c = Cluster::new(4, 10);
+    let mut dir = ROOT;
+    let mut dirs = Vec::new();
+    for depth in 0..4 {
+        dir = c.mkdir(dir, "sub").unwrap();
+        dirs.push(dir);
+        fill(&mut c, dir, &format!("d{depth}f"), 60);
+        for n in 0..40 {
+            c.mkdir(dir, &format!("d{n}")).unwrap();
+        }
+    }
+    c.settle();
+    for (depth, dir) in dirs.iter().enumerate() {
+        let count = 100 + usize::from(depth < 3);
+        assert_eq!(names(&mut c, *dir).len(), count);
+        let owned: Vec<_> = (0..4).flat_map(|s| c.owned(ShardIndex(s), *dir)).collect();
+        assert_eq!(owned.len(), 8);
+        assert_eq!(owned.iter().map(|(.., entries)| *entries as usize).sum::<usize>(), count);
+    }
+    for n in 0..40 {
+        c.rmdir(dirs[3], &format!("d{n}")).unwrap();
+    }
+    (0..60).for_each(|n| c.unlink(dirs[3], &format!("d3f{n}")).unwrap());
+    c.rmdir(dirs[2], "sub").unwrap();
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+    let gone = c.on_owner(&Op::ReadDir { dir: dirs[3], from: Order(0), limit: 1 });
+    assert!(matches!(gone, Err(Refusal::AskHome | Refusal::Errno(_))), "{gone:?}");
+}
