@@ -16,7 +16,7 @@ fn run(program: Program) -> Volume {
     for folder in [&back, &folder] {
         fs::create_dir(folder).unwrap();
     }
-    let output = program.run(&folder, &local, &back, 1).unwrap();
+    let output = program.command(&folder, &local, &back, 1).output().unwrap();
     assert!(output.status.success(), "{}: {}", program.name, all(&output));
     volume
 }

@@ -50,8 +50,8 @@ impl People {
         let _ = fs::remove_dir_all(&back);
         fs::create_dir(&back).unwrap();
         fs::create_dir(&folder).map_err(|error| failed(&error.to_string()))?;
-        let run = program.run(&folder, &self.local, &back, self.less);
-        let output = run.map_err(|error| failed(&error.to_string()))?;
+        let command = program.command(&folder, &self.local, &back, self.less);
+        let output = self.station.run(command).map_err(|error| failed(&error.to_string()))?;
         if !output.status.success() {
             return Err(failed(&all(&output)));
         }

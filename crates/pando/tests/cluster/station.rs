@@ -1,7 +1,14 @@
 //! A mount as those see it who work on it: it may be killed under them, and is mounted again.
 
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// See the module.
 pub struct Station {
@@ -43,6 +50,42 @@ impl Station {
         let mut state = self.state();
         state.is_up = false;
         state.kills += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Runs a program that works on the mount. If that is killed, so is the program, with all that it has started: there are
+    /// some that ask a dead mount the same for ever.
+    pub fn run(&self, mut command: Command) -> io::Result<Output> {
+        let before = {
+            let state = self.state();
+            if !state.is_up {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+            state.kills
+        };
+        command.process_group(0).stdin(Stdio::null());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let group = Pid::from_child(&child);
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let goes_on =
+                    |state: &mut State| state.kills == before && !has_ended.load(Ordering::Relaxed);
+                let _state = self.changed.wait_while(self.state(), goes_on).unwrap();
+                if !has_ended.load(Ordering::Relaxed) {
+                    // It may have come to its end just now.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+            });
+            let output = child.wait_with_output();
+            {
+                let _state = self.state();
+                has_ended.store(true, Ordering::Relaxed);
+            }
+            self.changed.notify_all();
+            output
+        })
     }
 
     /// Whether all that its last kill has undone is done: were it always killed too early, nothing would come to an end.

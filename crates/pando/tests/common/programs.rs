@@ -9,9 +9,8 @@
 //! | `LESS` | how many files, and the like, are divided by this |
 
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use super::{pando, shell};
 
@@ -136,14 +135,14 @@ pub fn prepare(local: &Path, less: u32) {
 }
 
 impl Program {
-    /// Runs it in `folder`. It takes seconds, and is killed after very many. An error: it could not even begin there.
-    pub fn run(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> io::Result<Output> {
+    /// What runs it in `folder`. It takes seconds, and is killed after very many.
+    pub fn command(&self, folder: &Path, local: &Path, back: &Path, less: u32) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", "900"]);
         command.env("LESS", less.to_string());
         command.args(["bash", "-euxo", "pipefail", "-c", self.script]);
         command.current_dir(folder).env("HOME", back).env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("LOCAL", local).env("BACK", back).env("PANDO", pando().get_program());
-        command.output()
+        command
     }
 }
