@@ -302,33 +302,50 @@ impl Block {
 #[derive(Debug, Default)]
 pub(crate) struct BlockCursor {
     next: usize,
-    key: Vec<u8>,
+    /// Where the entries wanted end.
+    end: usize,
+    key: KeyBuffer,
     value: Option<Range<usize>>,
 }
 
 impl BlockCursor {
-    /// Stands before the first entry at or behind `key`: the next [`BlockCursor::advance`] reaches it.
-    pub(crate) fn seek(block: &Block, key: &[u8]) -> BlockCursor {
-        let mut cursor = BlockCursor {
-            next: block.restart(block.restart_before(key)),
-            ..BlockCursor::default()
-        };
-        while let Some(entry) = block.entry(cursor.next) {
+    /// Stands before the first entry: the next [`BlockCursor::advance`] reaches it.
+    pub(crate) fn enter(&mut self, block: &Block) {
+        self.next = 0;
+        self.end = block.entries_end;
+        self.key.len = 0;
+    }
+
+    /// Stands before the first entry at or behind `key`.
+    pub(crate) fn seek(&mut self, block: &Block, key: &[u8]) {
+        self.enter(block);
+        self.next = block.restart(block.restart_before(key));
+        while let Some(entry) = block.entry(self.next) {
             let (head, rest) = key.split_at(entry.shared.min(key.len()));
-            let is_before = match cursor.key[..entry.shared].cmp(head) {
+            let is_before = match self.key()[..entry.shared].cmp(head) {
                 Ordering::Equal => block.raw[entry.suffix.clone()] < *rest,
                 order => order.is_lt(),
             };
             if !is_before {
                 break;
             }
-            cursor.step(block, entry);
+            self.step(block, entry);
         }
-        cursor
+    }
+
+    /// Wants only what is before `key`.
+    pub(crate) fn stop_before(&mut self, block: &Block, key: &[u8]) {
+        let mut stop = BlockCursor::default();
+        stop.seek(block, key);
+        self.end = stop.next;
     }
 
     /// Goes to the next entry; false at the end.
+    #[inline]
     pub(crate) fn advance(&mut self, block: &Block) -> bool {
+        if self.next >= self.end {
+            return false;
+        }
         match block.entry(self.next) {
             Some(entry) => {
                 self.step(block, entry);
@@ -338,20 +355,62 @@ impl BlockCursor {
         }
     }
 
+    #[inline]
     fn step(&mut self, block: &Block, entry: Entry) {
-        self.key.truncate(entry.shared);
-        self.key.extend_from_slice(&block.raw[entry.suffix]);
+        self.key.set(entry.shared, &block.raw, entry.suffix);
         self.value = entry.value;
         self.next = entry.end;
     }
 
+    #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        self.key.bytes()
     }
 
     /// Where the value lies in the block; `None`: a tombstone.
+    #[inline]
     pub(crate) fn value(&self) -> Option<Range<usize>> {
         self.value.clone()
+    }
+}
+
+/// A key that is put together from what it shares with the one before, and the rest.
+#[derive(Debug, Default)]
+struct KeyBuffer {
+    /// As long as it once had to be.
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// Mostly a suffix is shorter, and copying so much of what is there costs less than to ask how much it is.
+const COPIED_BYTES: usize = 32;
+
+impl KeyBuffer {
+    /// Keeps the first `shared` bytes; `suffix` of `raw` follows them.
+    #[inline]
+    fn set(&mut self, shared: usize, raw: &[u8], suffix: Range<usize>) {
+        self.len = shared + suffix.len();
+        if suffix.len() <= COPIED_BYTES
+            && let Some(from) = raw[suffix.start..].first_chunk::<COPIED_BYTES>()
+            && let Some(to) = self.bytes.get_mut(shared..shared + COPIED_BYTES)
+        {
+            to.copy_from_slice(from);
+        } else {
+            self.set_long(shared, &raw[suffix]);
+        }
+    }
+
+    #[cold]
+    fn set_long(&mut self, shared: usize, suffix: &[u8]) {
+        if self.bytes.len() < self.len + COPIED_BYTES {
+            self.bytes.resize(self.len + COPIED_BYTES, 0);
+        }
+        self.bytes[shared..self.len].copy_from_slice(suffix);
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 

@@ -45,7 +45,8 @@ fn parse(bytes: &[u8]) -> Result<Block, &'static str> {
 }
 
 fn contents(block: &Block, from: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let mut cursor = BlockCursor::seek(block, from);
+    let mut cursor = BlockCursor::default();
+    cursor.seek(block, from);
     let mut found = Vec::new();
     while cursor.advance(block) {
         let value = cursor.value().map(|range| block.bytes(range).to_vec());
@@ -69,6 +70,14 @@ fn lookups_and_seeks_agree_with_a_sorted_map() {
             let expected: Vec<_> =
                 all.range(probe.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
             assert_eq!(contents(&block, &probe), expected, "{probe:?}");
+            let mut cursor = BlockCursor::default();
+            cursor.enter(&block);
+            cursor.stop_before(&block, &probe);
+            let mut keys = Vec::new();
+            while cursor.advance(&block) {
+                keys.push(cursor.key().to_vec());
+            }
+            assert!(keys.iter().eq(all.range(..probe.clone()).map(|(key, _)| key)), "{probe:?}");
         }
     }
 }
