@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 /// Keys up to this length are kept inline; a key of Pando has 25 bytes.
-const INLINE_BYTES: usize = 30;
+pub(crate) const INLINE_BYTES: usize = 30;
 
 /// The longest key there may be.
 pub const MAX_KEY_BYTES: usize = u16::MAX as usize;

@@ -18,7 +18,8 @@ use std::ops::Range;
 
 use crate::batch::MAX_VALUE_BYTES;
 use crate::codec::{Fields, Seal, put_varint};
-use crate::key::MAX_KEY_BYTES;
+use crate::key::{INLINE_BYTES, Key, MAX_KEY_BYTES, head};
+use crate::tree::hints::prefetch;
 
 pub(crate) const BLOCK_HEADER_BYTES: usize = 12;
 const RESTART_INTERVAL: usize = 16;
@@ -26,6 +27,8 @@ const RAW: u8 = 0;
 const LZ4: u8 = 1;
 /// Entries beyond this begin another block, whatever the options say.
 pub(crate) const MAX_BLOCK_BYTES: usize = 16 << 20;
+/// Entries of usual sizes from a restart to the next.
+const PREFETCHED_BYTES: usize = 2 << 10;
 /// A block may end with one entry of the greatest length.
 const MAX_RAW_BYTES: usize = MAX_BLOCK_BYTES + MAX_VALUE_BYTES + (1 << 20);
 
@@ -130,8 +133,19 @@ pub(crate) struct Block {
     raw: Vec<u8>,
     /// Where entries end and restarts begin.
     entries_end: usize,
-    restart_count: usize,
     count: usize,
+    /// What all keys begin with, or a part of it.
+    common: Key,
+    /// To search by: the restarts in the block are far from each other in memory.
+    restarts: Box<[Restart]>,
+}
+
+/// Where an entry is that shares nothing with the one before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Restart {
+    /// The first bytes of its key behind what is common to all, as a number.
+    head: u64,
+    at: u32,
 }
 
 /// What a block says of a key.
@@ -186,13 +200,15 @@ impl Block {
         let count = Fields(raw.get(raw.len().checked_sub(4)?..)?).u32()? as usize;
         let restart_count = count.div_ceil(RESTART_INTERVAL);
         let entries_end = raw.len().checked_sub(restart_count.checked_mul(4)?.checked_add(4)?)?;
-        let block = Block { raw, entries_end, restart_count, count };
+        let restarts = vec![Restart::default(); restart_count].into();
+        let mut block = Block { raw, entries_end, count, common: Key::from(&[][..]), restarts };
         let mut key: Vec<u8> = Vec::new();
         let mut at = 0;
         for position in 0..count {
             let entry = block.entry(at)?;
             let is_restart = position.is_multiple_of(RESTART_INTERVAL);
-            if is_restart && (entry.shared != 0 || block.restart(position / RESTART_INTERVAL) != at)
+            if is_restart
+                && (entry.shared != 0 || block.stored_restart(position / RESTART_INTERVAL) != at)
             {
                 return None;
             }
@@ -208,7 +224,26 @@ impl Block {
             key.extend_from_slice(suffix);
             at = entry.end;
         }
-        (at == entries_end && count > 0).then_some(block)
+        if at != entries_end || count == 0 {
+            return None;
+        }
+        block.learn_restarts(&key)?;
+        Some(block)
+    }
+
+    /// Collects what searches need.
+    fn learn_restarts(&mut self, last_key: &[u8]) -> Option<()> {
+        let first = self.entry(0)?.suffix;
+        let shared = shared_bytes(&self.raw[first.clone()], last_key);
+        let common = first.start..first.start + shared.min(INLINE_BYTES);
+        for position in 0..self.restarts.len() {
+            let at = self.stored_restart(position);
+            let key = &self.raw[self.entry(at)?.suffix];
+            let head = head(key.get(common.len()..)?);
+            self.restarts[position] = Restart { head, at: u32::try_from(at).ok()? };
+        }
+        self.common = Key::from(&self.raw[common]);
+        Some(())
     }
 
     /// The entry at `at`; `None` if none fits there.
@@ -233,7 +268,7 @@ impl Block {
         })
     }
 
-    fn restart(&self, position: usize) -> usize {
+    fn stored_restart(&self, position: usize) -> usize {
         let at = self.entries_end + position * 4;
         Fields(&self.raw[at..]).u32().map_or(0, |offset| offset as usize)
     }
@@ -244,16 +279,30 @@ impl Block {
 
     /// Memory taken, roughly.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.raw.len() + size_of::<Block>()
+        self.raw.len() + size_of::<Block>() + self.restarts.len() * size_of::<Restart>()
     }
 
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.raw[range]
     }
 
+    fn restart(&self, position: usize) -> usize {
+        self.restarts[position].at as usize
+    }
+
     /// The last restart whose key is not behind `key`, or the first.
     fn restart_before(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.restart_count);
+        let (start, rest) = key.split_at(key.len().min(self.common.len()));
+        match start.cmp(&self.common) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.restarts.len() - 1,
+            Ordering::Equal => {}
+        }
+        let head = head(rest);
+        let behind = self.restarts.partition_point(|restart| restart.head <= head);
+        // Of those with the same head the keys decide.
+        let same = self.restarts[..behind].iter().rev().take_while(|other| other.head == head);
+        let (mut low, mut high) = ((behind - same.count()).saturating_sub(1), behind);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             let first = self.entry(self.restart(middle)).map_or(&[][..], |e| &self.raw[e.suffix]);
@@ -266,9 +315,19 @@ impl Block {
         low
     }
 
+    /// Asks for the memory of the entries from a restart up to the next.
+    fn prefetch(&self, restart: usize) {
+        let end = self.restarts.get(restart + 1).map_or(self.entries_end, |next| next.at as usize);
+        prefetch(
+            &self.raw[self.restart(restart)..end.min(self.restart(restart) + PREFETCHED_BYTES)],
+        );
+    }
+
     /// What the block says of `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Option<BlockFound> {
-        let mut at = self.restart(self.restart_before(key));
+        let restart = self.restart_before(key);
+        self.prefetch(restart);
+        let mut at = self.restart(restart);
         // The entry before is before `key` and shares so much with it.
         let mut matched = 0;
         while at < self.entries_end {

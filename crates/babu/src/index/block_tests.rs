@@ -83,6 +83,31 @@ fn lookups_and_seeks_agree_with_a_sorted_map() {
 }
 
 #[test]
+fn keys_of_all_lengths_are_put_together_and_found() {
+    let mut state = 3;
+    for _ in 0..50 {
+        let mut all = Entries::new();
+        let mut key = Vec::new();
+        for _ in 0..60 {
+            key.truncate(random(&mut state) % (key.len() + 1));
+            let fill = random(&mut state) as u8 % 3;
+            key.resize(key.len() + [0, 1, 8, 31, 32, 33, 300][random(&mut state) % 7], fill);
+            all.insert(key.clone(), Some(vec![fill; random(&mut state) % 40]));
+        }
+        let block = parse(&stored(&all)).unwrap();
+        let expected: Vec<_> = all.clone().into_iter().collect();
+        assert_eq!(contents(&block, b""), expected);
+        for (position, (key, value)) in expected.iter().enumerate() {
+            assert_eq!(contents(&block, key), expected[position..]);
+            let Some(BlockFound::Value(range)) = block.get(key) else { panic!("{key:?}") };
+            assert_eq!(Some(block.bytes(range)), value.as_deref());
+            let absent = [key, &[0; 9][..]].concat();
+            assert_eq!(block.get(&absent).is_some(), all.contains_key(&absent));
+        }
+    }
+}
+
+#[test]
 fn a_block_that_compresses_badly_is_stored_raw_and_one_that_compresses_well_is_not() {
     let mut state = 5;
     let noise: Vec<u8> = (0..400).map(|_| random(&mut state) as u8).collect();
