@@ -125,15 +125,35 @@ impl<'a> Merge<'a> {
         if let Some(lead) = self.lead {
             let source = &mut self.sources[lead.source];
             source.advance(self.common_bytes)?;
-            if !source.is_at_end
-                && !lead.is_watched
-                && (source.head < lead.rival_head || self.is_ahead(lead))
-            {
-                return Ok(Some(lead.source));
+            let head = source.head;
+            if !source.is_at_end && !lead.is_watched {
+                if head < lead.rival_head {
+                    return Ok(Some(lead.source));
+                }
+                if head > lead.rival_head && self.is_duel() {
+                    // What an election would come to: the two change places.
+                    let rival = Some(lead.source);
+                    self.lead = lead.rival.map(|source| Lead {
+                        source,
+                        rival,
+                        rival_head: head,
+                        is_watched: false,
+                    });
+                    return Ok(lead.rival);
+                }
+                if self.is_ahead(lead) {
+                    return Ok(Some(lead.source));
+                }
             }
         }
         self.lead = self.elect()?;
         Ok(self.lead.map(|lead| lead.source))
+    }
+
+    /// True if there are two sources, and the newer one hides nothing.
+    #[inline]
+    fn is_duel(&self) -> bool {
+        matches!(&self.sources[..], [newer, _] if !newer.hides)
     }
 
     /// True if the key of the leading source is before that of its rival.

@@ -35,19 +35,22 @@ impl<'a> Scan<'a> {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), TryReadError> {
         let has = |key: &[u8]| self.selection.is_none_or(|selection| selection.has(key));
-        if let Some((cursor, mut found)) = self.merge.only_tree() {
-            loop {
+        if let Some((cursor, first)) = self.merge.only_tree() {
+            if let Found::Value(value) = first
+                && has(cursor.key())
+                && visit(cursor.key(), value).is_break()
+            {
+                return Ok(());
+            }
+            while let Some(found) = cursor.advance() {
                 if let Found::Value(value) = found
                     && has(cursor.key())
                     && visit(cursor.key(), value).is_break()
                 {
-                    return Ok(());
-                }
-                match cursor.advance() {
-                    Some(next) => found = next,
-                    None => return Ok(()),
+                    break;
                 }
             }
+            return Ok(());
         }
         while let Some(entry) = self.merge.advance()? {
             if let Some(value) = entry.value()
