@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 /// Keys up to this length are kept inline; a key of Pando has 25 bytes.
-const INLINE_BYTES: usize = 30;
+pub(crate) const INLINE_BYTES: usize = 30;
 
 /// The longest key there may be.
 pub const MAX_KEY_BYTES: usize = u16::MAX as usize;
@@ -91,6 +91,21 @@ impl fmt::Debug for Key {
     }
 }
 
+pub(crate) const HEAD_BYTES: usize = size_of::<u64>();
+
+/// The first bytes of a key as a number, padded with zeros: keys are in order if these are, and may be if they are equal.
+#[inline]
+pub(crate) fn head(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => {
+            let mut head = [0; HEAD_BYTES];
+            head[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(head)
+        }
+    }
+}
+
 /// The first key after every key that begins with `prefix`; `None` if there is no such key.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
@@ -113,6 +128,14 @@ mod tests {
         ] {
             assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
         }
+    }
+
+    #[test]
+    fn heads_are_in_the_order_of_keys() {
+        let keys = [&b""[..], b"\0", b"a", b"a\0", b"abcdefg", b"abcdefgh", b"abcdefghi", b"b"];
+        assert!(keys.is_sorted());
+        assert!(keys.map(head).is_sorted());
+        assert!(head(b"abcdefg") < head(b"abcdefgh"));
     }
 
     #[test]

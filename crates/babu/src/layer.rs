@@ -106,7 +106,15 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Entries of `from..to`. (Some behind `to` may follow.)
+    /// The same with only those files that meet `from..to`.
+    pub(crate) fn within(self, from: &[u8], to: Option<&[u8]>) -> Layer<'a> {
+        match self {
+            Layer::Tree(_) => self,
+            Layer::Files(files) => Layer::Files(overlapping(files, from, to)),
+        }
+    }
+
+    /// Entries of `from..to`.
     pub(crate) fn seek(
         &self,
         reading: Reading<'a>,
@@ -114,7 +122,9 @@ impl<'a> Layer<'a> {
         to: Option<&[u8]>,
     ) -> Result<LayerCursor<'a>, TryReadError> {
         Ok(match *self {
-            Layer::Tree(tree) => LayerCursor::Tree(tree.seek(from, to)),
+            Layer::Tree(tree) => {
+                LayerCursor::Tree { cursor: tree.seek(from, to), found: Found::Deleted }
+            }
             Layer::Files(files) => {
                 let files = overlapping(files, from, to);
                 // Mostly one file: a filter can tell at once that it is not worth a read.
@@ -122,7 +132,8 @@ impl<'a> Layer<'a> {
                     true => &[],
                     false => files,
                 };
-                LayerCursor::Files(FilesCursor::seek(files, reading.pool, reading.access, from)?)
+                let Reading { pool, access } = reading;
+                LayerCursor::Files(FilesCursor::seek(files, pool, access, from, to)?)
             }
         })
     }
@@ -140,20 +151,58 @@ fn denies(file: &IndexFile, from: &[u8], to: Option<&[u8]>) -> bool {
     is_one_prefix && !file.may_contain(prefix)
 }
 
+/// Stands before an entry; [`LayerCursor::advance`] goes to it, and then its key and value are lent.
 pub(crate) enum LayerCursor<'a> {
-    Tree(TreeCursor<'a>),
+    Tree {
+        cursor: TreeCursor<'a>,
+        /// What the entry passed last says.
+        found: Found<'a>,
+    },
     Files(FilesCursor<'a>),
 }
 
 impl<'a> LayerCursor<'a> {
+    /// Goes to the next entry; false at the end.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, TryReadError> {
+    pub(crate) fn advance(&mut self) -> Result<bool, TryReadError> {
         match self {
-            LayerCursor::Tree(entries) => Ok(entries.next().map(|(key, found)| match found {
-                Found::Value(value) => (key, Some(Value::in_tree(value))),
-                Found::Deleted => (key, None),
-            })),
-            LayerCursor::Files(entries) => entries.next(),
+            LayerCursor::Tree { cursor, found } => Ok(match cursor.advance() {
+                Some(next) => {
+                    *found = next;
+                    true
+                }
+                None => false,
+            }),
+            LayerCursor::Files(cursor) => cursor.advance(),
         }
+    }
+
+    /// The key of the entry it stands at.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        match self {
+            LayerCursor::Tree { cursor, .. } => cursor.key(),
+            LayerCursor::Files(cursor) => cursor.key(),
+        }
+    }
+
+    /// The value of the entry it stands at; `None`: a tombstone.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        match self {
+            LayerCursor::Tree { found: Found::Value(value), .. } => Some(value),
+            LayerCursor::Tree { found: Found::Deleted, .. } => None,
+            LayerCursor::Files(cursor) => cursor.value(),
+        }
+    }
+
+    /// The entry it stands at, to keep.
+    pub(crate) fn entry(&self) -> Entry<'a> {
+        let value = match self {
+            LayerCursor::Tree { found: Found::Value(value), .. } => Some(Value::in_tree(value)),
+            LayerCursor::Tree { found: Found::Deleted, .. } => None,
+            LayerCursor::Files(cursor) => cursor.owned_value(),
+        };
+        (Key::from(self.key()), value)
     }
 }

@@ -105,6 +105,7 @@ mod lsn;
 mod manifest;
 mod mapped;
 pub mod memdisk;
+mod merge;
 mod mix;
 mod open;
 mod options;

@@ -45,7 +45,8 @@ fn parse(bytes: &[u8]) -> Result<Block, &'static str> {
 }
 
 fn contents(block: &Block, from: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let mut cursor = BlockCursor::seek(block, from);
+    let mut cursor = BlockCursor::default();
+    cursor.seek(block, from);
     let mut found = Vec::new();
     while cursor.advance(block) {
         let value = cursor.value().map(|range| block.bytes(range).to_vec());
@@ -69,6 +70,39 @@ fn lookups_and_seeks_agree_with_a_sorted_map() {
             let expected: Vec<_> =
                 all.range(probe.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
             assert_eq!(contents(&block, &probe), expected, "{probe:?}");
+            let mut cursor = BlockCursor::default();
+            cursor.enter(&block);
+            cursor.stop_before(&block, &probe);
+            let mut keys = Vec::new();
+            while cursor.advance(&block) {
+                keys.push(cursor.key().to_vec());
+            }
+            assert!(keys.iter().eq(all.range(..probe.clone()).map(|(key, _)| key)), "{probe:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_of_all_lengths_are_put_together_and_found() {
+    let mut state = 3;
+    for _ in 0..50 {
+        let mut all = Entries::new();
+        let mut key = Vec::new();
+        for _ in 0..60 {
+            key.truncate(random(&mut state) % (key.len() + 1));
+            let fill = random(&mut state) as u8 % 3;
+            key.resize(key.len() + [0, 1, 8, 31, 32, 33, 300][random(&mut state) % 7], fill);
+            all.insert(key.clone(), Some(vec![fill; random(&mut state) % 40]));
+        }
+        let block = parse(&stored(&all)).unwrap();
+        let expected: Vec<_> = all.clone().into_iter().collect();
+        assert_eq!(contents(&block, b""), expected);
+        for (position, (key, value)) in expected.iter().enumerate() {
+            assert_eq!(contents(&block, key), expected[position..]);
+            let Some(BlockFound::Value(range)) = block.get(key) else { panic!("{key:?}") };
+            assert_eq!(Some(block.bytes(range)), value.as_deref());
+            let absent = [key, &[0; 9][..]].concat();
+            assert_eq!(block.get(&absent).is_some(), all.contains_key(&absent));
         }
     }
 }

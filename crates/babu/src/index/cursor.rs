@@ -8,56 +8,101 @@ use crate::index::resident::{Access, Pool, TryReadError};
 use crate::key::Key;
 use crate::value::Value;
 
+/// Stands before an entry; [`FilesCursor::advance`] goes to it, and then its key and value are lent. A block is held for
+/// as long as the cursor is in it.
 pub(crate) struct FilesCursor<'a> {
     /// Files not finished yet, ascending.
     files: &'a [Arc<IndexFile>],
     pool: &'a Arc<Pool>,
     access: Access,
+    to: Option<Key>,
     position: usize,
-    block: Option<(Arc<Block>, BlockCursor)>,
+    block: Option<Arc<Block>>,
+    cursor: BlockCursor,
 }
 
 impl<'a> FilesCursor<'a> {
-    /// Stands before the first entry at or behind `key`.
+    /// Entries of `from..to`; `None` is the end of all keys.
     pub(crate) fn seek(
         files: &'a [Arc<IndexFile>],
         pool: &'a Arc<Pool>,
         access: Access,
-        key: &[u8],
+        from: &[u8],
+        to: Option<&[u8]>,
     ) -> Result<FilesCursor<'a>, TryReadError> {
-        let passed = files.partition_point(|file| *file.facts().to <= *key);
+        let passed = files.partition_point(|file| *file.facts().to <= *from);
         let files = &files[passed..];
-        let position = files.first().and_then(|file| file.block_for(key)).unwrap_or(0);
-        let mut cursor = FilesCursor { files, pool, access, position, block: None };
-        if let Some(block) = cursor.load()? {
-            let start = BlockCursor::seek(&block, key);
-            cursor.block = Some((block, start));
-        }
+        let position = files.first().and_then(|file| file.block_for(from)).unwrap_or(0);
+        let to = to.map(Key::from);
+        let cursor = BlockCursor::default();
+        let mut cursor = FilesCursor { files, pool, access, to, position, block: None, cursor };
+        cursor.load(Some(from))?;
         Ok(cursor)
     }
 
-    /// The block at the position, or the first behind it; `None` at the end.
-    fn load(&mut self) -> Result<Option<Arc<Block>>, TryReadError> {
+    /// Enters the block at the position, or the first behind it, from the key on; there is none at the end.
+    fn load(&mut self, from: Option<&[u8]>) -> Result<(), TryReadError> {
+        self.block = None;
         while let Some(file) = self.files.first() {
-            if self.position < file.block_count() {
-                return file.block(self.position, self.pool, self.access).map(Some);
+            if self.position == file.block_count() {
+                self.files = &self.files[1..];
+                self.position = 0;
+                continue;
             }
-            self.files = &self.files[1..];
-            self.position = 0;
-        }
-        Ok(None)
-    }
-
-    /// The next entry: a value, or `None` for a tombstone.
-    pub(crate) fn next(&mut self) -> Result<Option<(Key, Option<Value<'static>>)>, TryReadError> {
-        while let Some((block, cursor)) = &mut self.block {
-            if cursor.advance(block) {
-                let value = cursor.value().map(|range| Value::in_block(block.clone(), range));
-                return Ok(Some((Key::from(cursor.key()), value)));
+            let block = file.block(self.position, self.pool, self.access)?;
+            match from {
+                Some(from) => self.cursor.seek(&block, from),
+                None => self.cursor.enter(&block),
+            }
+            if let Some(to) = &self.to
+                && !file.block_is_before(self.position, to)
+            {
+                self.cursor.stop_before(&block, to);
+                self.files = &[];
             }
             self.position += 1;
-            self.block = self.load()?.map(|block| (block, BlockCursor::default()));
+            self.block = Some(block);
+            break;
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// Goes to the next entry; false at the end.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<bool, TryReadError> {
+        match &self.block {
+            Some(block) if self.cursor.advance(block) => Ok(true),
+            Some(_) => self.advance_to_block(),
+            None => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn advance_to_block(&mut self) -> Result<bool, TryReadError> {
+        self.load(None)?;
+        while let Some(block) = &self.block {
+            if self.cursor.advance(block) {
+                return Ok(true);
+            }
+            self.load(None)?;
+        }
+        Ok(false)
+    }
+
+    /// The key of the entry it stands at.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    /// The value of the entry it stands at; `None`: a tombstone.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        Some(self.block.as_ref()?.bytes(self.cursor.value()?))
+    }
+
+    /// The same, to keep.
+    pub(crate) fn owned_value(&self) -> Option<Value<'static>> {
+        Some(Value::in_block(self.block.clone()?, self.cursor.value()?))
     }
 }

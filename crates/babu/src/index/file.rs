@@ -132,6 +132,14 @@ impl IndexFile {
         self.file.sync().during("sync", &self.name)
     }
 
+    /// True if all keys of a block are before `to`, as far as can be said without it.
+    pub(crate) fn block_is_before(&self, position: usize, to: &[u8]) -> bool {
+        match position + 1 < self.block_count() {
+            true => self.blocks.separator(position + 1) <= to,
+            false => *self.facts.to <= *to,
+        }
+    }
+
     /// Position of the one block that can hold `key`; `None` if all keys are behind it.
     pub(crate) fn block_for(&self, key: &[u8]) -> Option<usize> {
         self.blocks.find(key)
@@ -238,6 +246,7 @@ impl IndexFile {
         let mut cursor = crate::index::block::BlockCursor::default();
         let (mut entries, mut tombstones, mut fault) = (0, 0, None);
         let next = (position + 1 < self.block_count()).then(|| self.blocks.separator(position + 1));
+        cursor.enter(block);
         while cursor.advance(block) {
             let key = cursor.key();
             entries += 1;

@@ -13,8 +13,8 @@ use crate::index::writer::Written;
 use crate::layer::{Layer, Reading, overlapping};
 use crate::levels::plan::{Group, groups};
 use crate::levels::{Level, Levels, shape};
+use crate::merge::Merge;
 use crate::ranges::RangeSet;
-use crate::scan::Merge;
 
 pub(crate) struct Merger<'a> {
     pub(crate) maker: FileMaker<'a>,
@@ -158,12 +158,13 @@ impl Merger<'_> {
         let reading = Reading { pool: self.pool, access: Access::Direct };
         let mut merge = Merge::new(layers, reading, from, to);
         let mut run = RunWriter::new(&mut self.maker, ranges.clone());
-        while let Some((key, value)) = waited(merge.next())? {
+        while let Some(entry) = waited(merge.advance())? {
+            let (key, value) = (entry.key(), entry.value());
             let is_needed = value.is_some()
-                || (ranges.end_of(&key).is_none()
-                    && levels.has_below(target, &key, Some(&successor(&key))));
+                || (ranges.end_of(key).is_none()
+                    && levels.has_below(target, key, Some(&successor(key))));
             if is_needed {
-                run.push(&key, value.as_deref())?;
+                run.push(key, value)?;
             }
         }
         let written = run.finish()?;
@@ -214,7 +215,6 @@ impl Layer<'_> {
         if self.hides_within(from, to) {
             return Ok(true);
         }
-        let next = self.seek(reading, from, to)?.next()?;
-        Ok(next.is_some_and(|(key, _)| to.is_none_or(|to| *key < *to)))
+        self.seek(reading, from, to)?.advance()
     }
 }

@@ -6,8 +6,8 @@ use crate::index::run::RunWriter;
 use crate::layer::{Entry, Reading};
 use crate::levels::merge::{Merger, open_all};
 use crate::levels::{Level, Levels, MAX_LEVELS};
+use crate::merge::Merge;
 use crate::ranges::RangeSet;
-use crate::scan::Merge;
 use crate::snapshot::Definition;
 use crate::version::Version;
 
@@ -89,11 +89,11 @@ struct Values<'a>(Merge<'a>);
 
 impl<'a> Values<'a> {
     fn next(&mut self) -> Result<Option<Entry<'a>>, ReadError> {
-        loop {
-            match waited(self.0.next())? {
-                Some((_, None)) => {}
-                entry => return Ok(entry),
+        while let Some(entry) = waited(self.0.advance())? {
+            if entry.value().is_some() {
+                return Ok(Some(entry.entry()));
             }
         }
+        Ok(None)
     }
 }

@@ -17,7 +17,7 @@
 mod arena;
 mod branch;
 mod cursor;
-mod hints;
+pub(crate) mod hints;
 mod leaf;
 #[cfg(test)]
 mod model_tests;
