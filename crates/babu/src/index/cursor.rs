@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockCursor};
 use crate::index::file::IndexFile;
 use crate::index::resident::{Access, Pool, TryReadError};
@@ -14,6 +15,7 @@ pub(crate) struct FilesCursor<'a> {
     pool: &'a Arc<Pool>,
     access: Access,
     position: usize,
+    ahead: ReadAhead,
     block: Option<(Arc<Block>, BlockCursor)>,
 }
 
@@ -28,7 +30,8 @@ impl<'a> FilesCursor<'a> {
         let passed = files.partition_point(|file| *file.facts().to <= *key);
         let files = &files[passed..];
         let position = files.first().and_then(|file| file.block_for(key)).unwrap_or(0);
-        let mut cursor = FilesCursor { files, pool, access, position, block: None };
+        let ahead = ReadAhead::default();
+        let mut cursor = FilesCursor { files, pool, access, position, ahead, block: None };
         if let Some(block) = cursor.load()? {
             let start = BlockCursor::seek(&block, key);
             cursor.block = Some((block, start));
@@ -40,10 +43,13 @@ impl<'a> FilesCursor<'a> {
     fn load(&mut self) -> Result<Option<Arc<Block>>, TryReadError> {
         while let Some(file) = self.files.first() {
             if self.position < file.block_count() {
-                return file.block(self.position, self.pool, self.access).map(Some);
+                return file
+                    .block(self.position, self.pool, self.access, &mut self.ahead)
+                    .map(Some);
             }
             self.files = &self.files[1..];
             self.position = 0;
+            self.ahead.next_file();
         }
         Ok(None)
     }
@@ -56,6 +62,7 @@ impl<'a> FilesCursor<'a> {
                 return Ok(Some((Key::from(cursor.key()), value)));
             }
             self.position += 1;
+            self.ahead.pass();
             self.block = self.load()?.map(|block| (block, BlockCursor::default()));
         }
         Ok(None)
