@@ -28,7 +28,7 @@ impl Default for Options {
         Options {
             log_chunk_bytes: 4 << 20,
             reserve_bytes: 1 << 20,
-            block_bytes: 16 << 10,
+            block_bytes: 4 << 10,
             file_bytes: 32 << 20,
             filter_prefix_bytes: crate::MAX_KEY_BYTES,
             cache_bytes: 64 << 20,
