@@ -26,7 +26,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            log_chunk_bytes: 4 << 20,
+            log_chunk_bytes: 2 << 20,
             reserve_bytes: 1 << 20,
             block_bytes: 4 << 10,
             file_bytes: 32 << 20,
