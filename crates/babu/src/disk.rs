@@ -58,6 +58,12 @@ pub trait DiskFile: Send + Sync {
     /// Best effort: a file system that cannot reserve says nothing. Never shortens.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
+    /// Tells that the file is read here and there: what lies around a read is not worth memory. A hint.
+    fn expect_random_reads(&self) {}
+
+    /// Tells that this part of the file is read soon. A hint; does not wait.
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+
     /// A faster way to append to this file where there is one, see [`Appender`]. At most one at a time.
     fn appender(&self) -> Option<Box<dyn Appender>> {
         None

@@ -85,6 +85,7 @@ impl Db {
         };
         let pool = Arc::new(Pool::new(options.cache_bytes));
         let mut state = replay::load(&*disk, &old, pool)?;
+        state.expect_reads();
         let tail = match existed {
             true => read_tail(&*disk, &old, &listing)?,
             false => Tail { logs: Vec::new(), torn: None },

@@ -26,9 +26,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            log_chunk_bytes: 4 << 20,
+            log_chunk_bytes: 2 << 20,
             reserve_bytes: 1 << 20,
-            block_bytes: 16 << 10,
+            block_bytes: 4 << 10,
             file_bytes: 32 << 20,
             filter_prefix_bytes: crate::MAX_KEY_BYTES,
             cache_bytes: 64 << 20,

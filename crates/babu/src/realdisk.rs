@@ -2,11 +2,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 
 use crate::disk::{Appender, Disk, DiskFile};
 use crate::mapped::Mapped;
@@ -135,6 +136,15 @@ impl DiskFile for RealFile {
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn expect_random_reads(&self) {
+        // Advice may go unheeded.
+        let _ = rustix::fs::fadvise(&*self.0, 0, None, Advice::Random);
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        let _ = rustix::fs::fadvise(&*self.0, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     fn appender(&self) -> Option<Box<dyn Appender>> {

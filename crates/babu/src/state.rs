@@ -167,6 +167,7 @@ impl State {
         made: Vec<(String, Lsn, Arc<Version>)>,
     ) -> Arc<Version> {
         let former = std::mem::replace(&mut self.version, version);
+        self.expect_reads();
         self.dropped.retain(|dropped| dropped.at > checkpoint);
         let dropped = self.dropped.iter_mut().map(|dropped| (&dropped.name, &mut dropped.snapshot));
         for (name, snapshot) in self.snapshots.iter_mut().chain(dropped) {
@@ -178,6 +179,11 @@ impl State {
             }
         }
         former
+    }
+
+    /// Tells the cache how much there is to be read.
+    pub(crate) fn expect_reads(&self) {
+        self.pool.cache.expect(self.version.files().map(|file| file.len()).sum());
     }
 
     /// True if there is anything that a deletion in the active tree must hide.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockCursor};
 use crate::index::file::IndexFile;
 use crate::index::resident::{Access, Pool, TryReadError};
@@ -17,6 +18,7 @@ pub(crate) struct FilesCursor<'a> {
     access: Access,
     to: Option<Key>,
     position: usize,
+    ahead: ReadAhead,
     block: Option<Arc<Block>>,
     cursor: BlockCursor,
 }
@@ -33,23 +35,26 @@ impl<'a> FilesCursor<'a> {
         let passed = files.partition_point(|file| *file.facts().to <= *from);
         let files = &files[passed..];
         let position = files.first().and_then(|file| file.block_for(from)).unwrap_or(0);
-        let to = to.map(Key::from);
-        let cursor = BlockCursor::default();
-        let mut cursor = FilesCursor { files, pool, access, to, position, block: None, cursor };
+        let (to, ahead) = (to.map(Key::from), ReadAhead::default());
+        let (block, cursor) = (None, BlockCursor::default());
+        let mut cursor = FilesCursor { files, pool, access, to, position, ahead, block, cursor };
         cursor.load(Some(from))?;
         Ok(cursor)
     }
 
     /// Enters the block at the position, or the first behind it, from the key on; there is none at the end.
     fn load(&mut self, from: Option<&[u8]>) -> Result<(), TryReadError> {
-        self.block = None;
+        if self.block.take().is_some() {
+            self.ahead.pass();
+        }
         while let Some(file) = self.files.first() {
             if self.position == file.block_count() {
                 self.files = &self.files[1..];
                 self.position = 0;
+                self.ahead.next_file();
                 continue;
             }
-            let block = file.block(self.position, self.pool, self.access)?;
+            let block = file.block(self.position, self.pool, self.access, &mut self.ahead)?;
             match from {
                 Some(from) => self.cursor.seek(&block, from),
                 None => self.cursor.enter(&block),

@@ -1,15 +1,17 @@
 //! An index file open for reading.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::codec::{Fields, Seal};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, ReadError};
+use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockFound};
 use crate::index::list::BlockList;
 use crate::index::resident::{Access, BlockRef, Pool, ReadCounters, TryReadError};
 use crate::index::{
-    self, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION, filter,
+    self, Extent, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, INDEX_HEADER_BYTES, INDEX_VERSION, filter,
 };
 use crate::ranges::RangeSet;
 use crate::value::Value;
@@ -65,6 +67,7 @@ impl IndexFile {
         if file.len().during("read", &name)? != len {
             return Err(damage(0, "the index file has another length than when it was written"));
         }
+        file.expect_random_reads();
         let seal = index::seal(database_id, facts.number);
         if len < (INDEX_HEADER_BYTES + FOOTER_BYTES) as u64 {
             return Err(damage(0, "the index file is too short"));
@@ -112,6 +115,11 @@ impl IndexFile {
 
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// Where a block is.
+    pub(crate) fn extent(&self, position: usize) -> Extent {
+        self.blocks.extent(position)
     }
 
     /// What the file hides from the files below.
@@ -171,7 +179,7 @@ impl IndexFile {
         let Some(position) = self.block_for(key) else {
             return Ok(hidden());
         };
-        let block = self.block(position, pool, access)?;
+        let block = self.block(position, pool, access, &mut ReadAhead::default())?;
         Ok(match block.get(key) {
             Some(BlockFound::Value(range)) => Some(DiskFound::Value(Value::in_block(block, range))),
             Some(BlockFound::Tombstone) => Some(DiskFound::Deleted),
@@ -185,6 +193,7 @@ impl IndexFile {
         position: usize,
         pool: &Arc<Pool>,
         access: Access,
+        ahead: &mut ReadAhead,
     ) -> Result<Arc<Block>, TryReadError> {
         let id = (self.number(), position as u32);
         if access != Access::Direct
@@ -194,12 +203,13 @@ impl IndexFile {
             return Ok(block);
         }
         if access == Access::Resident {
-            let (file, pool) = (self.clone(), pool.clone());
-            return Err(TryReadError::NotResident(BlockRef { file, position, pool }));
+            let (file, pool, ahead_bytes) = (self.clone(), pool.clone(), ahead.bytes(access));
+            return Err(TryReadError::NotResident(BlockRef { file, position, ahead_bytes, pool }));
         }
+        self.prefetch(ahead.take(self.extent(position), access));
         let block = Arc::new(self.read_block(position)?);
         ReadCounters::add(&pool.counters.block_reads, 1);
-        let bytes = u64::from(self.blocks.extent(position).len);
+        let bytes = u64::from(self.extent(position).len);
         ReadCounters::add(&pool.counters.block_read_bytes, bytes);
         Ok(match access {
             Access::Direct => block,
@@ -207,9 +217,17 @@ impl IndexFile {
         })
     }
 
+    /// Has this part of the file, or what there is of it, read soon.
+    pub(crate) fn prefetch(&self, part: Range<u64>) {
+        let end = part.end.min(self.len());
+        if part.start < end {
+            self.file.prefetch(part.start, end - part.start);
+        }
+    }
+
     /// A block from the disk.
     pub(crate) fn read_block(&self, position: usize) -> Result<Block, ReadError> {
-        let extent = self.blocks.extent(position);
+        let extent = self.extent(position);
         let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))?;
         Block::parse(bytes, self.seal, extent.offset)
             .map_err(|what| self.block_damage(position, what).into())
@@ -218,7 +236,10 @@ impl IndexFile {
     /// Verifies every block, and that all agrees with the tail and the manifest. Calls `each` with what is intact.
     pub(crate) fn verify(&self, mut each: impl FnMut(&Block), mut report: impl FnMut(ReadError)) {
         let (mut entries, mut tombstones, mut is_whole) = (0, 0, true);
+        let mut ahead = ReadAhead::default();
         for position in 0..self.block_count() {
+            self.prefetch(ahead.take(self.extent(position), Access::Direct));
+            ahead.pass();
             match self.read_block(position) {
                 Ok(block) => {
                     each(&block);
@@ -269,7 +290,7 @@ impl IndexFile {
         };
         let from = shown(self.blocks.separator(position));
         let what = format!("{what}; affected are the keys from {from} {until}");
-        Damage::new(&self.name, self.blocks.extent(position).offset, what)
+        Damage::new(&self.name, self.extent(position).offset, what)
     }
 }
 

@@ -28,6 +28,7 @@
 //! of each file, and its *span*: every key that it holds or hides. The tail is in memory while the file is open; a cold
 //! lookup reads one block, and mostly none if the key is not there.
 
+pub(crate) mod ahead;
 pub(crate) mod block;
 pub(crate) mod cache;
 pub(crate) mod cursor;

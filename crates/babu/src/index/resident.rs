@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::ReadError;
+use crate::index::ahead::ReadAhead;
 use crate::index::block::Block;
 use crate::index::cache::BlockCache;
 use crate::index::file::IndexFile;
@@ -54,6 +55,8 @@ impl ReadCounters {
 pub struct BlockRef {
     pub(crate) file: Arc<IndexFile>,
     pub(crate) position: usize,
+    /// Behind the start of the block, so much is of use too: a scan goes on there.
+    pub(crate) ahead_bytes: u64,
     pub(crate) pool: Arc<Pool>,
 }
 
@@ -67,7 +70,10 @@ pub struct Resident {
 impl BlockRef {
     /// Reads the block into the cache. Blocks.
     pub fn fetch(&self) -> Result<Resident, ReadError> {
-        let block = match self.file.block(self.position, &self.pool, Access::Cached) {
+        let start = self.file.extent(self.position).offset;
+        self.file.prefetch(start..start + self.ahead_bytes);
+        let mut ahead = ReadAhead::default();
+        let block = match self.file.block(self.position, &self.pool, Access::Cached, &mut ahead) {
             Err(TryReadError::Read(error)) => return Err(error),
             Err(TryReadError::NotResident(_)) => unreachable!("a cached read reads what it misses"),
             Ok(block) => block,
