@@ -20,7 +20,7 @@ pub const SERVERS: u8 = 4;
 pub const MOUNTS: u8 = 2;
 const PORT: u16 = 7400;
 /// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
-pub const TINY: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "200000"];
+pub const TINY: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "120000"];
 
 /// Fields are dropped in this order.
 pub struct Site {

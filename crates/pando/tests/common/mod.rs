@@ -19,7 +19,7 @@ pub mod site;
 pub mod worker;
 
 /// Sizes so small that everything happens all the time.
-pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "200000"];
+pub const TINY: [&str; 4] = ["--split-threshold", "40", "--checkpoint-bytes", "60000"];
 
 /// The program under test.
 pub fn pando() -> Command {

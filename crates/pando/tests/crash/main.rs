@@ -19,7 +19,7 @@ use landing::Landings;
 
 const WORKERS: u64 = 4;
 /// Sizes so small that splits, renames between shards and checkpoints are under way all the time.
-const SIZES: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "60000"];
+const SIZES: [&str; 4] = ["--split-threshold", "12", "--checkpoint-bytes", "40000"];
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_any_moment() {
