@@ -90,7 +90,11 @@ impl Worker {
     pub fn remove_all(&mut self) {
         fs::remove_dir_all(self.mount.join(self.own())).unwrap();
         let shared = self.mount.join(SHARED);
-        for entry in fs::read_dir(&shared).unwrap() {
+        let listed = fs::read_dir(&shared).unwrap_or_else(|error| {
+            let own = self.tree.keys().filter(|path| path.starts_with(SHARED)).count();
+            panic!("worker {}: {error}: `{SHARED}`, in which it has {own} names", self.number)
+        });
+        for entry in listed {
             let path = entry.unwrap().path();
             if self.is_mine(Path::new(path.file_name().unwrap())) {
                 fs::remove_file(path).unwrap();
