@@ -46,8 +46,9 @@ impl Mount {
     }
 
     fn spawn(&self, script: &str) -> Program {
-        let child = Command::new("sh")
-            .args(["-c", script])
+        // Whoever runs the tests in the background may ignore interrupts, and programs inherit that.
+        let child = Command::new("env")
+            .args(["--default-signal=INT", "sh", "-c", script])
             .env("D", &self.path)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
