@@ -12,6 +12,8 @@ use super::random::Random;
 const SHARED: &str = "shared";
 /// Objects beyond which it rather removes than makes.
 const OBJECTS_MAX: usize = 250;
+/// Directories beyond which it makes no more: they go more slowly than files, and in a long run would be all there is.
+const DIRECTORIES_MAX: usize = 60;
 
 pub struct Worker {
     number: u64,
@@ -90,10 +92,15 @@ impl Worker {
     pub fn remove_all(&mut self) {
         fs::remove_dir_all(self.mount.join(self.own())).unwrap();
         let shared = self.mount.join(SHARED);
-        let listed = fs::read_dir(&shared).unwrap_or_else(|error| {
-            let own = self.tree.keys().filter(|path| path.starts_with(SHARED)).count();
-            panic!("worker {}: {error}: `{SHARED}`, in which it has {own} names", self.number)
-        });
+        let listed = match fs::read_dir(&shared) {
+            // Another one, who was done before, found nothing left in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let own = self.tree.keys().filter(|path| path.starts_with(SHARED)).count();
+                assert_eq!(own, 0, "worker {}: `{SHARED}` is gone with its names", self.number);
+                return;
+            }
+            listed => listed.unwrap(),
+        };
         for entry in listed {
             let path = entry.unwrap().path();
             if self.is_mine(Path::new(path.file_name().unwrap())) {
@@ -132,9 +139,12 @@ impl Worker {
 
     fn step(&mut self) {
         let full = self.tree.len() > OBJECTS_MAX;
+        let directories = self.tree.values().filter(|node| matches!(node, Node::Dir { .. }));
+        let branched = full || directories.count() > DIRECTORIES_MAX;
         match self.random.below(100) {
             0..=34 if !full => self.create(),
-            35..=44 if !full => self.make_directory(),
+            35..=44 if !branched => self.make_directory(),
+            35..=44 if !full => self.remove_directory(),
             45..=49 if !full => self.symlink(),
             50..=57 if !full => self.link(),
             58..=66 => self.append(),
