@@ -1,6 +1,6 @@
 //! Measures, prints, draws.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -49,12 +49,17 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Draw charts of results that --json has printed.
-    Charts {
+    /// Show results that --json has printed, of one run or several: an hour is long to keep a machine quiet in one piece.
+    Show {
         /// The results.
-        file: PathBuf,
-        /// Where the charts go.
-        folder: PathBuf,
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Print one JSON object instead of a table.
+        #[arg(long)]
+        json: bool,
+        /// Draw charts into this folder.
+        #[arg(long, value_name = "PATH")]
+        charts: Option<PathBuf>,
     },
     /// Do one job, in this process.
     #[command(hide = true)]
@@ -83,11 +88,16 @@ fn run(arguments: Arguments) -> Result<bool> {
             println!("{}", serde_json::to_string(&job.run_here()?)?);
             Ok(true)
         }
-        Some(Command::Charts { file, folder }) => {
-            let text = std::fs::read(file).with_context(|| file.display().to_string())?;
-            let results: Results = serde_json::from_slice(&text)
-                .with_context(|| format!("{} is not what --json prints", file.display()))?;
-            charts::draw(&results, folder)?;
+        Some(Command::Show { files, json, charts }) => {
+            let mut results = Results::default();
+            for file in files {
+                results.join(read(file)?);
+            }
+            results.judge();
+            if let Some(folder) = charts {
+                charts::draw(&results, folder)?;
+            }
+            results.print(*json)?;
             Ok(true)
         }
         None => measure(arguments),
@@ -136,9 +146,12 @@ fn measure(arguments: Arguments) -> Result<bool> {
     if let Some(folder) = &arguments.folder {
         std::fs::remove_dir(folder)?;
     }
-    match arguments.json {
-        true => println!("{}", serde_json::to_string(&results)?),
-        false => print!("{}", results.table()),
-    }
+    results.print(arguments.json)?;
     Ok(results.failed.is_empty())
+}
+
+fn read(file: &Path) -> Result<Results> {
+    let text = std::fs::read(file).with_context(|| file.display().to_string())?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not what --json prints", file.display()))
 }

@@ -154,6 +154,32 @@ impl Results {
         self.bars = bars;
     }
 
+    /// Adds the results of another run, of other workloads.
+    pub fn join(&mut self, other: Results) {
+        if self.command.is_empty() {
+            (self.machine, self.load) = (other.machine, other.load);
+        } else {
+            self.command.push_str(" ; ");
+            self.load = [self.load[0].max(other.load[0]), self.load[1].max(other.load[1])];
+        }
+        self.command.push_str(&other.command);
+        self.rows.extend(other.rows);
+        self.memory.extend(other.memory);
+        self.disk.extend(other.disk);
+        self.write_amplification.extend(other.write_amplification);
+        self.unsupported.extend(other.unsupported);
+        self.failed.extend(other.failed);
+    }
+
+    /// To standard output.
+    pub fn print(&self, json: bool) -> serde_json::Result<()> {
+        match json {
+            true => println!("{}", serde_json::to_string(self)?),
+            false => print!("{}", self.table()),
+        }
+        Ok(())
+    }
+
     /// The rate of an engine at the same work.
     fn rate(&self, like: &Row, engine: &str) -> Option<f64> {
         let same = |row: &&Row| row.is_like(like) && row.engine == engine;
@@ -353,6 +379,27 @@ mod tests {
         let verdicts: Vec<_> = results.bars.iter().map(|bar| (bar.value, bar.met)).collect();
         assert_eq!(verdicts, [(6.0, true), (600.0 / 700.0, false)]);
         assert!(results.table().contains("NOT MET  0.86"), "{}", results.table());
+    }
+
+    #[test]
+    fn runs_of_several_workloads_are_judged_as_one() {
+        let rows = |name: &str| {
+            let named = |row: Row| Row { workload: name.to_owned(), ..row };
+            vec![named(row("babu", 600.0)), named(row("rocksdb", 100.0))]
+        };
+        let run = |name: &str, load: f64| Results {
+            rows: rows(name),
+            command: name.to_owned(),
+            load: [load, 0.0],
+            ..Results::default()
+        };
+        let mut results = Results::default();
+        results.join(run("create_1m", 0.1));
+        results.join(run("short_lived", 3.0));
+        results.judge();
+        assert_eq!((results.rows.len(), results.bars.len()), (4, 4));
+        assert!(results.bars.iter().all(|bar| bar.met));
+        assert_eq!((results.command.as_str(), results.load[0]), ("create_1m ; short_lived", 3.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::{Writes, create_one, open_loaded};
+use super::{Writes, create_one};
 use crate::data::Records;
 use crate::job::{Job, Outcome};
 use crate::store::{Setup, Store};
@@ -12,30 +12,37 @@ use crate::store::{Setup, Store};
 /// Times of single operations, nanoseconds.
 struct Times(Vec<u64>);
 
-/// First as many creates as are a tenth of the records, with nothing beside; then creates for as long as a checkpoint of
-/// everything takes.
+/// Odd, so that it gives each name once, at random.
+const FACTOR: u64 = 0x9e37_79b1;
+
+/// Creates of as many records as asked for, from an empty database on and with nothing beside; then creates for as long as a
+/// checkpoint of all these takes. Both begin with an empty tree, and of both as many are compared: young trees have the slowest
+/// creates, checkpoint or not.
 pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
-    let mut store = open_loaded::<S>(job, records, setup)?;
+    // Names, a power of two.
+    let names = (job.count * 4).next_power_of_two();
+    let mut store = S::open(setup)?;
     let mut writes = Writes::new(job.batch);
-    let mut number = job.count;
+    let mut count = 0;
     let mut create = |store: &mut S, times: &mut Times| {
+        let number = count * FACTOR % names;
         let start = Instant::now();
         create_one(store, &mut writes, records, number)?;
         times.0.push(start.elapsed().as_nanos() as u64);
-        number += 1;
+        count += 1;
         anyhow::Ok(())
     };
-    let mut quiet = Times(Vec::with_capacity(job.count as usize / 10));
-    for _ in 0..(job.count / 10).max(100) {
+    let mut quiet = Times(Vec::with_capacity(job.count as usize));
+    for _ in 0..job.count {
         create(&mut store, &mut quiet)?;
     }
 
-    let mut busy = Times(Vec::with_capacity(16 << 20));
+    let mut busy = Times(Vec::with_capacity(names as usize));
     let start = Instant::now();
     let checkpoint = store.start_checkpoint()?;
     // What the writer itself has to do for a checkpoint is a pause like any other.
     busy.0.push(start.elapsed().as_nanos() as u64);
-    while !checkpoint.is_finished() {
+    while !checkpoint.is_finished() && (busy.0.len() as u64) < names - job.count {
         create(&mut store, &mut busy)?;
     }
     let done = checkpoint.join().ok().context("the checkpoint panicked")??;
@@ -45,6 +52,7 @@ pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<
     let seconds = start.elapsed().as_secs_f64();
 
     let creates = busy.0.len() as u64 - 2;
+    quiet.0.truncate(busy.0.len());
     Ok(Outcome::new(creates, seconds)
         .with("checkpoint_seconds", seconds)
         .with("quiet_p50_us", quiet.percentile_us(50.0))

@@ -35,9 +35,10 @@ pub(crate) fn lookup<'a>(
     key: &[u8],
 ) -> Result<Option<Value<'a>>, TryReadError> {
     let mut is_counted = false;
+    let mut hash = None;
     for layer in layers {
         match layer {
-            Layer::Tree(tree) => match tree.get(key) {
+            Layer::Tree(tree) => match tree.look(key, &mut hash) {
                 Some(Found::Value(value)) => return Ok(Some(Value::in_tree(value))),
                 Some(Found::Deleted) => return Ok(None),
                 None => {}

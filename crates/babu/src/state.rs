@@ -127,7 +127,8 @@ impl State {
     /// Makes the active trees immutable, as a layer that ends with group `last`.
     pub(crate) fn freeze_trees(&mut self, last: Lsn) {
         if last > self.active_base {
-            let content = Content::Trees(std::mem::take(&mut self.active));
+            let next = self.active.freeze();
+            let content = Content::Trees(std::mem::replace(&mut self.active, next));
             self.hold(Frozen { content, last });
         }
     }

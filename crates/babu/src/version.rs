@@ -57,6 +57,11 @@ impl Version {
 pub(crate) struct Trees(Vec<Tree>);
 
 impl Trees {
+    /// These change no more. Returns empty ones for what comes after them.
+    pub(crate) fn freeze(&mut self) -> Trees {
+        Trees(self.0.iter_mut().map(Tree::freeze).collect())
+    }
+
     pub(crate) fn of(&self, index: IndexId) -> Option<&Tree> {
         self.0.get(index.position())
     }

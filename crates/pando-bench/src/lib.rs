@@ -3,6 +3,7 @@
 //! ```text
 //!   Workload ──┬─ library   client sessions in one thread, over any transport     ┐
 //!              └─ mount     processes, with system calls below any directory      ┴─► Report
+//!   growth     one directory, from nothing, in windows of time
 //!   pairs      two directories in turn, ratio by ratio      requests   what the kernel sent to a FUSE server
 //!   nullfs     what FUSE costs                              echo       what sockets cost
 //! ```
@@ -13,6 +14,7 @@
 pub mod census;
 pub mod echo;
 mod error;
+pub mod growth;
 mod latency;
 pub mod library;
 pub mod machine;

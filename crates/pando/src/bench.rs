@@ -4,6 +4,7 @@
 pub mod args;
 mod connect;
 mod floor;
+mod growth;
 mod metadata;
 mod null;
 mod pairs;
@@ -28,6 +29,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
         BenchCommand::Floor(args) => floor::run(&args),
         BenchCommand::MountPairs(args) => pairs::run(&args),
         BenchCommand::Parts(args) => parts::run(&args),
+        BenchCommand::Growth(args) => growth::run(&args),
         BenchCommand::Worker => pando_bench::mount::serve_process()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| Failure::plain(format!("worker: {error}"))),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pando_server::Durability;
 use pando_wire::Address;
 
 use crate::bench::args::BenchArgs;
@@ -142,6 +143,15 @@ pub enum DurabilityArg {
     Os,
     /// Fsynced: survives loss of power
     Disk,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(durability: DurabilityArg) -> Self {
+        match durability {
+            DurabilityArg::Os => Self::Os,
+            DurabilityArg::Disk => Self::Disk,
+        }
+    }
 }
 
 impl DurabilityArg {

@@ -8,7 +8,7 @@ use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::net::{Answer, Hosts, Server, ServerOptions};
 use pando_server::store::StoreOptions;
-use pando_server::{Durability, Folder, Host, Superblock};
+use pando_server::{Folder, Host, Superblock};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting as Place, SCAN_MAX, Told, VolumeFacts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -44,10 +44,7 @@ pub struct Plan<'a> {
 
 pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
     HostOptions {
-        durability: match durability {
-            DurabilityArg::Os => Durability::Os,
-            DurabilityArg::Disk => Durability::Disk,
-        },
+        durability: durability.into(),
         checkpoint_bytes: sizes.checkpoint_bytes,
         store: StoreOptions {
             log_chunk_bytes: sizes.log_chunk_bytes,

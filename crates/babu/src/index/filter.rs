@@ -20,15 +20,31 @@ pub(crate) fn hash(key: &[u8], prefix_bytes: usize) -> u64 {
 
 /// Builds the bits from hashes; one that follows its like counts once.
 pub(crate) fn build(hashes: &[u64]) -> Vec<u8> {
-    let lines = (hashes.len() * BITS_PER_KEY).div_ceil(LINE_BYTES * 8);
-    let mut bits = vec![0; lines * LINE_BYTES];
+    let mut bits = empty(hashes.len());
     for &hash in hashes {
-        let line = line_of(hash, lines);
-        for bit in probes(hash) {
-            bits[line + bit / 8] |= 1 << (bit % 8);
-        }
+        add(&mut bits, hash);
     }
     bits
+}
+
+/// Bits with room for so many keys.
+pub(crate) fn empty(keys: usize) -> Vec<u8> {
+    vec![0; (keys * BITS_PER_KEY).div_ceil(LINE_BYTES * 8) * LINE_BYTES]
+}
+
+/// For how many keys so many bytes of bits have room.
+pub(crate) fn keys_of(bytes: usize) -> usize {
+    bytes * 8 / BITS_PER_KEY
+}
+
+/// Adds a key to bits that are not none.
+#[inline]
+pub(crate) fn add(bits: &mut [u8], hash: u64) {
+    let start = line_of(hash, bits.len() / LINE_BYTES);
+    let line = &mut bits[start..][..LINE_BYTES];
+    for bit in probes(hash) {
+        line[bit / 8] |= 1 << (bit % 8);
+    }
 }
 
 /// Whether a key of this hash may be there. Without bits everything may.
@@ -87,5 +103,6 @@ mod tests {
         assert_eq!(hash(&long, 26), hash(&key(5), 26));
         assert_ne!(hash(&long, 27), hash(&key(5), 27));
         assert!(may_contain(&build(&[]), 99), "no bits: no answer");
+        assert!(keys_of(empty(1000).len()) >= 1000);
     }
 }

@@ -17,6 +17,7 @@
 mod arena;
 mod branch;
 mod cursor;
+pub(crate) mod filter;
 pub(crate) mod hints;
 mod leaf;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod slot;
 
 use crate::key::Key;
 use crate::ranges::RangeSet;
+use crate::tree::filter::TreeFilter;
 use crate::tree::parts::{Prefix, split};
 use crate::tree::prefixes::{BRANCH_BYTES, Prefixes};
 use crate::tree::records::Records;
@@ -51,9 +53,28 @@ pub(crate) struct Tree {
     prefixes: Prefixes,
     ranges: RangeSet,
     records: Records,
+    filter: TreeFilter,
+    is_frozen: bool,
 }
 
 impl Tree {
+    /// It changes no more. Returns an empty one for what comes after it.
+    pub(crate) fn freeze(&mut self) -> Tree {
+        self.is_frozen = true;
+        Tree { filter: self.filter.anew(self.records.count()), ..Tree::default() }
+    }
+
+    /// What it says of a key whose hash, if it is known, is `hash`: see [`filter::hash`].
+    #[inline]
+    pub(crate) fn look(&self, key: &[u8], hash: &mut Option<u64>) -> Option<Found<'_>> {
+        if self.is_frozen
+            && !self.filter.may_contain(*hash.get_or_insert_with(|| filter::hash(key)))
+        {
+            return self.ranges.end_of(key).map(|_| Found::Deleted);
+        }
+        self.get(key)
+    }
+
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Found<'_>> {
         let (prefix, rest) = split(key);
@@ -69,6 +90,7 @@ impl Tree {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
         let (prefix, rest) = split(key);
         self.prefixes.branch(prefix).set(rest, Some(value), &mut self.records);
+        self.filter.add(key, self.records.count());
     }
 
     /// Removes a key, and hides it below if there is anything below.
@@ -76,6 +98,7 @@ impl Tree {
         let (prefix, rest) = split(key);
         if has_below {
             self.prefixes.branch(prefix).set(rest, None, &mut self.records);
+            self.filter.add(key, self.records.count());
         } else if let Some(branch) = self.prefixes.get_mut(prefix)
             && branch.remove(rest, &mut self.records)
             && branch.is_empty()
@@ -114,6 +137,7 @@ impl Tree {
     fn give_back(&mut self) {
         if self.records.count() == 0 {
             self.records = Records::default();
+            self.filter = self.filter.anew(0);
         }
     }
 
@@ -139,7 +163,10 @@ impl Tree {
 
     /// Memory taken, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.records.bytes() + self.prefixes.len() * BRANCH_BYTES + self.ranges.len() * RANGE_BYTES
+        self.records.bytes()
+            + self.prefixes.len() * BRANCH_BYTES
+            + self.ranges.len() * RANGE_BYTES
+            + self.filter.bytes()
     }
 }
 
@@ -154,6 +181,8 @@ impl Tree {
             branch.leaves().for_each(|leaf| count += leaf.len());
         }
         assert_eq!(count, self.records.count());
+        let noted = |(key, _): (Key, _)| self.filter.may_contain(filter::hash(&key));
+        assert!(self.seek(&[], None).all(noted));
     }
 }
 

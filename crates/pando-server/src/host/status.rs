@@ -39,6 +39,10 @@ pub struct ShardStatus {
     pub index_bytes: u64,
     /// Entries in them.
     pub index_entries: u64,
+    /// Bytes written to the log since the start.
+    pub log_bytes_written: u64,
+    /// Bytes written to index files since the start.
+    pub index_bytes_written: u64,
     /// Messages that wait for an fsync.
     pub held: u64,
     /// Totals of shell and shard since the start.
@@ -117,6 +121,8 @@ impl Host {
             frozen_bytes: stats.frozen_bytes as u64,
             index_bytes: stats.index_bytes,
             index_entries: stats.index_entries,
+            log_bytes_written: stats.writes.log_bytes,
+            index_bytes_written: stats.writes.index_bytes,
             held,
             counters,
             latencies: cell.latencies.list(),

@@ -25,6 +25,7 @@ impl BenchArgs {
             BenchCommand::Floor(args) => args.json,
             BenchCommand::Parts(args) => args.json,
             BenchCommand::MountPairs(args) => args.json,
+            BenchCommand::Growth(args) => args.json,
             BenchCommand::Worker | BenchCommand::Null(_) | BenchCommand::Leashed(_) => false,
         }
     }
@@ -36,6 +37,7 @@ pub enum BenchCommand {
     Floor(FloorArgs),
     Parts(PartsArgs),
     MountPairs(PairsArgs),
+    Growth(GrowthArgs),
     /// Does one client's part of a run, told on standard input
     #[command(hide = true)]
     Worker,
@@ -298,6 +300,42 @@ pub struct PairsArgs {
     /// When a change in the volume is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measure the pauses of a directory that grows over many shards, beside one that does not split
+///
+/// Makes files in one directory of a new volume in this process, and lists them; then the same in a volume whose directories never split;
+/// in turn. What counts is the worst tenth of a second, the slowest creation, and what splitting adds to the work.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando bench growth                                    a million files over eight shards, three pairs
+  pando bench growth --files 10000000 --pairs 1 --alone   without the control: rates, memory, disk, listing")]
+pub struct GrowthArgs {
+    /// Files in the end
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub files: u64,
+    /// Shards of the volumes
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: u16,
+    /// Pairs that count; one more runs before them
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pairs: u32,
+    /// Creations in flight
+    #[arg(long, value_name = "K", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    pub in_flight: u32,
+    /// Entries beyond which a partition splits
+    #[arg(long, value_name = "ENTRIES", default_value_t = 8_000)]
+    pub split_threshold: u64,
+    /// When a change is acknowledged
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
+    pub durability: DurabilityArg,
+    /// Without the control, and without the run before
+    #[arg(long)]
+    pub alone: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

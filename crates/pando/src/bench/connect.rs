@@ -1,12 +1,14 @@
 //! The volume that the library is measured on, and the way to it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pando_client::net::Net;
 use pando_client::{BoxFuture, Transport, TransportError, Volume};
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
-use pando_server::{Durability, Folder, Host, Superblock};
+use pando_server::host::status::ShardStatus;
+use pando_server::{Durability, Folder, Host};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
@@ -28,12 +30,13 @@ pub struct Connected {
     pub shown: String,
     /// Whether it goes away with this.
     pub is_temporary: bool,
-    _here: Option<Here>,
+    here: Option<Here>,
 }
 
 /// The volume in this process. Fields are dropped in this order.
 struct Here {
     host: Arc<Host>,
+    folder: Folder,
     _lock: FolderLock,
     _temporary: Option<TempDir>,
 }
@@ -46,15 +49,12 @@ pub async fn connect(
     durability: DurabilityArg,
     secret: Option<Secret>,
 ) -> Result<Connected, Failure> {
+    let options = HostOptions { durability: durability.into(), ..HostOptions::default() };
     let Some(target) = target else {
-        let temporary = TempDir::with_prefix("pando-bench-")
-            .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
-        let folder = Folder::new(&temporary.path().join("volume"))?;
-        crate::format::format(&folder, shards)?;
-        return open(folder, durability, Some(temporary));
+        return temporary(shards, &options);
     };
     match Named::parse(target)? {
-        Named::Folder(folder, _) if !is_served(&folder)? => open(folder, durability, None),
+        Named::Folder(folder, _) if !is_served(&folder)? => open(folder, &options, None),
         named => {
             let target = named.target();
             let connecting = Net::connect(&target, named.options(secret));
@@ -66,9 +66,30 @@ pub async fn connect(
                 durability: None,
                 shown: format!("{}, served by other processes", named.shown()),
                 is_temporary: false,
-                _here: None,
+                here: None,
             })
         }
+    }
+}
+
+/// A new volume in this process that goes away in the end.
+pub fn temporary(shards: u16, options: &HostOptions) -> Result<Connected, Failure> {
+    let temporary = TempDir::with_prefix("pando-bench-")
+        .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
+    let folder = Folder::new(&temporary.path().join("volume"))?;
+    crate::format::format(&folder, shards)?;
+    open(folder, options, Some(temporary))
+}
+
+impl Connected {
+    /// Where the volume is, if it is in this process.
+    pub fn folder(&self) -> Option<&Path> {
+        self.here.as_ref().map(|here| here.folder.path())
+    }
+
+    /// How the shards of this process are.
+    pub fn status(&self) -> Vec<ShardStatus> {
+        self.here.as_ref().map(|here| here.host.status()).unwrap_or_default()
     }
 }
 
@@ -79,12 +100,17 @@ fn is_served(folder: &Folder) -> Result<bool, Failure> {
 /// Opens a volume in this process.
 fn open(
     folder: Folder,
-    durability: DurabilityArg,
+    options: &HostOptions,
     temporary: Option<TempDir>,
 ) -> Result<Connected, Failure> {
     let superblock = folder.read()?;
     let lock = folder.lock()?;
-    let host = start(&folder, &superblock, durability)?;
+    let (host, _) = Host::start(&folder, &superblock, options, &superblock.all_shards())?;
+    let host = Arc::new(host);
+    let durability = match options.durability {
+        Durability::Os => DurabilityArg::Os,
+        Durability::Disk => DurabilityArg::Disk,
+    };
     let shown = match temporary {
         None => format!("{}, opened by this command", folder.path().display()),
         Some(_) => format!("a temporary volume in {}", std::env::temp_dir().display()),
@@ -100,22 +126,8 @@ fn open(
         durability: Some(durability.name()),
         shown,
         is_temporary: temporary.is_some(),
-        _here: Some(Here { host, _lock: lock, _temporary: temporary }),
+        here: Some(Here { host, folder, _lock: lock, _temporary: temporary }),
     })
-}
-
-fn start(
-    folder: &Folder,
-    superblock: &Superblock,
-    durability: DurabilityArg,
-) -> Result<Arc<Host>, Failure> {
-    let durability = match durability {
-        DurabilityArg::Os => Durability::Os,
-        DurabilityArg::Disk => Durability::Disk,
-    };
-    let options = HostOptions { durability, ..HostOptions::default() };
-    let (host, _) = Host::start(folder, superblock, &options, &superblock.all_shards())?;
-    Ok(Arc::new(host))
 }
 
 impl Drop for Here {
