@@ -52,7 +52,7 @@ impl Scale {
             creates: vec![1_000_000, 5_000_000],
             cold: 5_000_000,
             seconds: 3.0,
-            limit_seconds: 60.0,
+            limit_seconds: 20.0,
             disk_seconds: 10.0,
             steady_tree_bytes: 64 << 20,
         }

@@ -134,6 +134,23 @@ fn the_parts_of_an_operation_are_measured() {
 }
 
 #[test]
+fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
+    let scratch = Scratch::new();
+    let small = ["growth", "--files", "2000", "--shards", "3", "--split-threshold", "300"];
+    let report = json(&scratch, &[&small[..], &["--pairs", "1"]].concat());
+    let pair = &report["pairs"][0];
+    let number = |of: &str, what: &str| pair[of]["work"][what].as_u64().unwrap();
+    assert!(number("growth", "splits") >= 2 && number("growth", "entries_moved") > 100);
+    assert_eq!((number("control", "splits"), number("control", "entries_moved")), (0, 0));
+    assert!(number("growth", "log_bytes") > number("control", "log_bytes"));
+    let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone"]].concat());
+    let run = &report["runs"][0];
+    assert!(run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0));
+    let output = bench(&scratch, &["growth", "--files", "3"]);
+    assert!(!output.status.success() && all(&output).contains("10 to"), "{}", all(&output));
+}
+
+#[test]
 fn mounts_are_measured_in_pairs_however_they_are_served() {
     for serve in ["up", "unix", "tcp"] {
         let scratch = Scratch::new();

@@ -307,8 +307,9 @@ pub struct PairsArgs {
 
 /// Measure the pauses of a directory that grows over many shards, beside one that does not split
 ///
-/// Makes files in one directory of a new volume in this process, and lists them; then the same in a volume whose directories never split;
-/// in turn. What counts is the worst tenth of a second, the slowest creation, and what splitting adds to the work.
+/// Makes files in one directory of a new volume in this process, and lists them; then the same in a volume whose directories never
+/// split; in turn, and without checkpoints. What counts is the worst tenth of a second, the slowest creation, and what splitting
+/// adds to the work. Alone, with checkpoints, it tells rates from beginning to end, memory, disk, and the time of a listing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -58,7 +58,7 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json)?;
     if args.alone {
         let runs = (0..args.pairs)
-            .map(|_| grow(args, args.split_threshold, &progress))
+            .map(|_| grow(args, (args.split_threshold, HostOptions::default().checkpoint_bytes), &progress))
             .collect::<Result<Vec<_>, _>>()?;
         if args.json {
             output::json(&with(context(), json!({ "runs": runs })));
@@ -71,9 +71,10 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     for pair in 0..=args.pairs {
         let name = if pair == 0 { "before".to_owned() } else { format!("pair {pair}") };
         progress.part(&format!("{name}, growth"));
-        let grown = grow(args, args.split_threshold, &progress)?;
+        // One shard with everything would make checkpoints that eight with an eighth each do not: neither makes any.
+        let grown = grow(args, (args.split_threshold, usize::MAX), &progress)?;
         progress.part(&format!("{name}, control"));
-        let control = grow(args, u64::MAX, &progress)?;
+        let control = grow(args, (u64::MAX, usize::MAX), &progress)?;
         if pair > 0 {
             pairs.push(Pair::of(grown, control));
         }
@@ -87,7 +88,11 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn grow(args: &GrowthArgs, split_threshold: u64, progress: &Progress) -> Result<Run, Failure> {
+fn grow(
+    args: &GrowthArgs,
+    (split_threshold, checkpoint_bytes): (u64, usize),
+    progress: &Progress,
+) -> Result<Run, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -95,6 +100,7 @@ fn grow(args: &GrowthArgs, split_threshold: u64, progress: &Progress) -> Result<
     let options = HostOptions {
         durability: args.durability.into(),
         split_threshold,
+        checkpoint_bytes,
         ..HostOptions::default()
     };
     let before = resident();
