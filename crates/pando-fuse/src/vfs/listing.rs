@@ -2,25 +2,34 @@
 //!
 //! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the handle for the next
 //! request. Positions are the client's, so that a listing may also go on from any of them without what is kept.
+//!
+//! A request with something to deliver never waits for more: what is at hand is answered, and the next page comes meanwhile.
+//!
+//! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
+//! newer than the request, and they would undo what a write has told it since.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
 use super::Vfs;
+use crate::namespace::Pages;
 
-/// Entries asked for at once.
-const PAGE: u32 = 1024;
-/// The same with attributes.
-const PAGE_PLUS: u32 = 256;
+/// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
+/// them, was asked for in vain.
+const PAGE_PLUS: u32 = 64;
 /// Position after ".".
 const SELF: u64 = 1;
 /// Position after "..".
 const PARENT: u64 = 2;
 
-/// An open directory.
+/// An open directory. It keeps a page at most, and what the listing has fetched ahead
+/// ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
     state: Mutex<State>,
@@ -28,13 +37,13 @@ pub struct DirHandle {
 
 #[derive(Default)]
 struct State {
-    /// Where the listing stands: what comes next is in `ahead`, or after it.
+    /// Where the listing stands: what comes next is in `page`, then in `pages`.
     position: u64,
-    /// Entries fetched and not yet delivered.
-    ahead: VecDeque<DirEntry>,
-    /// They have attributes, and count as looked up.
-    plus: bool,
-    /// There is nothing after `ahead`.
+    /// Entries not yet delivered.
+    page: VecDeque<DirEntry>,
+    /// What comes after them, once it was begun.
+    pages: Option<Box<dyn Pages>>,
+    /// There is nothing after `page`.
     at_end: bool,
 }
 
@@ -75,94 +84,146 @@ impl Vfs {
         plus: bool,
         add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
+        if plus {
+            return self.list_plus(handle.ino, position, add).await;
+        }
         // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
-        if state.position != position || state.plus != plus {
-            self.drop_ahead(&mut state);
-            state = State { position, plus, ..State::default() };
+        if state.position != position {
+            state = State { position, ..State::default() };
         }
-        let result = self.list_on(handle, &mut state, position, add).await;
+        let result = self.list_on(handle.ino, &mut state, add).await;
         std::mem::swap(&mut *handle.lock(), &mut state);
-        self.drop_ahead(&mut state);
         result
     }
 
     async fn list_on(
         &self,
-        handle: &DirHandle,
+        ino: Ino,
         state: &mut State,
-        position: u64,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        let kind = FileKind::Directory;
-        let dots: [(u64, &[u8]); 2] = [(SELF, b"."), (PARENT, b"..")];
-        for (position, name) in dots {
-            if state.position >= position {
-                continue;
-            }
-            let ino = match position {
-                SELF => handle.ino,
-                // Linux itself knows where ".." leads; the number is for show.
-                _ => self.namespace.parent(handle.ino).await.unwrap_or(handle.ino),
-            };
-            if add(Listed { position, name, ino, kind, attr: None }) {
-                return Ok(());
-            }
-            state.position = position;
+        if self.dots(ino, &mut state.position, &mut add).await {
+            return Ok(());
         }
-        let mut delivered = state.position != position;
+        let mut delivered = false;
         loop {
-            while let Some(entry) = state.ahead.front() {
-                let listed = Listed {
-                    position: entry.position,
-                    name: entry.name.as_bytes(),
-                    ino: entry.ino,
-                    kind: entry.kind,
-                    attr: entry.attr.as_ref(),
-                };
-                if add(listed) {
+            while let Some(entry) = state.page.front() {
+                if add(listed(entry)) {
                     return Ok(());
                 }
                 state.position = entry.position;
-                state.ahead.pop_front();
+                state.page.pop_front();
                 delivered = true;
             }
             if state.at_end {
                 return Ok(());
             }
-            match self.next_page(handle.ino, state).await {
-                Ok(page) => {
+            let next = self.next_page(ino, state);
+            let page = if delivered { at_once(next).await } else { Some(next.await) };
+            match page {
+                Some(Ok(page)) => {
                     state.at_end = page.is_empty();
-                    state.ahead = page.into();
+                    state.page = page.into();
                 }
                 // Whoever comes for the rest hears of it.
-                Err(_) if delivered => return Ok(()),
-                Err(errno) => return Err(errno),
+                None | Some(Err(_)) if delivered => return Ok(()),
+                None => {}
+                Some(Err(errno)) => return Err(errno),
             }
         }
     }
 
-    async fn next_page(&self, ino: Ino, state: &State) -> Result<Vec<DirEntry>, Errno> {
-        // "." and ".." are ours; the client's positions begin after them.
-        let from = if state.position <= PARENT { 0 } else { state.position };
-        let limit = if state.plus { PAGE_PLUS } else { PAGE };
-        // Whether the directory may be read was asked when it was opened, as Linux does.
-        let page = self.namespace.readdir(&Credentials::ROOT, ino, from, limit, state.plus).await?;
-        if !state.plus {
-            return Ok(page);
+    /// "." and "..", unless `position` is behind them; true if there was no room.
+    async fn dots(
+        &self,
+        ino: Ino,
+        position: &mut u64,
+        add: &mut (impl FnMut(Listed<'_>) -> bool + Send),
+    ) -> bool {
+        let kind = FileKind::Directory;
+        let dots: [(u64, &[u8]); 2] = [(SELF, b"."), (PARENT, b"..")];
+        for (after, name) in dots {
+            if *position >= after {
+                continue;
+            }
+            let ino = match after {
+                SELF => ino,
+                // Linux itself knows where ".." leads; the number is for show.
+                _ => self.namespace.parent(ino).await.unwrap_or(ino),
+            };
+            if add(Listed { position: after, name, ino, kind, attr: None }) {
+                return true;
+            }
+            *position = after;
         }
-        let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
-        let mut failure = None;
-        for mut entry in page {
-            match self.with_attr(ino, &mut entry, failure).await {
-                Ok(()) => complete.push(entry),
-                Err(Errno::ENOENT) => {}
-                Err(errno) => failure = Some(errno),
+        false
+    }
+
+    async fn next_page(&self, ino: Ino, state: &mut State) -> Result<Vec<DirEntry>, Errno> {
+        let pages = match &mut state.pages {
+            Some(pages) => pages,
+            None => {
+                let namespace = Arc::clone(&self.namespace);
+                // Whether the directory may be read was asked when it was opened, as Linux does.
+                let pages = namespace.listing(&Credentials::ROOT, ino, from(state.position))?;
+                state.pages.insert(pages)
+            }
+        };
+        pages.next().await
+    }
+
+    async fn list_plus(
+        &self,
+        ino: Ino,
+        mut position: u64,
+        mut add: impl FnMut(Listed<'_>) -> bool + Send,
+    ) -> Result<(), Errno> {
+        if self.dots(ino, &mut position, &mut add).await {
+            return Ok(());
+        }
+        let mut delivered = false;
+        loop {
+            let page = match self.page_plus(ino, position).await {
+                Ok(page) if page.is_empty() => return Ok(()),
+                Ok(page) => page,
+                Err(_) if delivered => return Ok(()),
+                Err(errno) => return Err(errno),
+            };
+            for (index, entry) in page.iter().enumerate() {
+                if add(listed(entry)) {
+                    self.give_back(&page[index..]);
+                    return Ok(());
+                }
+                position = entry.position;
+                delivered = true;
             }
         }
-        match failure {
-            Some(errno) if complete.is_empty() => Err(errno),
-            _ => Ok(complete),
+    }
+
+    /// Entries after `position` with attributes, each counted as looked up.
+    async fn page_plus(&self, ino: Ino, position: u64) -> Result<Vec<DirEntry>, Errno> {
+        let by = &Credentials::ROOT;
+        let mut position = from(position);
+        loop {
+            let page = self.namespace.readdir(by, ino, position, PAGE_PLUS, true).await?;
+            let Some(last) = page.last() else { return Ok(page) };
+            position = last.position;
+            let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
+            let mut failure = None;
+            for mut entry in page {
+                match self.with_attr(ino, &mut entry, failure).await {
+                    Ok(()) => complete.push(entry),
+                    Err(Errno::ENOENT) => {}
+                    Err(errno) => failure = Some(errno),
+                }
+            }
+            match failure {
+                Some(errno) if complete.is_empty() => return Err(errno),
+                // All of it is gone meanwhile, and that is not the end.
+                None if complete.is_empty() => {}
+                _ => return Ok(complete),
+            }
         }
     }
 
@@ -191,17 +252,44 @@ impl Vfs {
         Ok(())
     }
 
-    /// Closes a directory.
+    /// Closes a directory. What was fetched ahead is dropped, and what is under way given up.
     pub fn releasedir(&self, handle: &DirHandle) {
-        self.drop_ahead(&mut handle.lock());
+        drop(std::mem::take(&mut *handle.lock()));
     }
 
-    /// Gives back the lookups of entries that were never delivered.
-    fn drop_ahead(&self, state: &mut State) {
-        for entry in state.ahead.drain(..) {
+    /// Gives back the lookups of entries that are not delivered.
+    fn give_back(&self, entries: &[DirEntry]) {
+        for entry in entries {
             if entry.attr.is_some() {
                 self.namespace.forget(entry.ino, 1);
             }
         }
     }
+}
+
+/// "." and ".." are ours; the client's positions begin after them.
+const fn from(position: u64) -> u64 {
+    if position <= PARENT { 0 } else { position }
+}
+
+fn listed(entry: &DirEntry) -> Listed<'_> {
+    Listed {
+        position: entry.position,
+        name: entry.name.as_bytes(),
+        ino: entry.ino,
+        kind: entry.kind,
+        attr: entry.attr.as_ref(),
+    }
+}
+
+/// What comes of `future` if it is ready now.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
 }
