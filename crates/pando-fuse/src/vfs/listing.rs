@@ -3,6 +3,9 @@
 //! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the handle for the next
 //! request. Positions are the client's, so that a listing may also go on from any of them without what is kept.
 //!
+//! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it forgets, and goes back to where
+//! that ended: so the last entries delivered are kept, too.
+//!
 //! A request with something to deliver never waits for more: what is at hand is answered, and the next page comes meanwhile.
 //!
 //! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
@@ -23,12 +26,14 @@ use crate::namespace::Pages;
 /// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
 /// them, was asked for in vain.
 const PAGE_PLUS: u32 = 64;
+/// Entries kept after they were delivered: as many as fit 4 KiB, 32 bytes each at least.
+const DELIVERED_MAX: usize = 128;
 /// Position after ".".
 const SELF: u64 = 1;
 /// Position after "..".
 const PARENT: u64 = 2;
 
-/// An open directory. It keeps a page at most, and what the listing has fetched ahead
+/// An open directory. It keeps a page at most, a few entries that were delivered, and what the listing has fetched ahead
 /// ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
@@ -39,6 +44,8 @@ pub struct DirHandle {
 struct State {
     /// Where the listing stands: what comes next is in `page`, then in `pages`.
     position: u64,
+    /// The last entries delivered, and the position before them.
+    delivered: (u64, VecDeque<DirEntry>),
     /// Entries not yet delivered.
     page: VecDeque<DirEntry>,
     /// What comes after them, once it was begun.
@@ -60,6 +67,40 @@ pub struct Listed<'a> {
     pub kind: FileKind,
     /// Attributes, in a listing with attributes; never of "." and "..".
     pub attr: Option<&'a Attr>,
+}
+
+impl State {
+    fn at(position: u64) -> Self {
+        Self { position, delivered: (position, VecDeque::new()), ..Self::default() }
+    }
+
+    /// The first entry of the page was delivered.
+    fn deliver(&mut self) {
+        let Some(entry) = self.page.pop_front() else { return };
+        self.position = entry.position;
+        let (before, delivered) = &mut self.delivered;
+        if delivered.len() == DELIVERED_MAX
+            && let Some(oldest) = delivered.pop_front()
+        {
+            *before = oldest.position;
+        }
+        delivered.push_back(entry);
+    }
+
+    /// Goes to `position`; false if that is not where it stands, nor among what was delivered last.
+    fn seek(&mut self, position: u64) -> bool {
+        let (before, delivered) = &mut self.delivered;
+        // From the beginning, everything is to be as it is now.
+        if self.position != position && position < PARENT {
+            return false;
+        }
+        while self.position != position {
+            let Some(entry) = delivered.pop_back() else { return false };
+            self.position = delivered.back().map_or(*before, |entry| entry.position);
+            self.page.push_front(entry);
+        }
+        true
+    }
 }
 
 impl DirHandle {
@@ -89,8 +130,8 @@ impl Vfs {
         }
         // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
-        if state.position != position {
-            state = State { position, ..State::default() };
+        if !state.seek(position) {
+            state = State::at(position);
         }
         let result = self.list_on(handle.ino, &mut state, add).await;
         std::mem::swap(&mut *handle.lock(), &mut state);
@@ -106,14 +147,14 @@ impl Vfs {
         if self.dots(ino, &mut state.position, &mut add).await {
             return Ok(());
         }
+        state.delivered.0 = state.delivered.0.max(PARENT);
         let mut delivered = false;
         loop {
             while let Some(entry) = state.page.front() {
                 if add(listed(entry)) {
                     return Ok(());
                 }
-                state.position = entry.position;
-                state.page.pop_front();
+                state.deliver();
                 delivered = true;
             }
             if state.at_end {
@@ -292,4 +333,47 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
         })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::Name;
+
+    fn state(positions: std::ops::RangeInclusive<u64>) -> State {
+        let entry = |position: u64| {
+            let name = Name::new(position.to_string().as_bytes()).expect("a name");
+            DirEntry { position, name, ino: Ino(position), kind: FileKind::Regular, attr: None }
+        };
+        State { page: positions.map(entry).collect(), ..State::at(PARENT) }
+    }
+
+    fn left(state: &State) -> Vec<u64> {
+        state.page.iter().map(|entry| entry.position).collect()
+    }
+
+    #[test]
+    fn a_listing_goes_back_to_what_was_delivered_last_and_no_further() {
+        let mut state = state(3..=9);
+        (0..4).for_each(|_| state.deliver());
+        assert!(state.seek(6) && left(&state) == [7, 8, 9], "where it stands");
+        assert!(state.seek(4) && left(&state) == [5, 6, 7, 8, 9]);
+        state.deliver();
+        assert!(state.seek(PARENT) && left(&state) == [3, 4, 5, 6, 7, 8, 9]);
+        assert!(!state.seek(0), "the beginning is read anew");
+        assert!(!state.seek(7), "ahead of it");
+    }
+
+    #[test]
+    fn no_more_than_the_last_are_kept() {
+        let last = 10 + DELIVERED_MAX as u64;
+        let mut state = state(3..=last);
+        (3..=last).for_each(|_| state.deliver());
+        assert_eq!(state.delivered.1.len(), DELIVERED_MAX);
+        assert!(!state.seek(PARENT));
+        let mut state = self::state(3..=last);
+        (3..=last).for_each(|_| state.deliver());
+        assert!(state.seek(last - DELIVERED_MAX as u64));
+        assert_eq!(state.page.len(), DELIVERED_MAX);
+    }
 }
