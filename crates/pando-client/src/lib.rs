@@ -5,7 +5,7 @@
 //!   FUSE, paths, benchmarks
 //!        │ by ino                        nodes   ino → where its inode is
 //!        ▼
-//!   names · make · moves · files · xattrs · stat · listing
+//!   names · make · moves · files · xattrs · stat · listing · pages
 //!        │ Op                            call    session, slot, redirects, retries
 //!        ▼
 //!   routes  Op → shard                   slots   one changing request per slot
@@ -42,6 +42,7 @@ mod names;
 #[cfg(feature = "net")]
 pub mod net;
 mod nodes;
+mod pages;
 pub mod path;
 mod renames;
 mod reopen;
@@ -58,4 +59,5 @@ pub use client::{Client, Options, Volume};
 pub use counters::Counters;
 pub use files::WriteError;
 pub use listing::DirEntry;
+pub use pages::{BUFFERED_MAX, Listing};
 pub use transport::{BoxFuture, Transport, TransportError};

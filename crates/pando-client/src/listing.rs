@@ -38,9 +38,22 @@ pub struct DirEntry {
     pub attr: Option<Attr>,
 }
 
+/// One shard's answer: what it has of the orders from where it was asked, in their order, up to `next`.
+pub(crate) struct Page {
+    pub(crate) entries: Vec<Listed>,
+    /// Where to go on; [`Order::END`] if there is nothing left.
+    pub(crate) next: Order,
+}
+
+/// The first order after `position`.
+pub(crate) const fn order_after(position: u64) -> Order {
+    Order(position.saturating_sub(POSITION_BASE - 1))
+}
+
 impl Client {
     /// The next entries after `position`, at most `limit`; none at the end. A page ends where a partition does. `plus`
-    /// asks for attributes too: each entry that has them counts as looked up once more.
+    /// asks for attributes too: each entry that has them counts as looked up once more. Who lists all of a directory takes a
+    /// [`Listing`](crate::Listing), which fetches ahead.
     pub async fn readdir(
         &self,
         c: &Credentials,
@@ -67,19 +80,30 @@ impl Client {
         position: u64,
         limit: u32,
     ) -> Result<Vec<Listed>, Errno> {
-        let limit = limit.max(1);
-        let mut from = Order(position.saturating_sub(POSITION_BASE - 1));
+        let mut from = order_after(position);
         while from.0 < Order::END {
-            let op = Op::ReadDir { dir, from, limit };
-            let body = self.run_plain(c, op).await.map_err(stale)?;
-            match take!(body, Body::Page(page, next) => (page, next))? {
-                (page, _) if !page.is_empty() => return Ok(page),
-                (_, None) => break,
-                (_, Some(next)) if next > from => from = next,
-                (_, Some(_)) => return Err(Errno::EIO),
+            let Page { entries, next } = self.fetch(c, dir, from, limit).await?;
+            if !entries.is_empty() {
+                return Ok(entries);
             }
+            from = next;
         }
         Ok(Vec::new())
+    }
+
+    /// What one shard has of the orders from `from`, which is below [`Order::END`]. At most `limit` entries.
+    pub(crate) async fn fetch(
+        &self,
+        c: &Credentials,
+        dir: DirRef,
+        from: Order,
+        limit: u32,
+    ) -> Result<Page, Errno> {
+        let op = Op::ReadDir { dir, from, limit: limit.max(1) };
+        let body = self.run_plain(c, op).await.map_err(stale)?;
+        let (entries, next) = take!(body, Body::Page(page, next) => (page, next))?;
+        let next = next.unwrap_or(Order(Order::END));
+        if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }
     }
 
     /// The entry with its attributes; without, if they are not to be had: whoever then asks for them hears why.

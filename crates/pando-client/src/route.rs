@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pando_placement::{ClusterMap, DirMap, Secrets};
+use pando_placement::{ClusterMap, DirMap, Secrets, range};
 use pando_types::op::{FileAt, FileRef, Op, Target};
 use pando_types::reply::SplitHistory;
 use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, ShardIndex};
@@ -134,6 +134,15 @@ impl Routes {
     fn partition(&self, dir: DirRef, which: impl FnOnce(&DirMap) -> PartitionIndex) -> ShardIndex {
         let home = self.cluster.home(dir.id);
         self.with(dir, |map| map.shard(home, which(map))).unwrap_or(home)
+    }
+
+    /// Where the partition ends that holds `order`, as far as known.
+    pub(crate) fn partition_end(&self, dir: DirRef, order: Order) -> u64 {
+        let end = |map: &DirMap| {
+            let (i, r) = map.locate(order);
+            range(i, r).end
+        };
+        self.with(dir, end).unwrap_or(Order::END)
     }
 
     /// What is known of `dir`: that it never split, unless something else was learned.

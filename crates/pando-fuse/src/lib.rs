@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use kernel::credentials::credentials_of;
 pub use kernel::session::{Mounted, Options};
-pub use namespace::{Answer, Namespace};
+pub use namespace::{Answer, Namespace, Pages};
 pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};
 
 /// Mounts a file system at an existing directory.

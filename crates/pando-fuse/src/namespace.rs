@@ -1,5 +1,7 @@
 //! What the adaptor asks of the client. Tests have a small model of it.
 
+use std::sync::Arc;
+
 use pando_client::{BoxFuture, Client, DirEntry};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{Attr, Credentials, Errno, Ino, Name, SetAttr};
@@ -74,6 +76,13 @@ pub trait Namespace: Send + Sync {
         limit: u32,
         plus: bool,
     ) -> Answer<'a, Vec<DirEntry>>;
+    /// All entries after `position`, page by page.
+    fn listing(
+        self: Arc<Self>,
+        by: &Credentials,
+        ino: Ino,
+        position: u64,
+    ) -> Result<Box<dyn Pages>, Errno>;
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino>;
     fn getxattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8])
     -> Answer<'a, Vec<u8>>;
@@ -88,6 +97,18 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, ()>;
     fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
+}
+
+/// A listing under way.
+pub trait Pages: Send {
+    /// The next entries; none at the end. A call that is dropped loses nothing: the next one goes on.
+    fn next(&mut self) -> Answer<'_, Vec<DirEntry>>;
+}
+
+impl Pages for pando_client::Listing {
+    fn next(&mut self) -> Answer<'_, Vec<DirEntry>> {
+        Box::pin(self.next())
+    }
 }
 
 impl Namespace for Client {
@@ -201,6 +222,15 @@ impl Namespace for Client {
         plus: bool,
     ) -> Answer<'a, Vec<DirEntry>> {
         Box::pin(self.readdir(by, ino, position, limit, plus))
+    }
+
+    fn listing(
+        self: Arc<Self>,
+        by: &Credentials,
+        ino: Ino,
+        position: u64,
+    ) -> Result<Box<dyn Pages>, Errno> {
+        Ok(Box::new(Self::listing(&self, by, ino, position)?))
     }
 
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {

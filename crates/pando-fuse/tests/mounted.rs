@@ -239,6 +239,10 @@ fn extended_attributes() {
     assert_eq!(&buffer[..7], b"user.a\0");
     rustix::fs::removexattr(&path, "user.a").unwrap();
     assert_eq!(rustix::fs::getxattr(&path, "user.a", &mut buffer), Err(rustix::io::Errno::NODATA));
+    let label = "security.selinux";
+    assert_eq!(rustix::fs::getxattr_query(&path, label), Err(rustix::io::Errno::OPNOTSUPP));
+    rustix::fs::setxattr(&path, label, b"label", XattrFlags::empty()).unwrap();
+    assert_eq!(rustix::fs::getxattr_query(&path, label), Ok(5));
     // rw-r--r--, as `setfacl` would write it.
     let mut acl = 2u32.to_le_bytes().to_vec();
     for (tag, permissions) in [(1u16, 6u16), (4, 4), (0x20, 4)] {

@@ -159,7 +159,7 @@ impl ClientRun {
     }
 
     /// A directory grows, is emptied, removed, and at once made and filled again under the same name.
-    async fn churn(&self, client: &Client, lanes: &mut (usize, usize), random: &mut Random) {
+    async fn churn(&self, client: &Arc<Client>, lanes: &mut (usize, usize), random: &mut Random) {
         let (parent, name) = lock(&self.known).place(random);
         let root = Credentials::ROOT;
         for round in 0..3 {
@@ -184,7 +184,7 @@ impl ClientRun {
         }
     }
 
-    async fn finish(&self, client: &Client, lanes: &mut (usize, usize), random: &mut Random) {
+    async fn finish(&self, client: &Arc<Client>, lanes: &mut (usize, usize), random: &mut Random) {
         while random.chance(2, 3) {
             let Some(ino) = lock(&self.known).take_open() else { break };
             self.perform(client, lanes, random, Credentials::ROOT, Op::Release(ino)).await.ok();
@@ -205,7 +205,7 @@ impl ClientRun {
 
     async fn perform(
         &self,
-        client: &Client,
+        client: &Arc<Client>,
         lanes: &mut (usize, usize),
         random: &mut Random,
         credentials: Credentials,
@@ -250,7 +250,7 @@ impl ClientRun {
 
     /// Files that were open when a session ended, and could not be opened in the next, are open no more. They are closed,
     /// as programs would do in the end. False: there is no session to tell.
-    async fn notice_losses(&self, client: &Client, event: Option<EventIndex>) -> bool {
+    async fn notice_losses(&self, client: &Arc<Client>, event: Option<EventIndex>) -> bool {
         let Some(lost) = client.opens_lost() else { return false };
         let mut closed = Vec::new();
         {

@@ -1,6 +1,7 @@
 //! One operation of the model, as a call of the real client.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pando_client::{Client, WriteError};
 use pando_model::{Call, Op, Outcome, Stat, Value};
@@ -8,7 +9,7 @@ use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Errno, FileKind, Ino, Name};
 
 /// Runs `call` and tells what came of it. A page of a listing holds `page` entries.
-pub async fn execute(client: &Client, call: &Call, page: u32) -> Outcome {
+pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
     let by = &call.credentials;
     match &call.op {
         Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
@@ -90,14 +91,21 @@ async fn write(client: &Client, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome 
     }
 }
 
-async fn list(client: &Client, call: &Call, dir: Ino, page: u32) -> Outcome {
+/// Page by page, or, where pages are of an odd size, with pages fetched ahead.
+async fn list(client: &Arc<Client>, call: &Call, dir: Ino, page: u32) -> Outcome {
+    let by = &call.credentials;
     let mut entries: BTreeMap<Name, (Ino, FileKind)> = BTreeMap::new();
     let mut position = 0;
-    client.opendir(&call.credentials, dir).await?;
+    client.opendir(by, dir).await?;
+    let mut listing = client.listing_in_pages(by, dir, position, page)?;
     loop {
-        let found = client.readdir(&call.credentials, dir, position, page, false).await?;
+        let found = if page % 2 == 1 {
+            listing.next().await?
+        } else {
+            client.readdir(by, dir, position, page, false).await?
+        };
         let Some(last) = found.last() else { return Ok(Value::Entries(entries)) };
-        assert!(last.position > position, "positions go up");
+        assert!(found[0].position > position, "positions go up");
         position = last.position;
         for entry in found {
             let twice = entries.insert(entry.name.clone(), (entry.ino, entry.kind));

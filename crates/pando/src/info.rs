@@ -1,8 +1,7 @@
 //! `pando info`.
 
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use pando_server::Folder;
@@ -13,28 +12,14 @@ use pando_server::superblock::hex;
 use crate::cli::InfoArgs;
 use crate::failure::Failure;
 use crate::mounting::admin::socket;
+use crate::mounts::Located;
 use crate::protocol::{Query, Told};
 use crate::text::{count, table};
 use crate::{mounts, output};
 
 pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
-    let path = resolve(&args.path).map_err(|error| {
-        Failure::plain(format!("cannot look at {}: {error}", args.path.display()))
-    })?;
-    let mount = mounts::of(&path)
-        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
-    let found = mount.and_then(|mount| Some((mount.volume()?, mount.path)));
-    let Some((volume, root)) = found else {
-        return Err(Failure::plain(format!(
-            "{} is not on a mount of Pando: name a path below one",
-            path.display()
-        )));
-    };
-    let relative = path.strip_prefix(&root).unwrap_or(Path::new(""));
-    let names = relative.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(hex(name.as_bytes())),
-        _ => None,
-    });
+    let Located { path, root, volume, names } = mounts::locate(&args.path)?;
+    let names = names.iter().map(|name| hex(name.as_bytes()));
     let query = Query::Info { names: names.collect() };
     let info = match ask(&root, &volume, &query)? {
         Answer::Ok(Told::Info(info)) => info,
@@ -69,18 +54,6 @@ struct WithPath {
     path: String,
     #[serde(flatten)]
     info: Info,
-}
-
-/// Absolute, with links followed except a last one.
-fn resolve(path: &Path) -> io::Result<PathBuf> {
-    path.symlink_metadata()?;
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            Ok(parent.canonicalize()?.join(name))
-        }
-        _ => path.canonicalize(),
-    }
 }
 
 fn show(path: &Path, info: &Info) -> String {

@@ -19,6 +19,7 @@ mod mounting;
 mod mounts;
 mod output;
 mod protocol;
+mod rmr;
 mod server;
 mod signals;
 mod status;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),

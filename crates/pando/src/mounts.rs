@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use crate::failure::Failure;
 
 /// What Pando's mounts are called in that list, if the kernel knows subtypes.
 const KIND: &str = "fuse.pando";
@@ -42,6 +44,52 @@ pub fn of(path: &Path) -> io::Result<Option<Mount>> {
     let candidates = all()?.into_iter().filter(|mount| path.starts_with(&mount.path));
     // Of equal length the last: it lies on top.
     Ok(candidates.max_by_key(|mount| mount.path.as_os_str().len()))
+}
+
+/// An object on a mount of Pando.
+#[derive(Debug)]
+pub struct Located {
+    /// Absolute, free of links but for a last one, which is not followed.
+    pub path: PathBuf,
+    /// Where the mount is.
+    pub root: PathBuf,
+    /// Its volume's folder, or its servers' addresses.
+    pub volume: String,
+    /// The way from there; none if it is the root itself.
+    pub names: Vec<OsString>,
+}
+
+/// On which mount, and where there, `path` is. It must exist.
+pub fn locate(path: &Path) -> Result<Located, Failure> {
+    let path = resolve(path)
+        .map_err(|error| Failure::plain(format!("cannot look at {}: {error}", path.display())))?;
+    let mount = of(&path)
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    let Some((volume, root)) = mount.and_then(|mount| Some((mount.volume()?, mount.path))) else {
+        return Err(Failure::plain(format!(
+            "{} is not on a mount of Pando: name a path below one",
+            path.display()
+        )));
+    };
+    let relative = path.strip_prefix(&root).unwrap_or(Path::new(""));
+    let names = relative.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        _ => None,
+    });
+    let names = names.collect();
+    Ok(Located { path, root, volume, names })
+}
+
+/// Absolute, with links followed except a last one.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    path.symlink_metadata()?;
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            Ok(parent.canonicalize()?.join(name))
+        }
+        _ => path.canonicalize(),
+    }
 }
 
 fn parse(line: &[u8]) -> Option<Mount> {

@@ -56,6 +56,9 @@ pub struct State {
     hook: Option<Hook>,
     outcomes: HashMap<(SessionId, u16), Outcome>,
     under_way: HashSet<(SessionId, u16)>,
+    /// Calls begun and neither answered nor dropped, and the most there ever were.
+    pub calls: usize,
+    pub calls_max: usize,
     ended: HashSet<SessionId>,
 }
 
@@ -81,6 +84,8 @@ impl Cluster {
             hook: None,
             outcomes: HashMap::new(),
             under_way: HashSet::new(),
+            calls: 0,
+            calls_max: 0,
             ended: HashSet::new(),
         })))
     }
@@ -220,6 +225,7 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.0.0.lock() {
             state.under_way.remove(&self.1);
+            state.calls -= 1;
         }
     }
 }
@@ -238,6 +244,8 @@ impl Transport for Cluster {
                 if id.sequence > 0 {
                     assert!(state.under_way.insert(key), "a slot has two requests under way");
                 }
+                state.calls += 1;
+                state.calls_max = state.calls_max.max(state.calls);
                 state.delay
             };
             let _arrives = UnderWay(self, key);

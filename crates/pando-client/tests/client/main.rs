@@ -6,6 +6,7 @@ mod namespace;
 mod doubts;
 mod leases;
 mod listing;
+mod pages;
 mod paths;
 mod places;
 mod routing;

@@ -22,7 +22,8 @@ impl Shard {
         from: Order,
         limit: u32,
     ) -> Result<Body, Stop> {
-        let owned = self.own(ctx, dir, from)?.range().end;
+        let header = self.own(ctx, dir, from)?;
+        let (owned, is_empty) = (header.range().end, header.entries == 0);
         // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
         let locked = self.locks.first_name(dir.id, &(from.base().0..owned));
         if let Some(order) = locked
@@ -35,6 +36,8 @@ impl Shard {
         let mut page = Vec::with_capacity(limit.min(64));
         let mut bad = None;
         let (start, stop) = keys::dir_range(dir.id, Kind::Entry, &(from.0..end));
+        // What was removed may still be in the store's way: a scan that finds nothing can be the longest.
+        let stop = if is_empty { start.clone() } else { stop };
         ctx.scan(&start, &stop, &mut |key, value| {
             match (keys::order_of(key), Entry::decode(value)) {
                 (Some(order), Ok(Entry { is: Some((name, value)), .. })) => {

@@ -2,8 +2,8 @@
 
 use crate::support::Cluster;
 use pando_types::op::Op;
-use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, FileKind, ShardIndex};
+use pando_types::reply::{Body, Delta, Found, Refusal};
+use pando_types::{DirRef, Errno, FileKind, SetAttr, ShardIndex, TimeSet, Timestamp};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -30,6 +30,84 @@ fn a_directory_grows_over_all_shards_and_lists_every_name_once() {
     c.rmdir(ROOT, "big").unwrap();
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
+}
+
+/// DESIGN §4: a create touches no record outside its partition, and what `stat` adds up over the partitions is right.
+#[test]
+fn each_partition_counts_and_dates_its_own_names_and_no_others() {
+    let mut c = Cluster::new(4, 8);
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    for n in 0..150 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    for n in 0..20 {
+        c.mkdir(dir, &format!("d{n}")).unwrap();
+    }
+    c.settle();
+    let counted = |deltas: &[Delta]| {
+        let sum = |of: fn(&Delta) -> u64| deltas.iter().map(of).sum::<u64>();
+        (deltas.len(), sum(|it| it.entries), sum(|it| it.subdirs))
+    };
+    assert_eq!(counted(&c.deltas(dir)), (8, 170, 20));
+    let mut touched = std::collections::BTreeSet::new();
+    for n in 0..40 {
+        let name = format!("d{}", n / 2);
+        let before = c.deltas(dir);
+        match n % 2 {
+            0 => c.rmdir(dir, &name).unwrap(),
+            _ => _ = c.create(dir, &name).unwrap(),
+        }
+        c.settle();
+        let after = c.deltas(dir);
+        let changed = before.iter().zip(&after).filter(|(was, is)| was != is);
+        let [(was, is)] = changed.collect::<Vec<_>>()[..] else { panic!("one partition changes") };
+        let new = u64::from(n % 2 == 1);
+        assert_eq!(
+            (is.entries, is.subdirs),
+            (was.entries + new - (1 - new), was.subdirs - (1 - new))
+        );
+        assert!(is.mtime > was.mtime && is.change > was.change);
+        let others = after.iter().filter(|it| it.partition != is.partition);
+        assert!(others.map(|it| it.mtime).all(|mtime| mtime < is.mtime), "the newest change");
+        touched.insert(is.partition);
+    }
+    assert!(touched.len() >= 6, "they are spread");
+    assert_eq!(counted(&c.deltas(dir)), (8, 170, 0));
+}
+
+/// DESIGN §4: times that are set count against all changes before, in every partition, and against none after.
+#[test]
+fn times_that_are_set_begin_a_new_generation_in_every_partition() {
+    let mut c = Cluster::new(4, 8);
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    for n in 0..150 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    let generation = |c: &mut Cluster| match c.on_owner(&Op::DirGetAttr(dir)) {
+        Ok(Body::Dir(home)) => home.generation,
+        other => panic!("{other:?}"),
+    };
+    for round in 1..4 {
+        let before = generation(&mut c);
+        let set = SetAttr {
+            mtime: Some(TimeSet::To(Timestamp::from_nanos(round))),
+            ..SetAttr::default()
+        };
+        assert!(c.on_owner(&Op::DirSetAttr(dir, set)).is_ok());
+        c.settle();
+        let now = generation(&mut c);
+        assert!(now > before);
+        let deltas = c.deltas(dir);
+        assert!(deltas.iter().all(|it| (it.generation, it.mtime) == (now, Timestamp::default())));
+        c.create(dir, &format!("after{round}")).unwrap();
+        let count = |dated: bool| {
+            move |it: &&Delta| it.generation == now && (it.mtime > Timestamp::default()) == dated
+        };
+        let deltas = c.deltas(dir);
+        assert_eq!(deltas.iter().filter(count(true)).count(), 1, "the one that has changed since");
+        assert_eq!(deltas.iter().filter(count(false)).count(), deltas.len() - 1);
+    }
 }
 
 #[test]

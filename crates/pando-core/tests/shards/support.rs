@@ -6,7 +6,7 @@ use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard,
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
 use pando_types::peer::Peer;
-use pando_types::reply::{Body, Found, Refusal};
+use pando_types::reply::{Body, Delta, Found, Refusal};
 use pando_types::{
     Attr, Credentials, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, SessionId, ShardIndex,
     Timestamp,
@@ -226,6 +226,21 @@ impl Cluster {
                 .collect(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What each partition says of itself, in the order of their numbers.
+    pub fn deltas(&mut self, dir: DirRef) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        for shard in 0..self.shard_count() {
+            match self.glance(ShardIndex(shard), Op::InspectDir(ShardIndex(shard), dir.id)) {
+                Some(Ok(Body::Inspected(list))) => {
+                    deltas.extend(list.into_iter().map(|it| it.delta))
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        deltas.sort_unstable_by_key(|delta: &Delta| delta.partition);
+        deltas
     }
 
     pub fn shard_count(&self) -> u16 {

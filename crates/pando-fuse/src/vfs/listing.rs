@@ -2,25 +2,39 @@
 //!
 //! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the handle for the next
 //! request. Positions are the client's, so that a listing may also go on from any of them without what is kept.
+//!
+//! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it forgets, and goes back to where
+//! that ended: so the last entries delivered are kept, too.
+//!
+//! A request with something to deliver never waits for more: what is at hand is answered, and the next page comes meanwhile.
+//!
+//! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
+//! newer than the request, and they would undo what a write has told it since.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
 use super::Vfs;
+use crate::namespace::Pages;
 
-/// Entries asked for at once.
-const PAGE: u32 = 1024;
-/// The same with attributes.
-const PAGE_PLUS: u32 = 256;
+/// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
+/// them, was asked for in vain.
+const PAGE_PLUS: u32 = 64;
+/// Entries kept after they were delivered: as many as fit 4 KiB, 32 bytes each at least.
+const DELIVERED_MAX: usize = 128;
 /// Position after ".".
 const SELF: u64 = 1;
 /// Position after "..".
 const PARENT: u64 = 2;
 
-/// An open directory.
+/// An open directory. It keeps a page at most, a few entries that were delivered, and what the listing has fetched ahead
+/// ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
     state: Mutex<State>,
@@ -28,13 +42,15 @@ pub struct DirHandle {
 
 #[derive(Default)]
 struct State {
-    /// Where the listing stands: what comes next is in `ahead`, or after it.
+    /// Where the listing stands: what comes next is in `page`, then in `pages`.
     position: u64,
-    /// Entries fetched and not yet delivered.
-    ahead: VecDeque<DirEntry>,
-    /// They have attributes, and count as looked up.
-    plus: bool,
-    /// There is nothing after `ahead`.
+    /// The last entries delivered, and the position before them.
+    delivered: (u64, VecDeque<DirEntry>),
+    /// Entries not yet delivered.
+    page: VecDeque<DirEntry>,
+    /// What comes after them, once it was begun.
+    pages: Option<Box<dyn Pages>>,
+    /// There is nothing after `page`.
     at_end: bool,
 }
 
@@ -51,6 +67,40 @@ pub struct Listed<'a> {
     pub kind: FileKind,
     /// Attributes, in a listing with attributes; never of "." and "..".
     pub attr: Option<&'a Attr>,
+}
+
+impl State {
+    fn at(position: u64) -> Self {
+        Self { position, delivered: (position, VecDeque::new()), ..Self::default() }
+    }
+
+    /// The first entry of the page was delivered.
+    fn deliver(&mut self) {
+        let Some(entry) = self.page.pop_front() else { return };
+        self.position = entry.position;
+        let (before, delivered) = &mut self.delivered;
+        if delivered.len() == DELIVERED_MAX
+            && let Some(oldest) = delivered.pop_front()
+        {
+            *before = oldest.position;
+        }
+        delivered.push_back(entry);
+    }
+
+    /// Goes to `position`; false if that is not where it stands, nor among what was delivered last.
+    fn seek(&mut self, position: u64) -> bool {
+        let (before, delivered) = &mut self.delivered;
+        // From the beginning, everything is to be as it is now.
+        if self.position != position && position < PARENT {
+            return false;
+        }
+        while self.position != position {
+            let Some(entry) = delivered.pop_back() else { return false };
+            self.position = delivered.back().map_or(*before, |entry| entry.position);
+            self.page.push_front(entry);
+        }
+        true
+    }
 }
 
 impl DirHandle {
@@ -75,94 +125,146 @@ impl Vfs {
         plus: bool,
         add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
+        if plus {
+            return self.list_plus(handle.ino, position, add).await;
+        }
         // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
-        if state.position != position || state.plus != plus {
-            self.drop_ahead(&mut state);
-            state = State { position, plus, ..State::default() };
+        if !state.seek(position) {
+            state = State::at(position);
         }
-        let result = self.list_on(handle, &mut state, position, add).await;
+        let result = self.list_on(handle.ino, &mut state, add).await;
         std::mem::swap(&mut *handle.lock(), &mut state);
-        self.drop_ahead(&mut state);
         result
     }
 
     async fn list_on(
         &self,
-        handle: &DirHandle,
+        ino: Ino,
         state: &mut State,
-        position: u64,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        let kind = FileKind::Directory;
-        let dots: [(u64, &[u8]); 2] = [(SELF, b"."), (PARENT, b"..")];
-        for (position, name) in dots {
-            if state.position >= position {
-                continue;
-            }
-            let ino = match position {
-                SELF => handle.ino,
-                // Linux itself knows where ".." leads; the number is for show.
-                _ => self.namespace.parent(handle.ino).await.unwrap_or(handle.ino),
-            };
-            if add(Listed { position, name, ino, kind, attr: None }) {
-                return Ok(());
-            }
-            state.position = position;
+        if self.dots(ino, &mut state.position, &mut add).await {
+            return Ok(());
         }
-        let mut delivered = state.position != position;
+        state.delivered.0 = state.delivered.0.max(PARENT);
+        let mut delivered = false;
         loop {
-            while let Some(entry) = state.ahead.front() {
-                let listed = Listed {
-                    position: entry.position,
-                    name: entry.name.as_bytes(),
-                    ino: entry.ino,
-                    kind: entry.kind,
-                    attr: entry.attr.as_ref(),
-                };
-                if add(listed) {
+            while let Some(entry) = state.page.front() {
+                if add(listed(entry)) {
                     return Ok(());
                 }
-                state.position = entry.position;
-                state.ahead.pop_front();
+                state.deliver();
                 delivered = true;
             }
             if state.at_end {
                 return Ok(());
             }
-            match self.next_page(handle.ino, state).await {
-                Ok(page) => {
+            let next = self.next_page(ino, state);
+            let page = if delivered { at_once(next).await } else { Some(next.await) };
+            match page {
+                Some(Ok(page)) => {
                     state.at_end = page.is_empty();
-                    state.ahead = page.into();
+                    state.page = page.into();
                 }
                 // Whoever comes for the rest hears of it.
-                Err(_) if delivered => return Ok(()),
-                Err(errno) => return Err(errno),
+                None | Some(Err(_)) if delivered => return Ok(()),
+                None => {}
+                Some(Err(errno)) => return Err(errno),
             }
         }
     }
 
-    async fn next_page(&self, ino: Ino, state: &State) -> Result<Vec<DirEntry>, Errno> {
-        // "." and ".." are ours; the client's positions begin after them.
-        let from = if state.position <= PARENT { 0 } else { state.position };
-        let limit = if state.plus { PAGE_PLUS } else { PAGE };
-        // Whether the directory may be read was asked when it was opened, as Linux does.
-        let page = self.namespace.readdir(&Credentials::ROOT, ino, from, limit, state.plus).await?;
-        if !state.plus {
-            return Ok(page);
+    /// "." and "..", unless `position` is behind them; true if there was no room.
+    async fn dots(
+        &self,
+        ino: Ino,
+        position: &mut u64,
+        add: &mut (impl FnMut(Listed<'_>) -> bool + Send),
+    ) -> bool {
+        let kind = FileKind::Directory;
+        let dots: [(u64, &[u8]); 2] = [(SELF, b"."), (PARENT, b"..")];
+        for (after, name) in dots {
+            if *position >= after {
+                continue;
+            }
+            let ino = match after {
+                SELF => ino,
+                // Linux itself knows where ".." leads; the number is for show.
+                _ => self.namespace.parent(ino).await.unwrap_or(ino),
+            };
+            if add(Listed { position: after, name, ino, kind, attr: None }) {
+                return true;
+            }
+            *position = after;
         }
-        let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
-        let mut failure = None;
-        for mut entry in page {
-            match self.with_attr(ino, &mut entry, failure).await {
-                Ok(()) => complete.push(entry),
-                Err(Errno::ENOENT) => {}
-                Err(errno) => failure = Some(errno),
+        false
+    }
+
+    async fn next_page(&self, ino: Ino, state: &mut State) -> Result<Vec<DirEntry>, Errno> {
+        let pages = match &mut state.pages {
+            Some(pages) => pages,
+            None => {
+                let namespace = Arc::clone(&self.namespace);
+                // Whether the directory may be read was asked when it was opened, as Linux does.
+                let pages = namespace.listing(&Credentials::ROOT, ino, from(state.position))?;
+                state.pages.insert(pages)
+            }
+        };
+        pages.next().await
+    }
+
+    async fn list_plus(
+        &self,
+        ino: Ino,
+        mut position: u64,
+        mut add: impl FnMut(Listed<'_>) -> bool + Send,
+    ) -> Result<(), Errno> {
+        if self.dots(ino, &mut position, &mut add).await {
+            return Ok(());
+        }
+        let mut delivered = false;
+        loop {
+            let page = match self.page_plus(ino, position).await {
+                Ok(page) if page.is_empty() => return Ok(()),
+                Ok(page) => page,
+                Err(_) if delivered => return Ok(()),
+                Err(errno) => return Err(errno),
+            };
+            for (index, entry) in page.iter().enumerate() {
+                if add(listed(entry)) {
+                    self.give_back(&page[index..]);
+                    return Ok(());
+                }
+                position = entry.position;
+                delivered = true;
             }
         }
-        match failure {
-            Some(errno) if complete.is_empty() => Err(errno),
-            _ => Ok(complete),
+    }
+
+    /// Entries after `position` with attributes, each counted as looked up.
+    async fn page_plus(&self, ino: Ino, position: u64) -> Result<Vec<DirEntry>, Errno> {
+        let by = &Credentials::ROOT;
+        let mut position = from(position);
+        loop {
+            let page = self.namespace.readdir(by, ino, position, PAGE_PLUS, true).await?;
+            let Some(last) = page.last() else { return Ok(page) };
+            position = last.position;
+            let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
+            let mut failure = None;
+            for mut entry in page {
+                match self.with_attr(ino, &mut entry, failure).await {
+                    Ok(()) => complete.push(entry),
+                    Err(Errno::ENOENT) => {}
+                    Err(errno) => failure = Some(errno),
+                }
+            }
+            match failure {
+                Some(errno) if complete.is_empty() => return Err(errno),
+                // All of it is gone meanwhile, and that is not the end.
+                None if complete.is_empty() => {}
+                _ => return Ok(complete),
+            }
         }
     }
 
@@ -191,17 +293,87 @@ impl Vfs {
         Ok(())
     }
 
-    /// Closes a directory.
+    /// Closes a directory. What was fetched ahead is dropped, and what is under way given up.
     pub fn releasedir(&self, handle: &DirHandle) {
-        self.drop_ahead(&mut handle.lock());
+        drop(std::mem::take(&mut *handle.lock()));
     }
 
-    /// Gives back the lookups of entries that were never delivered.
-    fn drop_ahead(&self, state: &mut State) {
-        for entry in state.ahead.drain(..) {
+    /// Gives back the lookups of entries that are not delivered.
+    fn give_back(&self, entries: &[DirEntry]) {
+        for entry in entries {
             if entry.attr.is_some() {
                 self.namespace.forget(entry.ino, 1);
             }
         }
+    }
+}
+
+/// "." and ".." are ours; the client's positions begin after them.
+const fn from(position: u64) -> u64 {
+    if position <= PARENT { 0 } else { position }
+}
+
+fn listed(entry: &DirEntry) -> Listed<'_> {
+    Listed {
+        position: entry.position,
+        name: entry.name.as_bytes(),
+        ino: entry.ino,
+        kind: entry.kind,
+        attr: entry.attr.as_ref(),
+    }
+}
+
+/// What comes of `future` if it is ready now.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando_types::Name;
+
+    fn state(positions: std::ops::RangeInclusive<u64>) -> State {
+        let entry = |position: u64| {
+            let name = Name::new(position.to_string().as_bytes()).expect("a name");
+            DirEntry { position, name, ino: Ino(position), kind: FileKind::Regular, attr: None }
+        };
+        State { page: positions.map(entry).collect(), ..State::at(PARENT) }
+    }
+
+    fn left(state: &State) -> Vec<u64> {
+        state.page.iter().map(|entry| entry.position).collect()
+    }
+
+    #[test]
+    fn a_listing_goes_back_to_what_was_delivered_last_and_no_further() {
+        let mut state = state(3..=9);
+        (0..4).for_each(|_| state.deliver());
+        assert!(state.seek(6) && left(&state) == [7, 8, 9], "where it stands");
+        assert!(state.seek(4) && left(&state) == [5, 6, 7, 8, 9]);
+        state.deliver();
+        assert!(state.seek(PARENT) && left(&state) == [3, 4, 5, 6, 7, 8, 9]);
+        assert!(!state.seek(0), "the beginning is read anew");
+        assert!(!state.seek(7), "ahead of it");
+    }
+
+    #[test]
+    fn no_more_than_the_last_are_kept() {
+        let last = 10 + DELIVERED_MAX as u64;
+        let mut state = state(3..=last);
+        (3..=last).for_each(|_| state.deliver());
+        assert_eq!(state.delivered.1.len(), DELIVERED_MAX);
+        assert!(!state.seek(PARENT));
+        let mut state = self::state(3..=last);
+        (3..=last).for_each(|_| state.deliver());
+        assert!(state.seek(last - DELIVERED_MAX as u64));
+        assert_eq!(state.page.len(), DELIVERED_MAX);
     }
 }

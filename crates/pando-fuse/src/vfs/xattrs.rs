@@ -2,12 +2,17 @@
 //!
 //! Access control lists are not there yet, so their attributes are refused rather than stored without effect. So is
 //! `security.capability`: it would have to vanish at every write to its file.
+//!
+//! `security.selinux`, where it is not set, is "not supported" rather than "no such attribute". `ls -l` asks each file for it,
+//! which with the way there is half of all its requests; told so, it asks once a file system. Where SELinux runs, the
+//! kernel answers for the labels itself.
 
 use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, Ino};
 
 use super::Vfs;
 
+const SELINUX: &[u8] = b"security.selinux";
 const CAPABILITY: &[u8] = b"security.capability";
 const ACL_PREFIX: &[u8] = b"system.posix_acl_";
 const XATTR_CREATE: u32 = 1;
@@ -26,7 +31,10 @@ impl Vfs {
             return Err(Errno::ENODATA);
         }
         check_name(name)?;
-        self.namespace.getxattr(by, ino, name).await
+        match self.namespace.getxattr(by, ino, name).await {
+            Err(Errno::ENODATA) if name == SELINUX => Err(Errno::EOPNOTSUPP),
+            value => value,
+        }
     }
 
     /// All names, each ended by a NUL.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use pando_client::DirEntry;
 use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
-use pando_fuse::{Answer, Namespace, Vfs};
+use pando_fuse::{Answer, Namespace, Pages, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
 use pando_types::reply::Layout;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr, ShardIndex, Timestamp};
@@ -115,6 +115,23 @@ impl Memory {
         let attr = self.attr_of(tree, ino)?;
         self.lookups.fetch_add(1, Ordering::Relaxed);
         Ok(attr)
+    }
+}
+
+/// A listing under way, with pages of 100 entries.
+struct Under {
+    memory: Arc<Memory>,
+    ino: Ino,
+    position: u64,
+}
+
+impl Pages for Under {
+    fn next(&mut self) -> Answer<'_, Vec<DirEntry>> {
+        let page = self.memory.do_readdir(&Credentials::ROOT, self.ino, self.position, 100, false);
+        if let Ok(Some(last)) = page.as_ref().map(|page| page.last()) {
+            self.position = last.position;
+        }
+        now(page)
     }
 }
 
@@ -492,6 +509,15 @@ impl Namespace for Memory {
         plus: bool,
     ) -> Answer<'a, Vec<DirEntry>> {
         now(self.do_readdir(by, ino, position, limit, plus))
+    }
+
+    fn listing(
+        self: Arc<Self>,
+        _: &Credentials,
+        ino: Ino,
+        position: u64,
+    ) -> Result<Box<dyn Pages>, Errno> {
+        Ok(Box::new(Under { memory: self, ino, position }))
     }
 
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino> {

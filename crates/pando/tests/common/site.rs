@@ -80,23 +80,27 @@ impl Site {
         read(self.folder.join("run/log")) + &read(self.scratch.path().join("mount-log"))
     }
 
-    /// Inodes on all shards, as the servers count them. Starts no process: one that inherits a file of a suspended mount
-    /// would wait for it.
+    /// Inodes on all shards, as the servers count them.
     pub fn inodes(&self) -> u64 {
+        let statuses = self.statuses();
+        let shards = statuses.iter().flat_map(|status| status["shards"].as_array().unwrap());
+        shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum()
+    }
+
+    /// What each server says of itself. Starts no process: one that inherits a file of a suspended mount would wait for it.
+    pub fn statuses(&self) -> Vec<Value> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = Target::Run(self.folder.join("run"));
         runtime.block_on(async {
             let mut tool = Tool::connect(&target, &NetOptions::default()).await.unwrap();
-            let mut inodes = 0;
+            let mut statuses = Vec::new();
             for (addresses, _) in tool.processes() {
                 let Told::Json(json) = tool.ask(&addresses, Ask::Status).await.unwrap() else {
                     panic!("no status");
                 };
-                let status: Value = serde_json::from_str(&json).unwrap();
-                let shards = status["shards"].as_array().unwrap().iter();
-                inodes += shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum::<u64>();
+                statuses.push(serde_json::from_str(&json).unwrap());
             }
-            inodes
+            statuses
         })
     }
 }

@@ -1,0 +1,130 @@
+//! `pando rmr`: removes a tree through the client library, past the kernel.
+//!
+//! The kernel removes one name of a directory after the other, two requests each, and a process does one thing at a time.
+//! Here as many are under way as a session has slots for.
+
+mod tree;
+
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pando_client::Client;
+use pando_types::{Credentials, Errno, FileKind, Ino, Name};
+
+use crate::cli::RmrArgs;
+use crate::connect::{Named, connect, secret};
+use crate::failure::Failure;
+use crate::mounts::{self, Located};
+use crate::text::count;
+use tree::{Job, Progress};
+
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+pub fn run(args: &RmrArgs) -> Result<ExitCode, Failure> {
+    let located = mounts::locate(&args.path)?;
+    check(&located)?;
+    let named = Named::parse(&located.volume)?;
+    let connected = connect(&named, secret(args.secret.as_ref())?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(Failure::plain)?;
+    runtime.block_on(async {
+        let client = Client::connect(connected.transport.clone(), connected.volume()).await;
+        let client = client
+            .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
+        let client = Arc::new(client);
+        let result = remove(&client, &located).await;
+        // Should that fail, it ends with its lease; it has nothing open.
+        let _ = client.close().await;
+        result
+    })
+}
+
+/// What `rm -rf` would refuse as well, if only when it comes to it.
+fn check(located: &Located) -> Result<(), Failure> {
+    let shown = located.path.display();
+    if located.names.is_empty() {
+        return Err(Failure::plain(format!(
+            "{shown} is a mount itself: name what is in it, or remove the volume"
+        )));
+    }
+    let mounts = mounts::all()
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    match mounts.iter().find(|mount| mount.path.starts_with(&located.path)) {
+        Some(mount) => Err(Failure::plain(format!(
+            "something is mounted at {}: unmount it first",
+            mount.path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Failure> {
+    let by = caller()?;
+    let begun = Instant::now();
+    let progress = Arc::new(Progress::default());
+    let errno = |errno: Errno| Failure::plain(format!("{}: {errno}", located.path.display()));
+    let (parent, name) = walk(client, &by, located).await.map_err(errno)?;
+    let found = client.lookup_brief(&by, parent, &name).await.map_err(errno)?;
+    let job = Arc::new(Job::new(client.clone(), by, progress.clone()));
+    if found.kind == FileKind::Directory {
+        let removing = tree::remove(&job, parent, name, found.ino, located.path.clone());
+        told(removing, &progress).await;
+    } else {
+        job.client.unlink(&job.by, parent, &name).await.map_err(errno)?;
+        progress.removed_file();
+    }
+    let (files, directories, failures) = progress.counts();
+    let seconds = begun.elapsed().as_secs_f64();
+    eprintln!(
+        "  {} files and {} directories removed in {seconds:.1} s: {} a second",
+        count(files),
+        count(directories),
+        count(((files + directories) as f64 / seconds) as u64)
+    );
+    match failures {
+        0 => Ok(ExitCode::SUCCESS),
+        _ => Err(Failure::plain(format!(
+            "{} could not be removed, and the directories they are in: see above",
+            count(failures)
+        ))),
+    }
+}
+
+/// Waits, and says from time to time how far it is.
+async fn told(work: impl Future<Output = ()>, progress: &Progress) {
+    let mut work = std::pin::pin!(work);
+    loop {
+        if tokio::time::timeout(PROGRESS_INTERVAL, work.as_mut()).await.is_ok() {
+            return;
+        }
+        let (files, directories, _) = progress.counts();
+        eprintln!("  {} files and {} directories removed", count(files), count(directories));
+    }
+}
+
+/// The directory that the object is in, and its name there. Asks for search permission all the way.
+async fn walk(client: &Client, by: &Credentials, located: &Located) -> Result<(Ino, Name), Errno> {
+    let names: Result<Vec<Name>, Errno> =
+        located.names.iter().map(|name| Name::new(name.as_bytes())).collect();
+    let mut names = names?;
+    let last = names.pop().ok_or(Errno::EBUSY)?;
+    let mut at = Ino::ROOT;
+    for name in &names {
+        at = client.lookup_brief(by, at, name).await?.ino;
+    }
+    Ok((at, last))
+}
+
+/// Whoever runs this.
+fn caller() -> Result<Credentials, Failure> {
+    let groups = rustix::process::getgroups().map_err(Failure::plain)?;
+    Ok(Credentials {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        groups: groups.into_iter().map(rustix::process::Gid::as_raw).collect(),
+    })
+}
