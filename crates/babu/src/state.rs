@@ -72,6 +72,18 @@ impl Frozen {
 }
 
 impl State {
+    /// Asks for what changes of a group will touch: the searches wait for memory together and not one after the other.
+    #[inline]
+    pub(crate) fn prefetch<'b>(&self, changes: impl Iterator<Item = Change<'b>>) {
+        for change in changes {
+            if let Change::Put { index, key, .. } | Change::Delete { index, key } = change
+                && let Some(tree) = self.active.of(index)
+            {
+                tree.prefetch(key);
+            }
+        }
+    }
+
     /// Applies one change of group `lsn`. Files to ingest come opened, from `run`.
     #[inline]
     pub(crate) fn apply(&mut self, lsn: Lsn, change: Change<'_>, run: Option<Level>) {

@@ -145,7 +145,9 @@ fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
     assert!(number("growth", "log_bytes") > number("control", "log_bytes"));
     let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone"]].concat());
     let run = &report["runs"][0];
-    assert!(run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0));
+    assert!(
+        run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0)
+    );
     let output = bench(&scratch, &["growth", "--files", "3"]);
     assert!(!output.status.success() && all(&output).contains("10 to"), "{}", all(&output));
 }

@@ -53,8 +53,13 @@ pub(crate) fn may_contain(bits: &[u8], hash: u64) -> bool {
     if lines == 0 {
         return true;
     }
-    let line = &bits[line_of(hash, lines)..][..LINE_BYTES];
+    let line = line(bits, hash);
     probes(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+/// The line of a hash, of bits that are not none.
+pub(crate) fn line(bits: &[u8], hash: u64) -> &[u8] {
+    &bits[line_of(hash, bits.len() / LINE_BYTES)..][..LINE_BYTES]
 }
 
 /// The high half of the hash picks the line.

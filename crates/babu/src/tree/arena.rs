@@ -2,6 +2,11 @@
 //!
 //! What is given up is used again for what has the same size, so that memory never exceeds the sum of the most there
 //! was of each size.
+//!
+//! Trees follow each other. Some pieces of one that is gone are kept for the next, which need then not ask the kernel for memory:
+//! that costs a clearing of each page, and sometimes, where memory is full of cached files, a wait of many milliseconds.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::tree::hints::advise_huge;
 
@@ -13,6 +18,9 @@ pub(crate) const MAX_BLOCK_BYTES: usize = 1 << 10;
 const FIRST_PIECE_BYTES: usize = 1 << 12;
 const LAST_PIECE_BYTES: usize = 1 << PIECE_SHIFT;
 const PIECE_SHIFT: usize = 25;
+/// Pieces of this size and larger are kept, so much memory in all.
+const SPARE_PIECE_BYTES: usize = 1 << 20;
+const SPARE_BYTES: usize = 64 << 20;
 const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
 
 /// Where a block is: bits 22–31 the piece, the others the position in it, in units of 8 bytes. 32 GiB in all.
@@ -39,9 +47,49 @@ pub(crate) struct Arena {
     free_count: usize,
     /// Memory of all pieces as far as it was ever used.
     bytes: usize,
+    spare: Arc<Spare>,
+}
+
+/// Pieces of trees that are gone.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Vec<u8>>>);
+
+impl Spare {
+    fn pieces(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty piece of this size.
+    fn take(&self, size: usize) -> Option<Vec<u8>> {
+        let mut kept = self.pieces();
+        let position = kept.iter().position(|piece| piece.capacity() == size)?;
+        Some(kept.swap_remove(position))
+    }
+
+    fn keep(&self, mut piece: Vec<u8>) {
+        let mut kept = self.pieces();
+        let bytes: usize = kept.iter().map(Vec::capacity).sum();
+        if piece.capacity() >= SPARE_PIECE_BYTES && bytes + piece.capacity() <= SPARE_BYTES {
+            piece.clear();
+            kept.push(piece);
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.pieces.drain(..).for_each(|piece| self.spare.keep(piece));
+    }
 }
 
 impl Arena {
+    /// An empty one that takes over memory of this, and of those before, when they are gone.
+    pub(crate) fn successor(&self) -> Arena {
+        let mut arena = Arena::default();
+        arena.spare = self.spare.clone();
+        arena
+    }
+
     /// Memory taken: blocks in use, blocks given up, and the lists of these.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.free_count * size_of::<Address>()
@@ -102,9 +150,11 @@ impl Arena {
         if !self.pieces.last().is_some_and(fits) {
             let size =
                 (FIRST_PIECE_BYTES << self.pieces.len().min(PIECE_SHIFT)).min(LAST_PIECE_BYTES);
-            let piece = Vec::with_capacity(size);
-            advise_huge(&piece);
-            self.pieces.push(piece);
+            self.pieces.push(self.spare.take(size).unwrap_or_else(|| {
+                let piece = Vec::with_capacity(size);
+                advise_huge(&piece);
+                piece
+            }));
         }
         let number = self.pieces.len() - 1;
         assert!(number < 1 << (u32::BITS - OFFSET_BITS), "a tree in memory of more than 32 GiB");
@@ -140,6 +190,28 @@ fn units(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_pieces_of_a_tree_that_is_gone_are_the_next_ones() {
+        let mut arena = Arena::default();
+        let next = arena.successor();
+        let fill = |arena: &mut Arena| {
+            while arena.bytes() < 3 * SPARE_BYTES / 2 {
+                let address = arena.allocate(MAX_BLOCK_BYTES);
+                arena.block_mut(address, MAX_BLOCK_BYTES)[0] = 7;
+            }
+            arena.pieces.iter().map(|piece| piece.as_ptr()).collect::<Vec<_>>()
+        };
+        let spare = || next.spare.pieces().iter().map(Vec::capacity).sum::<usize>();
+        let before = fill(&mut arena);
+        assert_eq!(spare(), 0);
+        drop(arena);
+        assert!((SPARE_BYTES / 2..=SPARE_BYTES).contains(&spare()), "{}", spare());
+        let mut after = next.successor();
+        let now = fill(&mut after);
+        assert_eq!(spare(), 0);
+        assert!(before.iter().filter(|piece| now.contains(piece)).count() >= 6);
+    }
 
     #[test]
     fn blocks_do_not_overlap_and_come_again() {

@@ -44,6 +44,16 @@ impl Branch {
         }
     }
 
+    /// Asks for the memory of the leaf that a key is in, or would be.
+    #[inline]
+    pub(crate) fn prefetch(&self, rest: Rest<'_>, records: &Records) {
+        match self {
+            Branch::Leaf(leaf) => leaf.prefetch(records),
+            Branch::Row(row) => row.prefetch(rest, records),
+            Branch::Rows(rows) => rows.rows[rows.find(rest, records)].prefetch(rest, records),
+        }
+    }
+
     /// Sets what an entry says; adds it if there is none. `None` is a tombstone.
     pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         match self {

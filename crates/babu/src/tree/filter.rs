@@ -9,6 +9,7 @@
 //! come and go, what is gone still takes room; then there are no more parts, and more and more questions need a search.
 
 use crate::index::filter;
+use crate::tree::hints::prefetch;
 
 /// Room of the first part, keys, if nothing better is known.
 const LEAST_KEYS: usize = 1024;
@@ -39,15 +40,23 @@ impl TreeFilter {
         TreeFilter::expecting(keys.max(self.expected / 2))
     }
 
-    /// Notes a key of a tree that now has so many.
+    /// Asks for the memory that [`TreeFilter::add`] will touch.
     #[inline]
-    pub(crate) fn add(&mut self, key: &[u8], keys: usize) {
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(part) = self.parts.last() {
+            prefetch(filter::line(&part.bits, hash));
+        }
+    }
+
+    /// Notes the hash of a key of a tree that now has so many.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64, keys: usize) {
         if self.parts.last().is_none_or(|part| part.room == 0) {
             self.grow(keys);
         }
         if let Some(part) = self.parts.last_mut() {
             part.room -= 1;
-            filter::add(&mut part.bits, hash(key));
+            filter::add(&mut part.bits, hash);
         }
     }
 
@@ -95,7 +104,7 @@ mod tests {
             let mut filter = TreeFilter::expecting(expected);
             assert!(!filter.may_contain(hash(b"anything")), "an empty tree has nothing");
             for number in 0..50_000u32 {
-                filter.add(&number.to_be_bytes(), number as usize);
+                filter.add(hash(&number.to_be_bytes()), number as usize);
             }
             let has = |number: u32| filter.may_contain(hash(&number.to_be_bytes()));
             assert!((0..50_000).all(has));
@@ -109,7 +118,7 @@ mod tests {
     fn keys_that_come_and_go_take_no_more_and_more_memory() {
         let mut filter = TreeFilter::default();
         for number in 0..200_000u32 {
-            filter.add(&number.to_be_bytes(), 100);
+            filter.add(hash(&number.to_be_bytes()), 100);
         }
         assert_eq!(filter.parts.len(), 1);
         assert!((0..200_000u32).all(|number| filter.may_contain(hash(&number.to_be_bytes()))));
@@ -118,7 +127,7 @@ mod tests {
     #[test]
     fn the_next_tree_begins_with_as_much_room() {
         let mut filter = TreeFilter::default().anew(3_000);
-        (0..3_000u32).for_each(|number| filter.add(&number.to_be_bytes(), number as usize));
+        (0..3_000u32).for_each(|number| filter.add(hash(&number.to_be_bytes()), number as usize));
         assert_eq!(filter.parts.len(), 1);
         // One small tree in between does not make it forget.
         assert_eq!(filter.anew(7).expected, 1_500);

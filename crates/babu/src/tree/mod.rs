@@ -61,7 +61,8 @@ impl Tree {
     /// It changes no more. Returns an empty one for what comes after it.
     pub(crate) fn freeze(&mut self) -> Tree {
         self.is_frozen = true;
-        Tree { filter: self.filter.anew(self.records.count()), ..Tree::default() }
+        let filter = self.filter.anew(self.records.count());
+        Tree { filter, records: self.records.successor(), ..Tree::default() }
     }
 
     /// What it says of a key whose hash, if it is known, is `hash`: see [`filter::hash`].
@@ -86,11 +87,22 @@ impl Tree {
         self.ranges.end_of(key).map(|_| Found::Deleted)
     }
 
+    /// Asks for what a change of the key will touch.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &[u8]) {
+        let (prefix, rest) = split(key);
+        if let Some(branch) = self.prefixes.get(prefix) {
+            branch.prefetch(rest, &self.records);
+        }
+    }
+
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
         let (prefix, rest) = split(key);
+        let hash = filter::hash(key);
+        self.filter.prefetch(hash);
         self.prefixes.branch(prefix).set(rest, Some(value), &mut self.records);
-        self.filter.add(key, self.records.count());
+        self.filter.add(hash, self.records.count());
     }
 
     /// Removes a key, and hides it below if there is anything below.
@@ -98,7 +110,7 @@ impl Tree {
         let (prefix, rest) = split(key);
         if has_below {
             self.prefixes.branch(prefix).set(rest, None, &mut self.records);
-            self.filter.add(key, self.records.count());
+            self.filter.add(filter::hash(key), self.records.count());
         } else if let Some(branch) = self.prefixes.get_mut(prefix)
             && branch.remove(rest, &mut self.records)
             && branch.is_empty()
@@ -136,7 +148,7 @@ impl Tree {
     /// Gives memory back once nothing is left.
     fn give_back(&mut self) {
         if self.records.count() == 0 {
-            self.records = Records::default();
+            self.records = self.records.successor();
             self.filter = self.filter.anew(0);
         }
     }

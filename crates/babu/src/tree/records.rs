@@ -20,6 +20,11 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// None, in memory that these, when they are gone, leave behind.
+    pub(crate) fn successor(&self) -> Records {
+        Records { arena: self.arena.successor(), ..Records::default() }
+    }
+
     /// Records there are: one for each entry.
     pub(crate) fn count(&self) -> usize {
         self.count

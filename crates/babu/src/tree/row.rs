@@ -73,6 +73,12 @@ impl Row {
         leaf.get(rest, records)
     }
 
+    /// Asks for the memory of the leaf that a key is in, or would be.
+    #[inline]
+    pub(crate) fn prefetch(&self, rest: Rest<'_>, records: &Records) {
+        self.leaves[self.find(rest, records)].prefetch(records);
+    }
+
     /// Sets what an entry says; adds it if there is none. The row may be one leaf longer afterwards.
     pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         let position = self.find(rest, records);

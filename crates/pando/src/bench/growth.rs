@@ -58,7 +58,13 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json)?;
     if args.alone {
         let runs = (0..args.pairs)
-            .map(|_| grow(args, (args.split_threshold, HostOptions::default().checkpoint_bytes), &progress))
+            .map(|_| {
+                grow(
+                    args,
+                    (args.split_threshold, HostOptions::default().checkpoint_bytes),
+                    &progress,
+                )
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if args.json {
             output::json(&with(context(), json!({ "runs": runs })));
