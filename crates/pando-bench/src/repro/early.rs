@@ -154,8 +154,8 @@ impl Early {
             nature: Nature::Modelled,
             tables: vec![servers, buckets],
             same: "9 servers save about as much as the report says over 5, and larger buckets split less often".to_owned(),
-            different: "the report's clients and servers shared an Ethernet segment and had one disk each, the model has neither: in it a \
-                        bucket ten times as large stops for ten times as long, so that dips take no less of the time"
+            different: "the report's clients and servers shared an Ethernet segment and had one disk each, the model has neither; in it a \
+                        bucket ten times as large stops ten times more seldom, for ten times as long"
                 .to_owned(),
             data: json!(self),
             charts: vec![Chart {

@@ -154,6 +154,21 @@ impl LoadBalance {
     /// Ready to be shown.
     #[must_use]
     pub fn figure(&self) -> Figure {
+        Figure {
+            name: "figure-7".to_owned(),
+            title: "load balance of GIGA+ and of consistent hashing (§5.3, Figure 7)".to_owned(),
+            nature: Nature::Computed,
+            tables: vec![self.claims(), self.means()],
+            same: "even at powers of two, uneven between them, more partitions help, and consistent hashing needs an order of magnitude \
+                   more of them"
+                .to_owned(),
+            different: "our placement splits in a fixed order, not a random one, so that a cluster's balance is always the same".to_owned(),
+            data: json!(self),
+            charts: self.charts(),
+        }
+    }
+
+    fn claims(&self) -> Table {
         let matched = |of: &[Deviation], each| match self.virtual_servers_to_match(of, each) {
             Some(v) => v.to_string(),
             None => format!("> {}", VIRTUAL[VIRTUAL.len() - 1]),
@@ -197,6 +212,10 @@ impl LoadBalance {
             gain(&self.gigaplus),
             gain(&self.placed),
         ]);
+        claims
+    }
+
+    fn means(&self) -> Table {
         let mut means = Table::new(
             "mean load deviation over 2 to 32 servers (the paper's own values are only plotted)",
             ["each server has", "GIGA+, Monte Carlo", "GIGA+, our placement", "consistent hashing"],
@@ -213,18 +232,7 @@ impl LoadBalance {
                 cell(&self.consistent),
             ]);
         }
-        Figure {
-            name: "figure-7".to_owned(),
-            title: "load balance of GIGA+ and of consistent hashing (§5.3, Figure 7)".to_owned(),
-            nature: Nature::Computed,
-            tables: vec![claims, means],
-            same: "even at powers of two, uneven between them, more partitions help, and consistent hashing needs an order of magnitude \
-                   more of them"
-                .to_owned(),
-            different: "our placement splits in a fixed order, not a random one, so that a cluster's balance is always the same".to_owned(),
-            data: json!(self),
-            charts: self.charts(),
-        }
+        means
     }
 
     fn charts(&self) -> Vec<Chart> {

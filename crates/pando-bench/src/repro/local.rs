@@ -208,6 +208,35 @@ pub struct Baseline {
 /// Figure 10, and Table 1, ready to be shown.
 #[must_use]
 pub fn figure(backends: &[Backend], baselines: &[Baseline]) -> Figure {
+    let tenths = backends.iter().map(|run| {
+        let points = run
+            .tenths
+            .iter()
+            .zip(1..)
+            .map(|(rate, tenth)| (f64::from(tenth) / 10.0 * run.files as f64, *rate));
+        Series::line(format!("{}, {} partitions", run.keeps, run.partitions), points)
+    });
+    Figure {
+        name: "figure-10".to_owned(),
+        title: "what keeps the partitions (§5.5, Figure 10), and one server alone (Table 1)".to_owned(),
+        nature: Nature::Measured,
+        tables: vec![seconds(backends), ratios(backends), table_1(baselines)],
+        same: "what lies below decides how fast one server is, and how much splitting costs it".to_owned(),
+        different: "one server and one thread instead of 16 clients' processes, ext4 instead of ext3 and ReiserFS; our store keeps all \
+                    partitions in one tree in their order, so that a split within a server moves nothing"
+            .to_owned(),
+        data: json!({ "backends": backends, "baselines": baselines }),
+        charts: vec![Chart {
+            file: "figure-10".to_owned(),
+            title: "Figure 10: creates on one server, by what keeps the partitions".to_owned(),
+            x: Axis::linear("files in the directory"),
+            y: Axis::linear("creates/s"),
+            series: tenths.collect(),
+        }],
+    }
+}
+
+fn seconds(backends: &[Backend]) -> Table {
     let mut table = Table::new(
         "MEASURED: one server, one thread, nothing fsynced; Figure 10's 16 servers made 400,000 files each",
         [
@@ -234,6 +263,11 @@ pub fn figure(backends: &[Backend], baselines: &[Baseline]) -> Figure {
             at(run.tenths.last()),
         ]);
     }
+    table
+}
+
+/// 16 partitions against one.
+fn ratios(backends: &[Backend]) -> Table {
     let mut paper = Table::new(
         "run time with 16 partitions, as a multiple of that with one",
         ["kept in", "the paper (§5.5)", "here"],
@@ -256,6 +290,10 @@ pub fn figure(backends: &[Backend], baselines: &[Baseline]) -> Figure {
     for (keeps, ratio) in theirs {
         paper.row([keeps.to_owned(), ratio.to_owned(), "–".to_owned()]);
     }
+    paper
+}
+
+fn table_1(baselines: &[Baseline]) -> Table {
     let mut one = Table::new(
         "MEASURED: one directory on one server, beside Table 1",
         ["what", "creates/s", "Table 1"],
@@ -268,32 +306,7 @@ pub fn figure(backends: &[Backend], baselines: &[Baseline]) -> Figure {
             theirs.map_or("–".to_owned(), |(what, rate)| format!("{what}: {}", whole(*rate))),
         ]);
     }
-    let tenths = backends.iter().map(|run| {
-        let points = run
-            .tenths
-            .iter()
-            .zip(1..)
-            .map(|(rate, tenth)| (f64::from(tenth) / 10.0 * run.files as f64, *rate));
-        Series::line(format!("{}, {} partitions", run.keeps, run.partitions), points)
-    });
-    Figure {
-        name: "figure-10".to_owned(),
-        title: "what keeps the partitions (§5.5, Figure 10), and one server alone (Table 1)".to_owned(),
-        nature: Nature::Measured,
-        tables: vec![table, paper, one],
-        same: "what lies below decides how fast one server is, and how much splitting costs it".to_owned(),
-        different: "one server and one thread instead of 16 clients' processes, ext4 instead of ext3 and ReiserFS; our store keeps all \
-                    partitions in one tree in their order, so that a split within a server moves nothing"
-            .to_owned(),
-        data: json!({ "backends": backends, "baselines": baselines }),
-        charts: vec![Chart {
-            file: "figure-10".to_owned(),
-            title: "Figure 10: creates on one server, by what keeps the partitions".to_owned(),
-            x: Axis::linear("files in the directory"),
-            y: Axis::linear("creates/s"),
-            series: tenths.collect(),
-        }],
-    }
+    one
 }
 
 #[cfg(test)]

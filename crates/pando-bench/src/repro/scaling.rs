@@ -124,7 +124,6 @@ pub fn run(size: Size, seed: u64, costs: Costs, watch: &dyn Watch) -> Result<Sca
         if servers <= 32 {
             let create = (1e9 / PAPER_1) as u64;
             let costs = Costs::gigaplus(create);
-            let each = each.min(FILES_PER_SERVER / 4);
             all.prototype.push(point(&workload(servers, each, costs, Splitting::Locked, seed)));
         }
         watch.advance(u64::from(servers));
@@ -163,6 +162,25 @@ impl Scaling {
     /// Ready to be shown, with what was measured.
     #[must_use]
     pub fn figure(&self, measured: &[Measured]) -> Figure {
+        let mut tables = vec![self.modelled(), self.depends()];
+        if !measured.is_empty() {
+            tables.insert(0, real(measured));
+        }
+        Figure {
+            name: "figure-4".to_owned(),
+            title: "creates in one directory by number of servers (§5.1, Figure 4)".to_owned(),
+            nature: Nature::Both,
+            tables,
+            same: "the rate grows with the servers, nearly in proportion once all have their partition".to_owned(),
+            different: "no cluster here: beyond one machine's CPUs it is a model; the paper's servers wrote to disks through ReiserFS, which \
+                        held them to half of what its Table 1 promises"
+                .to_owned(),
+            data: json!({ "model": self, "measured": measured }),
+            charts: vec![self.chart(measured)],
+        }
+    }
+
+    fn modelled(&self) -> Table {
         let mut modelled = Table::new(
             "MODEL of our shards: creates a second over the whole run; the paper's prototype in the same model; the paper",
             [
@@ -197,20 +215,10 @@ impl Scaling {
                 },
             ]);
         }
-        let mut real = Table::new(
-            "MEASURED: shards of this process, called by threads of this process; the model beside it",
-            ["shards", "threads", "how", "files", "creates/s", "modelled"],
-        );
-        for run in measured {
-            real.row([
-                run.shards.to_string(),
-                run.threads.to_string(),
-                run.how.clone(),
-                whole(run.files as f64),
-                whole(run.rate),
-                run.modelled.map_or("–".to_owned(), whole),
-            ]);
-        }
+        modelled
+    }
+
+    fn depends(&self) -> Table {
         let mut depends = Table::new(
             format!(
                 "what the model depends on: {} servers, {} creates/s as assumed",
@@ -223,22 +231,7 @@ impl Scaling {
             let change = 100.0 * (vary.rate / self.base - 1.0);
             depends.row([vary.what.clone(), whole(vary.rate), format!("{change:+.1} %")]);
         }
-        let mut tables = vec![modelled, depends];
-        if !measured.is_empty() {
-            tables.insert(0, real);
-        }
-        Figure {
-            name: "figure-4".to_owned(),
-            title: "creates in one directory by number of servers (§5.1, Figure 4)".to_owned(),
-            nature: Nature::Both,
-            tables,
-            same: "the rate grows with the servers, nearly in proportion once all have their partition".to_owned(),
-            different: "no cluster here: beyond one machine's CPUs it is a model; the paper's servers wrote to disks through ReiserFS, which \
-                        held them to half of what its Table 1 promises"
-                .to_owned(),
-            data: json!({ "model": self, "measured": measured }),
-            charts: vec![self.chart(measured)],
-        }
+        depends
     }
 
     fn chart(&self, measured: &[Measured]) -> Chart {
@@ -264,6 +257,24 @@ impl Scaling {
             ],
         }
     }
+}
+
+fn real(measured: &[Measured]) -> Table {
+    let mut real = Table::new(
+        "MEASURED: shards of this process, called by threads of this process; the model beside it",
+        ["shards", "threads", "how", "files", "creates/s", "modelled"],
+    );
+    for run in measured {
+        real.row([
+            run.shards.to_string(),
+            run.threads.to_string(),
+            run.how.clone(),
+            whole(run.files as f64),
+            whole(run.rate),
+            run.modelled.map_or("–".to_owned(), whole),
+        ]);
+    }
+    real
 }
 
 #[cfg(test)]
