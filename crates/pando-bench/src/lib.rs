@@ -6,6 +6,7 @@
 //!   growth     one directory, from nothing, in windows of time
 //!   pairs      two directories in turn, ratio by ratio      requests   what the kernel sent to a FUSE server
 //!   nullfs     what FUSE costs                              echo       what sockets cost
+//!   repro      figures of published papers, by the real placement and client code, and by models
 //! ```
 //!
 //! Every answer is checked, and what a run made is listed and counted: a wrong figure for a right file system is bad, a good
@@ -23,6 +24,7 @@ pub mod names;
 pub mod nullfs;
 pub mod pairs;
 mod report;
+pub mod repro;
 pub mod requests;
 mod watch;
 mod workload;

@@ -2,7 +2,7 @@
 //! what has to be started and stopped, and how figures are shown.
 
 pub mod args;
-mod connect;
+pub mod connect;
 mod floor;
 mod growth;
 mod metadata;
@@ -11,7 +11,7 @@ mod pairs;
 mod parts;
 mod servers;
 mod show;
-mod watch;
+pub mod watch;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -55,7 +55,7 @@ fn worker() -> std::io::Result<Command> {
 }
 
 /// What belongs beside every figure.
-fn context() -> Value {
+pub fn context() -> Value {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -65,14 +65,14 @@ fn context() -> Value {
 }
 
 /// Adds the fields of `more`.
-fn with(mut to: Value, more: Value) -> Value {
+pub fn with(mut to: Value, more: Value) -> Value {
     if let (Value::Object(to), Value::Object(more)) = (&mut to, more) {
         to.extend(more);
     }
     to
 }
 
-fn failure(error: BenchError) -> Failure {
+pub fn failure(error: BenchError) -> Failure {
     match error {
         BenchError::Interrupted => Failure::plain("interrupted; what was made is removed again"),
         error => Failure::plain(error),

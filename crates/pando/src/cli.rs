@@ -7,6 +7,7 @@ use pando_server::Durability;
 use pando_wire::Address;
 
 use crate::bench::args::BenchArgs;
+use crate::repro::args::ReproArgs;
 
 /// Shards of a volume, unless something else is said.
 pub const SHARDS: u16 = 4;
@@ -61,6 +62,7 @@ pub enum Command {
     Manifest(ManifestArgs),
     Fill(FillArgs),
     Bench(BenchArgs),
+    Repro(ReproArgs),
 }
 
 /// Make a volume in an empty or new folder

@@ -19,6 +19,7 @@ mod mounting;
 mod mounts;
 mod output;
 mod protocol;
+mod repro;
 mod rmr;
 mod server;
 mod signals;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
         Command::Bench(args) => (args.is_json(), bench::run(args)),
+        Command::Repro(args) => (args.is_json(), repro::run(args)),
     };
     match result {
         Ok(code) => code,

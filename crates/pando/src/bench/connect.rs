@@ -138,7 +138,7 @@ impl Drop for Here {
 
 /// Calls the shards on the caller's thread. Sessions are not noted for a next start: a run opens no file, so one that is
 /// killed leaves nothing behind that only the end of its session would remove.
-struct Direct(Arc<Host>);
+pub struct Direct(pub Arc<Host>);
 
 impl Transport for Direct {
     fn call<'a>(
