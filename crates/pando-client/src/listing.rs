@@ -11,6 +11,7 @@ use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Order};
 
+use crate::cache::At;
 use crate::call::{stale, take};
 use crate::client::Client;
 use crate::join::join_all;
@@ -51,7 +52,7 @@ impl Client {
     ) -> Result<Vec<DirEntry>, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
-        let page = self.page(c, dir, position, limit).await?;
+        let (page, _) = self.page(c, dir.into(), position, limit).await?;
         if !plus {
             return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
         }
@@ -59,27 +60,27 @@ impl Client {
         Ok(join_all(entries).await)
     }
 
-    /// Entries after `position`: of the first partition that has any.
+    /// Entries after `position`: of the first partition that has any; and whether that was the last.
     pub(crate) async fn page(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        At { dir, on }: At<'_>,
         position: u64,
         limit: u32,
-    ) -> Result<Vec<Listed>, Errno> {
+    ) -> Result<(Vec<Listed>, bool), Errno> {
         let limit = limit.max(1);
         let mut from = Order(position.saturating_sub(POSITION_BASE - 1));
         while from.0 < Order::END {
             let op = Op::ReadDir { dir, from, limit };
-            let body = self.run_plain(c, op).await.map_err(stale)?;
+            let body = self.run_by(c, op, on).await.map_err(stale)?;
             match take!(body, Body::Page(page, next) => (page, next))? {
-                (page, _) if !page.is_empty() => return Ok(page),
+                (page, next) if !page.is_empty() => return Ok((page, next.is_none())),
                 (_, None) => break,
                 (_, Some(next)) if next > from => from = next,
                 (_, Some(_)) => return Err(Errno::EIO),
             }
         }
-        Ok(Vec::new())
+        Ok((Vec::new(), true))
     }
 
     /// The entry with its attributes; without, if they are not to be had: whoever then asks for them hears why.

@@ -105,7 +105,7 @@ impl ClientRun {
             let transport: Arc<dyn Transport> = Arc::new(self.shared.mail.clone());
             // Few slots, so that operations queue for them.
             let slots = self.lanes_wanted.max(2) as u16;
-            let options = Options { slots, patience: self.shared.patience };
+            let options = Options { slots, patience: self.shared.patience, ..Options::default() };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {

@@ -314,7 +314,8 @@ fn said(panic: &(dyn Any + Send)) -> String {
 async fn bury(mail: Mail, session: SessionId, delay: u64) {
     mail.sleep(delay).await;
     let op = Wire::EndSession(session);
-    let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+    let request =
+        Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
     while mail.call(ShardIndex(0), request.clone()).await.is_err() {
         mail.sleep(20 * MILLISECOND).await;
     }

@@ -255,6 +255,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
                     Prepare::Look(_) => "look",
+                    Prepare::Invalidate(_) => "invalidate",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",
                     Prepare::Partition { seal: false, .. } => "partition",

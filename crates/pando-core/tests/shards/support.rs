@@ -6,10 +6,10 @@ use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard,
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
 use pando_types::peer::Peer;
-use pando_types::reply::{Body, Found, Refusal};
+use pando_types::reply::{Body, Found, Refusal, Reply};
 use pando_types::{
     Attr, Credentials, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, SessionId, ShardIndex,
-    Timestamp,
+    Timestamp, Trail,
 };
 
 /// Longer than any test that does not wait for its end.
@@ -57,6 +57,10 @@ pub struct Cluster {
     shards: Vec<(Shard, Store)>,
     messages: VecDeque<(ShardIndex, Peer)>,
     answers: BTreeMap<u64, Result<Body, Refusal>>,
+    replies: BTreeMap<u64, Reply>,
+    poked: u64,
+    silent: Option<ShardIndex>,
+    epoch: u64,
     session: SessionId,
     sequence: u64,
     now: u64,
@@ -92,6 +96,10 @@ impl Cluster {
             shards: Vec::new(),
             messages: VecDeque::new(),
             answers: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            poked: 0,
+            silent: None,
+            epoch: 1,
             session: SessionId(0),
             sequence: 0,
             now: 1_000_000_000,
@@ -181,7 +189,8 @@ impl Cluster {
 
     /// Sends a request that reads, and delivers nothing: its answer, if there is one at once.
     pub fn glance(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
-        let request = Request { head: Head::default(), credentials: self.by.clone(), op };
+        let request =
+            Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&2);
         self.input(shard, Input::Client(ClientTag(2), request));
         self.answers.remove(&2)
@@ -192,11 +201,90 @@ impl Cluster {
     pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
         self.sequence += 1;
         let id = RequestId { session: self.session, slot, sequence: self.sequence };
-        let request =
-            Request { head: Head { id, ..Head::default() }, credentials: self.by.clone(), op };
+        let request = Request {
+            head: Head { id, ..Head::default() },
+            credentials: self.by.clone(),
+            op,
+            trail: None,
+        };
         let tag = 1_000 + self.sequence;
         self.input(shard, Input::Client(ClientTag(tag), request));
         self.answers.remove(&tag)
+    }
+
+    /// The same, by a way, of the newest such request.
+    pub fn begin(
+        &mut self,
+        shard: ShardIndex,
+        op: Op,
+        trail: Option<Trail>,
+    ) -> Option<Result<Body, Refusal>> {
+        self.sequence += 1;
+        let id = RequestId { session: self.session, slot: 7, sequence: self.sequence };
+        let head = Head { id, ..Head::default() };
+        self.poked = 1_000 + self.sequence;
+        let request = Request { head, credentials: self.by.clone(), op, trail };
+        self.input(shard, Input::Client(ClientTag(self.poked), request));
+        self.last_poked()
+    }
+
+    /// What came of the request begun last, by now.
+    pub fn last_poked(&mut self) -> Option<Result<Body, Refusal>> {
+        self.answers.remove(&self.poked)
+    }
+
+    /// Asks what reads, by a way, and delivers nothing: the whole reply, if there is one at once.
+    pub fn ask(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> Option<Reply> {
+        let credentials = self.by.clone();
+        let request = Request { head: Head::default(), credentials, op, trail };
+        self.replies.remove(&3);
+        self.input(shard, Input::Client(ClientTag(3), request));
+        self.replies.remove(&3)
+    }
+
+    /// Home of a directory.
+    pub fn home(&self, dir: DirRef) -> ShardIndex {
+        self.configs[0].map.home(dir.id)
+    }
+
+    /// From now on nothing reaches this shard.
+    pub fn silence(&mut self, shard: Option<ShardIndex>) {
+        self.silent = shard;
+        self.messages.retain(|(to, _)| Some(*to) != shard);
+    }
+
+    /// Takes what is on its way to a shard from shard 0; first what is on its way there is delivered.
+    pub fn take_messages_to(&mut self, shard: ShardIndex, from: ShardIndex) -> Vec<Peer> {
+        while let Some(at) = self.messages.iter().position(|(to, _)| *to == from) {
+            if let Some((to, peer)) = self.messages.remove(at) {
+                self.input(to, Input::Peer(peer));
+            }
+        }
+        let all: Vec<_> = self.messages.drain(..).collect();
+        let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(to, _)| *to == shard);
+        self.messages.extend(left);
+        taken.into_iter().map(|(_, peer)| peer).collect()
+    }
+
+    /// All that is on its way is held up.
+    pub fn take_all_messages(&mut self) -> Vec<(ShardIndex, Peer)> {
+        self.messages.drain(..).collect()
+    }
+
+    /// What was held up is on its way again.
+    pub fn put_back(&mut self, messages: Vec<(ShardIndex, Peer)>) {
+        self.messages.extend(messages);
+    }
+
+    pub fn deliver(&mut self, shard: ShardIndex, late: Vec<Peer>) {
+        for peer in late {
+            self.input(shard, Input::Peer(peer));
+        }
+    }
+
+    /// Epoch of the logs of shards that start from now on.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     /// Live copies, over all shards.
@@ -238,7 +326,7 @@ impl Cluster {
     }
 
     fn moment(&self) -> Now {
-        Now { nanos: self.now, epoch: Epoch(1), seen: Lsn(0), durable: Lsn(0) }
+        Now { nanos: self.now, epoch: Epoch(self.epoch), seen: Lsn(0), durable: Lsn(0) }
     }
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
@@ -251,7 +339,11 @@ impl Cluster {
             store.apply(writes);
             for (_, out) in out {
                 match out {
-                    Out::Reply(tag, reply) => drop(self.answers.insert(tag.0, reply.result)),
+                    Out::Reply(tag, reply) => {
+                        self.answers.insert(tag.0, reply.result.clone());
+                        self.replies.insert(tag.0, reply);
+                    }
+                    Out::Peer(to, _) if self.silent == Some(to) => {}
                     Out::Peer(to, peer) => self.messages.push_back((to, peer)),
                 }
             }
@@ -281,7 +373,7 @@ impl Cluster {
 
     pub fn run_as(&mut self, shard: ShardIndex, id: RequestId, op: Op) -> Result<Body, Refusal> {
         let head = Head { id, ..Head::default() };
-        let request = Request { head, credentials: self.by.clone(), op };
+        let request = Request { head, credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&1);
         self.input(shard, Input::Client(ClientTag(1), request));
         for _ in 0..20 {
