@@ -28,6 +28,7 @@ use walk::{Here, Last};
 
 pub use dir::Dir;
 
+const READ: AccessMask = 4;
 /// Entries asked for at once.
 const PAGE: u32 = 1024;
 
@@ -201,6 +202,9 @@ impl<'a> Paths<'a> {
                 return Err(Errno::ENOTDIR);
             };
             let on = walk.on();
+            if on.is_none() {
+                self.client.dir_access(&self.by, dir.into(), READ).await?;
+            }
             self.client.entries(&self.by, At { dir, on: on.as_ref() }).await
         })
     }

@@ -306,7 +306,8 @@ pub enum Op {
     DirSetAttr(DirRef, SetAttr),
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
-    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With read permission.
+    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With a trail, read permission
+    /// is needed; else it was checked when the directory was opened.
     ReadDir {
         /// Which directory.
         dir: DirRef,

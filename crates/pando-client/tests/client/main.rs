@@ -11,3 +11,4 @@ mod places;
 mod routing;
 mod sessions;
 mod stat;
+mod ways;

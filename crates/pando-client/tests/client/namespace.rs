@@ -198,6 +198,23 @@ impl Namespace {
         found.filter(|inode| inode.attr.ino == file.ino).ok_or(Refusal::NotUnderName)
     }
 
+    /// How many directories on a way, the last apart, have another id than their names say.
+    pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
+        let mut at = DirId::ROOT;
+        let mut wrong = 0;
+        for (nth, name) in names.iter().enumerate() {
+            let name = Name::new(name.as_bytes()).expect("valid");
+            let order = self.secrets.order(name.as_bytes());
+            let Some((_, Value::Dir(dir))) = self.dirs[&at].entries.get(&order) else {
+                panic!("{names:?} are no directories");
+            };
+            let is_wrong = dir.id != self.secrets.dir_id(at, &name, 0);
+            wrong += u64::from(is_wrong && nth + 1 < names.len());
+            at = dir.id;
+        }
+        wrong
+    }
+
     /// The newest version there is.
     pub fn version(&self) -> u64 {
         self.changed.last().map_or(FIRST_VERSION, |(version, _)| *version)

@@ -413,6 +413,9 @@ impl Shard {
     ) -> Result<(), Halt> {
         // A refusal is recorded as well: only where the name still is.
         let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
+        // What speaks against it may be so only since its way has changed.
+        let has_changed = self.has_way_changed(txn.request.as_ref(), &txn.steps);
+        let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);

@@ -1,15 +1,18 @@
 //! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap` stores.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format};
+use pando_core::record::{Content, Record};
+use pando_core::{
+    ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format, keys,
+};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
-use pando_types::peer::Peer;
+use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Found, Refusal, Reply};
 use pando_types::{
-    Attr, Credentials, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, SessionId, ShardIndex,
-    Timestamp, Trail,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
+    ShardIndex, Timestamp, Trail, TxnId,
 };
 
 /// Longer than any test that does not wait for its end.
@@ -228,6 +231,48 @@ impl Cluster {
         self.last_poked()
     }
 
+    /// The same, in a slot of its own: its tag.
+    pub fn start(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> u64 {
+        self.sequence += 1;
+        let slot = 100 + (self.sequence % 500) as u16;
+        let id = RequestId { session: self.session, slot, sequence: self.sequence };
+        let (head, tag) = (Head { id, ..Head::default() }, 1_000 + self.sequence);
+        let request = Request { head, credentials: self.by.clone(), op, trail };
+        self.input(shard, Input::Client(ClientTag(tag), request));
+        tag
+    }
+
+    /// The answer to such a request.
+    pub fn answer(&mut self, tag: u64) -> Option<Result<Body, Refusal>> {
+        self.answers.remove(&tag)
+    }
+
+    /// Transactions of which a message is on its way.
+    pub fn txns_on_their_way(&self) -> BTreeSet<TxnId> {
+        self.messages.iter().map(|(_, peer)| peer.txn).collect()
+    }
+
+    /// Delivers what is on its way of a transaction (and about versions), until there is nothing, or something that is an end.
+    pub fn deliver_of(&mut self, txn: TxnId, versions: bool, is_end: impl Fn(&Say) -> bool) {
+        loop {
+            let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
+            if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.say)) {
+                return;
+            }
+            let Some(at) = self.messages.iter().position(|(_, peer)| is_its(peer)) else { return };
+            if let Some((to, peer)) = self.messages.remove(at) {
+                self.input(to, Input::Peer(peer));
+            }
+        }
+    }
+
+    /// The newest version that any shard knows.
+    pub fn newest_version(&mut self) -> u64 {
+        let shards = (0..self.shard_count()).map(ShardIndex);
+        let ask = |shard| self.ask(shard, Op::StatFs(shard), None).map(|reply| reply.version);
+        shards.filter_map(ask).max().unwrap_or(0)
+    }
+
     /// What came of the request begun last, by now.
     pub fn last_poked(&mut self) -> Option<Result<Body, Refusal>> {
         self.answers.remove(&self.poked)
@@ -240,6 +285,22 @@ impl Cluster {
         self.replies.remove(&3);
         self.input(shard, Input::Client(ClientTag(3), request));
         self.replies.remove(&3)
+    }
+
+    /// Puts the content record of another directory under this id, as if two birth triples had one hash.
+    pub fn occupy(&mut self, id: DirId) {
+        let home = self.configs[0].map.home(id);
+        let root: Content = {
+            let home = self.configs[0].map.home(DirId::ROOT);
+            let store = &self.shards[usize::from(home.0)].1;
+            let bytes = store.get(&keys::dir(DirId::ROOT, keys::Kind::Content, 0)).unwrap();
+            Content::decode(&bytes.expect("the root is there")).unwrap()
+        };
+        let mut content = root;
+        content.base.ino = Ino::new(home, (1 << 40) + u64::from(id.0[15]));
+        let store = &mut self.shards[usize::from(home.0)].1;
+        let key = keys::dir(id, keys::Kind::Content, 0);
+        store.apply(vec![Write::Put(key, content.encode())]);
     }
 
     /// Home of a directory.
