@@ -24,7 +24,7 @@ impl Tree {
         Ok(Call { op, ..call.clone() })
     }
 
-    fn walk(&self, by: &Credentials, way: &[Name]) -> Result<Ino, Errno> {
+    pub(crate) fn walk(&self, by: &Credentials, way: &[Name]) -> Result<Ino, Errno> {
         way.iter().try_fold(Ino::ROOT, |dir, name| {
             let ino = self.search(by, dir, name)?.ok_or(Errno::ENOENT)?;
             match self.node(ino)?.kind {
