@@ -35,6 +35,7 @@ use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, Errno, SessionId};
 
+use crate::cache::OnPath;
 use crate::client::Client;
 use crate::doubts::Doubt;
 use crate::route::{Plan, Route, plan};
@@ -60,13 +61,28 @@ pub(crate) enum Failure {
     DataChanged,
     /// The session that it was asked in is over ([`Via::In`] only).
     Over,
+    /// The way by which it came has changed.
+    Stale,
+}
+
+/// An operation, and by which way it comes.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) on: Option<&'a OnPath>,
+}
+
+impl<'a> From<&'a Op> for Asked<'a> {
+    fn from(op: &'a Op) -> Self {
+        Self { op, on: None }
+    }
 }
 
 impl From<Failure> for Errno {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Errno(errno) => errno,
-            Failure::NotThere => Self::ESTALE,
+            Failure::NotThere | Failure::Stale => Self::ESTALE,
             Failure::DataChanged | Failure::Over => Self::EIO,
         }
     }
@@ -144,7 +160,7 @@ struct Over;
 impl Client {
     /// Runs `op` exactly once, or any number of times if it only reads.
     pub(crate) async fn run(&self, by: &Credentials, op: Op) -> Result<Body, Failure> {
-        self.run_told(Via::Current, by, op).await.map(|(body, _)| body)
+        self.run_told(Via::Current, by, (&op).into()).await.map(|(body, _)| body)
     }
 
     /// As [`Client::run`], where every failure is an errno.
@@ -152,18 +168,29 @@ impl Client {
         self.run(by, op).await.map_err(Errno::from)
     }
 
+    /// As [`Client::run_plain`], by a way.
+    pub(crate) async fn run_by(
+        &self,
+        by: &Credentials,
+        op: Op,
+        on: Option<&OnPath>,
+    ) -> Result<Body, Errno> {
+        let ran = self.run_told(Via::Current, by, Asked { op: &op, on }).await;
+        ran.map(|(body, _)| body).map_err(Errno::from)
+    }
+
     /// As [`Client::run`]; also in which session it ran.
     pub(crate) async fn run_told(
         &self,
         via: Via<'_>,
         by: &Credentials,
-        op: Op,
+        asked: Asked<'_>,
     ) -> Result<(Body, SessionId), Failure> {
-        let Plan { route, changes } = plan(&op, &self.secrets);
+        let Plan { route, changes } = plan(asked.op, &self.secrets);
         let deadline = self.deadline(via);
         if !changes {
             let id = self.reading();
-            return match self.chase(by, &op, route, id, deadline, &mut false).await {
+            return match self.chase(by, asked, route, id, deadline, &mut false).await {
                 Ok(Answer::Final(answer)) => answer.map(|body| (body, id.session)),
                 Ok(Answer::NoSession) => Err(Failure::Over),
                 Err(unanswered) => Err(Failure::Errno(unanswered.into())),
@@ -179,7 +206,7 @@ impl Client {
                     &next
                 }
             };
-            match self.run_in(session, by, &op, route, deadline).await {
+            match self.run_in(session, by, asked, route, deadline).await {
                 Ok(answer) => return answer.map(|body| (body, session.id)),
                 Err(Over) if matches!(via, Via::In(_)) => return Err(Failure::Over),
                 Err(Over) => {}
@@ -192,12 +219,12 @@ impl Client {
         &self,
         session: &Arc<Session>,
         by: &Credentials,
-        op: &Op,
+        asked: Asked<'_>,
         route: Route,
         deadline: Option<u64>,
     ) -> Result<Result<Body, Failure>, Over> {
         const TIMED_OUT: Result<Body, Failure> = Err(Failure::Errno(Errno::ETIMEDOUT));
-        if self.within(deadline, self.doubts.clear_of(op)).await.is_none() {
+        if self.within(deadline, self.doubts.clear_of(asked.op)).await.is_none() {
             return Ok(TIMED_OUT);
         }
         let slot = match self.within(deadline, session.slots.acquire()).await {
@@ -205,9 +232,9 @@ impl Client {
             Some(Err(Closed)) => return Err(Over),
             None => return Ok(TIMED_OUT),
         };
-        let mut way = UnderWay { client: self, session, slot, by, op, is_unsure: false };
+        let mut way = UnderWay { client: self, session, slot, by, asked, is_unsure: false };
         let id = Self::changing(session, slot);
-        match self.chase(by, op, route, id, deadline, &mut way.is_unsure).await {
+        match self.chase(by, asked, route, id, deadline, &mut way.is_unsure).await {
             Ok(Answer::Final(answer)) => {
                 way.is_unsure = false;
                 Ok(answer)
@@ -215,7 +242,7 @@ impl Client {
             Ok(Answer::NoSession) => {
                 self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut way.is_unsure, false);
-                if was_lost && !concerns_only_its_session(op) {
+                if was_lost && !concerns_only_its_session(asked.op) {
                     return Ok(Err(Failure::Errno(Errno::EIO)));
                 }
                 Err(Over)
@@ -229,7 +256,7 @@ impl Client {
     pub(crate) async fn chase(
         &self,
         by: &Credentials,
-        op: &Op,
+        asked: Asked<'_>,
         route: Route,
         id: RequestId,
         deadline: Option<u64>,
@@ -240,7 +267,7 @@ impl Client {
         let mut backoff = Backoff::astray();
         let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
-            let refusal = match self.send(by, op, route, head, deadline, is_unsure).await? {
+            let refusal = match self.send(by, asked, route, head, deadline, is_unsure).await? {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,
             };
@@ -251,6 +278,10 @@ impl Client {
                 // Nobody but us answers for our slots, so an answer cannot be gone.
                 Refusal::Answered => return failed(Failure::Errno(Errno::EIO)),
                 Refusal::NoSession => return Ok(Answer::NoSession),
+                Refusal::Stale => {
+                    self.ways.refused();
+                    return failed(Failure::Stale);
+                }
                 Refusal::Redirect(history) => {
                     self.counters.redirected();
                     route.dir().is_some_and(|dir| self.routes.learn(dir, &history))
@@ -283,7 +314,7 @@ impl Client {
     pub(crate) async fn send(
         &self,
         by: &Credentials,
-        op: &Op,
+        Asked { op, on }: Asked<'_>,
         route: Route,
         mut head: Head,
         deadline: Option<u64>,
@@ -301,7 +332,8 @@ impl Client {
             }
             head.clock = self.clock.load(Ordering::Relaxed);
             head.version = self.version.load(Ordering::Relaxed);
-            let request = Request { head, credentials: by.clone(), op: op.clone() };
+            let trail = on.map(|on| on.trail.clone());
+            let request = Request { head, credentials: by.clone(), op: op.clone(), trail };
             self.counters.sent(op);
             *is_unsure = true;
             match self.transport.call(shard, request).await {
@@ -309,6 +341,12 @@ impl Client {
                     *is_unsure = was_unsure || was_lost;
                     raise(&self.clock, reply.clock);
                     raise(&self.version, reply.version);
+                    if let Some(news) = &reply.news {
+                        self.ways.apply(news);
+                    }
+                    if let Some(on) = on {
+                        on.answered(reply.version);
+                    }
                     return Ok(reply.result);
                 }
                 Err(TransportError::Stopped) => return Err(Unanswered::Stopped),
@@ -386,7 +424,7 @@ struct UnderWay<'a> {
     session: &'a Arc<Session>,
     slot: Slot,
     by: &'a Credentials,
-    op: &'a Op,
+    asked: Asked<'a>,
     is_unsure: bool,
 }
 
@@ -401,14 +439,18 @@ impl Drop for UnderWay<'_> {
             session: self.session.clone(),
             slot: self.slot,
             by: self.by.clone(),
-            op: self.op.clone(),
+            op: self.asked.op.clone(),
+            trail: self.asked.on.map(|on| on.trail.clone()),
         });
     }
 }
 
 /// Whether all that a request does goes with its session.
 fn concerns_only_its_session(op: &Op) -> bool {
-    matches!(op, Op::Open { truncate: false, .. } | Op::Release(_))
+    matches!(
+        op,
+        Op::Open { truncate: false, .. } | Op::OpenName { truncate: false, .. } | Op::Release(_)
+    )
 }
 
 /// What the reply to an operation holds, where a reply of another form is an error of the shard's.

@@ -7,6 +7,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{MAX_SLOTS, ObjectId, Op};
 use pando_types::{Credentials, Errno, Ino, SessionId};
 
+use crate::cache::{WayStats, Ways};
 use crate::call::Via;
 use crate::counters::Counters;
 use crate::doubts::Doubts;
@@ -38,11 +39,13 @@ pub struct Options {
     /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`: never. Whether it ran, or
     /// will, is then unknown, until [`Client::maintain`] finds out; so long it has its slot.
     pub patience: Option<u64>,
+    /// What remembered ways to directories may take, bytes; some 300 a directory. 0: none is remembered.
+    pub ways_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { slots: 256, patience: None }
+        Self { slots: 256, patience: None, ways_bytes: 32 << 20 }
     }
 }
 
@@ -57,11 +60,12 @@ pub struct Client {
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
     pub(crate) renames: Renames,
+    pub(crate) ways: Ways,
     pub(crate) counters: Counters,
     pub(crate) traces: AtomicU64,
     /// Newest hybrid logical clock heard of.
     pub(crate) clock: AtomicU64,
-    /// Newest invalidation version heard of. As no path is cached, all that is cached is true up to it.
+    /// Newest invalidation version heard of.
     pub(crate) version: AtomicU64,
     objects: AtomicU64,
 }
@@ -88,6 +92,7 @@ impl Client {
             secrets,
             sessions: Sessions::new(),
             doubts: Doubts::default(),
+            ways: Ways::new(options.ways_bytes),
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
@@ -100,6 +105,7 @@ impl Client {
         };
         let deadline = client.deadline(Via::Current);
         client.session_for(false, deadline).await?;
+        client.ways.begin(client.version.load(Ordering::Relaxed));
         Ok(client)
     }
 
@@ -151,6 +157,12 @@ impl Client {
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What is remembered of the ways to directories, and what that was good for.
+    #[must_use]
+    pub fn ways(&self) -> WayStats {
+        self.ways.stats()
     }
 
     /// Inodes in the node table: looked up and not yet forgotten, or open.

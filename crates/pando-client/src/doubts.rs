@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use pando_types::op::{FileAt, FileRef, Op, Target};
-use pando_types::{Credentials, DirRef, Ino, Name};
+use pando_types::{Credentials, DirRef, Ino, Name, Trail};
 use parking_lot::Mutex;
 
 use crate::sessions::Session;
@@ -31,6 +31,8 @@ pub(crate) struct Doubt {
     pub(crate) slot: Slot,
     pub(crate) by: Credentials,
     pub(crate) op: Op,
+    /// By which way it came: late or not, it does not run by another.
+    pub(crate) trail: Option<Trail>,
 }
 
 /// What a request changes.
@@ -175,7 +177,8 @@ fn subjects(op: &Op) -> Vec<Subject> {
         Op::Create { dir, name: at, .. }
         | Op::Mkdir(dir, at, _)
         | Op::Unlink(dir, at)
-        | Op::Rmdir(dir, at) => vec![name(dir, at)],
+        | Op::Rmdir(dir, at)
+        | Op::OpenName { dir, name: at, truncate: true, .. } => vec![name(dir, at)],
         Op::Link(file, dir, at) => vec![inode(file), name(dir, at)],
         Op::Rename { from, name: old, to, new_name, .. } => {
             vec![name(from, old), name(to, new_name)]
@@ -207,7 +210,7 @@ mod tests {
 
     fn doubt(session: &Arc<Session>, op: Op) -> Doubt {
         let slot = block_on(session.slots.acquire()).expect("free");
-        Doubt { session: session.clone(), slot, by: Credentials::ROOT, op }
+        Doubt { session: session.clone(), slot, by: Credentials::ROOT, op, trail: None }
     }
 
     fn is_clear(doubts: &Doubts, op: &Op) -> bool {

@@ -2,9 +2,10 @@
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
-use pando_types::{Attr, Credentials, DirRef, Errno, Ino, SessionId, SetAttr, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, SessionId, SetAttr, Timestamp};
 
-use crate::call::{Backoff, Failure, Via, stale, take};
+use crate::cache::{At, OnPath};
+use crate::call::{Asked, Backoff, Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::{Spot, Stamp};
 
@@ -28,7 +29,7 @@ impl Client {
     /// Attributes; of a directory, those of all its partitions added up.
     pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.stat_dir(dir).await,
+            Spot::Dir(dir) => self.stat_dir(dir.into()).await,
             Spot::File(at) => {
                 let body = self.by_ino(SYSTEM, FileRef { ino, at }, Op::GetAttr).await?;
                 take!(body, Body::Attr(attr) => attr)
@@ -43,7 +44,7 @@ impl Client {
             Spot::Dir(dir) => {
                 match self.run_plain(c, Op::DirSetAttr(dir, set)).await.map_err(stale)? {
                     Body::Dir(home) => self.complete(dir, home).await,
-                    _ => self.stat_dir(dir).await,
+                    _ => self.stat_dir(dir.into()).await,
                 }
             }
             Spot::File(at) => {
@@ -57,7 +58,7 @@ impl Client {
     /// `EACCES` unless all of `mask` is allowed.
     pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
         match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.dir_access(c, dir, mask).await,
+            Spot::Dir(dir) => self.dir_access(c, dir.into(), mask).await,
             Spot::File(at) => {
                 self.by_ino(c, FileRef { ino, at }, |file| Op::Access(file, mask)).await?;
                 Ok(())
@@ -68,17 +69,17 @@ impl Client {
     pub(crate) async fn dir_access(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         mask: AccessMask,
     ) -> Result<(), Errno> {
-        self.run_plain(c, Op::DirAccess(dir, mask)).await.map_err(stale)?;
+        self.run_by(c, Op::DirAccess(at.dir, mask), at.on).await.map_err(stale)?;
         Ok(())
     }
 
     /// Checks that the directory may be read.
     pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
         let dir = self.nodes.dir(ino)?;
-        self.dir_access(c, dir, READ).await
+        self.dir_access(c, dir.into(), READ).await
     }
 
     /// Target of a symlink.
@@ -118,7 +119,7 @@ impl Client {
         let asked = self.nodes.stamp();
         let (ino, at) = (file.ino, file.at.clone());
         let op = |file| Op::Open { file, access, truncate };
-        let opened = self.on_file_told(Via::Current, c, file, op).await;
+        let opened = self.on_file_told(Via::Current, c, file, op, None).await;
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         // If it was found elsewhere, the table knows already.
@@ -201,16 +202,17 @@ impl Client {
         file: FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Failure> {
-        self.on_file_told(via, by, file, op).await.map(|(body, _)| body)
+        self.on_file_told(via, by, file, op, None).await.map(|(body, _)| body)
     }
 
-    /// The same; also in which session it ran.
+    /// The same, by a way; also in which session it ran.
     pub(crate) async fn on_file_told(
         &self,
         via: Via<'_>,
         by: &Credentials,
         file: FileRef,
         op: impl Fn(FileRef) -> Op,
+        on: Option<&OnPath>,
     ) -> Result<(Body, SessionId), Failure> {
         let deadline = self.deadline(via);
         // Before a session has begun, renames wait for it: nobody waits for them for long.
@@ -225,7 +227,10 @@ impl Client {
         let mut hold = None;
         let mut places = 0;
         loop {
-            let failure = match self.run_told(via, by, op(FileRef { ino, at: at.clone() })).await {
+            let failure = match self
+                .run_told(via, by, Asked { op: &op(FileRef { ino, at: at.clone() }), on })
+                .await
+            {
                 Err(failure @ Failure::NotThere) => failure,
                 // What a link is told of an inode that has no names left.
                 Err(failure @ Failure::Errno(Errno::ENOENT)) if at == FileAt::Link => failure,

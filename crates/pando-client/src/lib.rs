@@ -18,7 +18,8 @@
 //! goes on in the next (`sessions`, `reopen`). Requests that were given up are seen to their end (`doubts`).
 //!
 //! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a simulator can own time.
-//! There is no cache of attributes either: what a reply says is passed on and forgotten, except where things are.
+//! There is no cache of attributes either: what a reply says is passed on and forgotten, except where things are, and by
+//! which directories one comes there (`cache`).
 //!
 //! Invariants:
 //! 1. A slot has at most one changing request under way, and its sequence only goes up.
@@ -27,6 +28,7 @@
 //! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
 
 mod block;
+mod cache;
 mod call;
 mod client;
 mod counters;
@@ -55,6 +57,7 @@ mod volume;
 mod xattrs;
 
 pub use block::{before_park, block_on};
+pub use cache::WayStats;
 pub use client::{Client, Options, Volume};
 pub use counters::Counters;
 pub use files::WriteError;

@@ -11,6 +11,7 @@ use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Order};
 
+use crate::cache::At;
 use crate::call::{stale, take};
 use crate::client::Client;
 use crate::join::join_all;
@@ -64,7 +65,7 @@ impl Client {
     ) -> Result<Vec<DirEntry>, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
-        let page = self.page(c, dir, position, limit).await?;
+        let (page, _) = self.page(c, dir.into(), position, limit).await?;
         if !plus {
             return Ok(page.into_iter().map(|listed| plain(&listed)).collect());
         }
@@ -72,35 +73,35 @@ impl Client {
         Ok(join_all(entries).await)
     }
 
-    /// Entries after `position`: of the first partition that has any.
+    /// Entries after `position`: of the first partition that has any; and whether that was the last.
     pub(crate) async fn page(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         position: u64,
         limit: u32,
-    ) -> Result<Vec<Listed>, Errno> {
+    ) -> Result<(Vec<Listed>, bool), Errno> {
         let mut from = order_after(position);
         while from.0 < Order::END {
-            let Page { entries, next } = self.fetch(c, dir, from, limit).await?;
+            let Page { entries, next } = self.fetch(c, at, from, limit).await?;
             if !entries.is_empty() {
-                return Ok(entries);
+                return Ok((entries, next.0 >= Order::END));
             }
             from = next;
         }
-        Ok(Vec::new())
+        Ok((Vec::new(), true))
     }
 
     /// What one shard has of the orders from `from`, which is below [`Order::END`]. At most `limit` entries.
     pub(crate) async fn fetch(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        At { dir, on }: At<'_>,
         from: Order,
         limit: u32,
     ) -> Result<Page, Errno> {
         let op = Op::ReadDir { dir, from, limit: limit.max(1) };
-        let body = self.run_plain(c, op).await.map_err(stale)?;
+        let body = self.run_by(c, op, on).await.map_err(stale)?;
         let (entries, next) = take!(body, Body::Page(page, next) => (page, next))?;
         let next = next.unwrap_or(Order(Order::END));
         if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }

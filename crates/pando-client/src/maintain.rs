@@ -5,11 +5,12 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use pando_types::ShardIndex;
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Body;
+use pando_types::{ShardIndex, Trail};
 
-use crate::call::Answer;
+use crate::cache::OnPath;
+use crate::call::{Answer, Asked};
 use crate::client::{Client, SYSTEM};
 use crate::doubts::Taken;
 use crate::route::{Route, plan};
@@ -48,7 +49,10 @@ impl Client {
         let route = Route::Shard(ShardIndex(0));
         while let Ok(session) = self.session_for(true, None).await {
             let op = Op::Renew(session.id);
-            let answer = self.chase(SYSTEM, &op, route, self.reading(), None, &mut false).await;
+            // An idle client hears of changes in this way.
+            let on = OnPath::new(Trail { version: self.ways.version(), dirs: Vec::new() });
+            let asked = Asked { op: &op, on: Some(&on) };
+            let answer = self.chase(SYSTEM, asked, route, self.reading(), None, &mut false).await;
             let pause = match answer {
                 Ok(Answer::Final(Ok(Body::Lease(nanos)))) => nanos / RENEWALS,
                 Ok(Answer::Final(_)) => NO_LEASE,
@@ -68,7 +72,9 @@ impl Client {
         let doubt = taken.doubt();
         let route = plan(&doubt.op, &self.secrets).route;
         let id = Self::changing(&doubt.session, doubt.slot);
-        match self.chase(&doubt.by, &doubt.op, route, id, None, &mut true).await {
+        let on = doubt.trail.clone().map(OnPath::new);
+        let asked = Asked { op: &doubt.op, on: on.as_ref() };
+        match self.chase(&doubt.by, asked, route, id, None, &mut true).await {
             Ok(Answer::Final(Ok(body))) => {
                 self.counters.doubt_resolved(true);
                 let (session, op) = (doubt.session.clone(), doubt.op.clone());
@@ -113,6 +119,9 @@ fn opened(op: &Op, body: Body) -> Option<FileRef> {
             Some(FileRef { ino: attr.ino, at: FileAt::Name(*dir, name.clone()) })
         }
         (Op::Open { file, .. }, Body::Attr(_)) => Some(file.clone()),
+        (Op::OpenName { dir, name, .. }, Body::Attr(attr)) => {
+            Some(FileRef { ino: attr.ino, at: FileAt::Name(*dir, name.clone()) })
+        }
         _ => None,
     }
 }

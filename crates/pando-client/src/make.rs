@@ -4,7 +4,8 @@ use pando_types::op::{FileAt, FileRef, NewNode, Op};
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, SessionId};
 
-use crate::call::{Backoff, Via, stale, take};
+use crate::cache::At;
+use crate::call::{Asked, Backoff, Via, stale, take};
 use crate::client::Client;
 use crate::names::{Entry, LOOKS_MAX};
 use crate::nodes::Spot;
@@ -24,7 +25,7 @@ impl Client {
         let dir = self.nodes.dir(parent)?;
         let asked = self.nodes.stamp();
         let (Entry { attr, spot }, is_new, session) =
-            self.create_at(c, dir, name, node, exclusive, open).await?;
+            self.create_at(c, dir.into(), name, node, exclusive, open).await?;
         self.nodes.look_up(attr.ino, spot.clone(), asked);
         if open {
             self.opened(attr.ino, spot, asked, session).await;
@@ -42,7 +43,7 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let dir = self.nodes.dir(parent)?;
         let asked = self.nodes.stamp();
-        let (made, attr) = self.mkdir_at(c, dir, name, mode).await?;
+        let (made, attr) = self.mkdir_at(c, dir.into(), name, mode).await?;
         self.nodes.look_up(attr.ino, Spot::Dir(made), asked);
         Ok(attr)
     }
@@ -50,20 +51,20 @@ impl Client {
     /// Removes a name of a file. If the file is open, or has another name, it is found at its link shard from then on.
     pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         let dir = self.nodes.dir(parent)?;
-        self.unlink_at(c, dir, name).await
+        self.unlink_at(c, dir.into(), name).await
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         let dir = self.nodes.dir(parent)?;
-        self.rmdir_at(c, dir, name).await
+        self.rmdir_at(c, dir.into(), name).await
     }
 
     /// See [`Client::create`]. Tells in which session it was opened.
     pub(crate) async fn create_at(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        At { dir, on }: At<'_>,
         name: &Name,
         node: NewNode,
         exclusive: bool,
@@ -75,7 +76,7 @@ impl Client {
             if look > 1 {
                 backoff.pause(self).await;
             }
-            let ino = match self.run_told(Via::Current, c, op.clone()).await? {
+            let ino = match self.run_told(Via::Current, c, Asked { op: &op, on }).await? {
                 (Body::Created(attr, is_new), session) => {
                     let spot = Spot::File(FileAt::Name(dir, name.clone()));
                     return Ok((Entry { attr, spot }, is_new, session));
@@ -89,7 +90,7 @@ impl Client {
             } else {
                 Op::GetAttr(file)
             };
-            let answer = self.run_told(Via::Current, c, op).await;
+            let answer = self.run_told(Via::Current, c, (&op).into()).await;
             match answer.map_err(|failure| stale(failure.into())) {
                 Ok((Body::Attr(attr), session)) => {
                     return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false, session));
@@ -105,31 +106,31 @@ impl Client {
     pub(crate) async fn mkdir_at(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         name: &Name,
         mode: u16,
     ) -> Result<(DirRef, Attr), Errno> {
-        let body = self.run_plain(c, Op::Mkdir(dir, name.clone(), mode)).await?;
+        let body = self.run_by(c, Op::Mkdir(at.dir, name.clone(), mode), at.on).await?;
         take!(body, Body::Made(dir, home) => (dir, home.base))
     }
 
     pub(crate) async fn unlink_at(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_plain(c, Op::Unlink(dir, name.clone())).await?;
+        self.run_by(c, Op::Unlink(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 
     pub(crate) async fn rmdir_at(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_plain(c, Op::Rmdir(dir, name.clone())).await?;
+        self.run_by(c, Op::Rmdir(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 }

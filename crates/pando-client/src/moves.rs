@@ -4,7 +4,8 @@ use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
-use crate::call::{Backoff, Failure, Via, take};
+use crate::cache::At;
+use crate::call::{Asked, Backoff, Failure, Via, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
 
@@ -19,7 +20,7 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let dir = self.nodes.dir(parent)?;
         let Spot::File(at) = self.nodes.find(ino)? else { return Err(Errno::EPERM) };
-        let attr = self.link_at(c, FileRef { ino, at }, dir, name).await?;
+        let attr = self.link_at(c, FileRef { ino, at }, dir.into(), name).await?;
         self.nodes.look_up(ino, Spot::File(FileAt::Link), self.nodes.stamp());
         Ok(attr)
     }
@@ -35,7 +36,7 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let (from, to) = (self.nodes.dir(parent)?, self.nodes.dir(new_parent)?);
-        self.rename_at(c, (from, name), (to, new_name), flags).await
+        self.rename_at(c, (from.into(), name), (to, new_name), flags).await
     }
 
     /// See [`Client::link`]. The inode is at its link shard afterwards.
@@ -43,22 +44,23 @@ impl Client {
         &self,
         c: &Credentials,
         file: FileRef,
-        dir: DirRef,
+        At { dir, on }: At<'_>,
         name: &Name,
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
         let op = |file| Op::Link(file, dir, name.clone());
-        let body = self.on_file(Via::Current, c, file, op).await.map_err(Errno::from)?;
+        let ran = self.on_file_told(Via::Current, c, file, op, on).await;
+        let (body, _) = ran.map_err(Errno::from)?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         self.nodes.moved(ino, FileAt::Link);
         Ok(attr)
     }
 
-    /// See [`Client::rename`].
+    /// See [`Client::rename`]. The way is that to both directories.
     pub(crate) async fn rename_at(
         &self,
         c: &Credentials,
-        (from, name): (DirRef, &Name),
+        (At { dir: from, on }, name): (At<'_>, &Name),
         (to, new_name): (DirRef, &Name),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
@@ -72,7 +74,8 @@ impl Client {
             };
         };
         let op = Op::Rename { from, name: name.clone(), to, new_name: new_name.clone(), flags };
-        let body = self.run(c, op).await.map_err(|failure| match failure {
+        let ran = self.run_told(Via::Current, c, Asked { op: &op, on }).await;
+        let (body, _) = ran.map_err(|failure| match failure {
             Failure::NotThere => Errno::ENOENT,
             other => other.into(),
         })?;
@@ -95,7 +98,7 @@ impl Client {
         }
         if flags.exchange {
             // The answer speaks of one of the two only.
-            match self.found(SYSTEM, from, name).await {
+            match self.found(SYSTEM, from.into(), name).await {
                 Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
                 Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}

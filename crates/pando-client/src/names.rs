@@ -2,8 +2,9 @@
 
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::{Access, Body, Found};
-use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Timestamp};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Search, Timestamp};
 
+use crate::cache::{At, Read};
 use crate::call::{Backoff, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
@@ -37,7 +38,7 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let dir = self.nodes.dir(parent)?;
         let asked = self.nodes.stamp();
-        let Entry { attr, spot } = match self.found(c, dir, name).await? {
+        let Entry { attr, spot } = match self.found(c, dir.into(), name).await? {
             Found::File(attr) => Entry { attr, spot: Spot::File(FileAt::Name(dir, name.clone())) },
             Found::Dir(access) => Entry { attr: brief(&access), spot: Spot::Dir(access.dir) },
             Found::Linked(..) => self.entry(c, dir, name).await?,
@@ -66,11 +67,25 @@ impl Client {
     pub(crate) async fn found(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         name: &Name,
     ) -> Result<Found, Errno> {
-        let body = self.run_plain(c, Op::Lookup(dir, name.clone())).await?;
-        take!(body, Body::Found(found) => found)
+        match self.run_by(c, Op::Lookup(at.dir, name.clone()), at.on).await? {
+            Body::Found(found) => Ok(found),
+            Body::Entry(found, search) => {
+                self.learn(at, search, name, &found);
+                Ok(found)
+            }
+            _ => Err(Errno::EIO),
+        }
+    }
+
+    /// Remembers a directory on the way, as it was when the shard answered.
+    fn learn(&self, at: At<'_>, search: Search, name: &Name, found: &Found) {
+        if let (Some(on), Found::Dir(access)) = (at.on, found) {
+            let (dir, version) = (at.dir.ino, on.version());
+            self.ways.learn(&Read { dir, search, name, access: *access, version });
+        }
     }
 
     /// What `name` leads to, with attributes. Looks again if it was removed between one question and the next.
@@ -85,7 +100,7 @@ impl Client {
             if look > 1 {
                 backoff.pause(self).await;
             }
-            let found = self.found(c, dir, name).await?;
+            let found = self.found(c, dir.into(), name).await?;
             if let Found::File(attr) = found {
                 let spot = Spot::File(FileAt::Name(dir, name.clone()));
                 return Ok(Entry { attr, spot });
@@ -102,7 +117,7 @@ impl Client {
     pub(crate) async fn behind(&self, found: Found) -> Result<Entry, Errno> {
         match found {
             Found::Dir(access) => {
-                let attr = self.stat_dir(access.dir).await?;
+                let attr = self.stat_dir(access.dir.into()).await?;
                 Ok(Entry { attr, spot: Spot::Dir(access.dir) })
             }
             Found::Linked(ino, _) => {

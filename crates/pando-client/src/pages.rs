@@ -195,7 +195,8 @@ impl Listing {
         let (dir, from, limit) = (self.dir, stretch.from, self.limit);
         self.limit = (limit * 2).min(self.limit_max);
         stretch.has_waited = false;
-        stretch.request = Some(Box::pin(async move { client.fetch(&by, dir, from, limit).await }));
+        stretch.request =
+            Some(Box::pin(async move { client.fetch(&by, dir.into(), from, limit).await }));
     }
 
     /// Goes on with what is under way, and begins more, nearest first, until `most` pages are fetched or under way.

@@ -1,23 +1,34 @@
 //! Calls by path, for programs that use the file system as a library.
 //!
 //! A path is walked as Linux walks it: component by component from the root, each with the caller's search permission,
-//! through symlinks, and `..` is the directory's parent at that moment. Nothing is remembered between calls, so nothing
-//! needs to be forgotten; only what [`Paths::resolve`] and [`Paths::open`] return is.
+//! through symlinks, and `..` is the directory's parent. Directories on the way are remembered from call to call, and those
+//! that are not are asked for all at once: a path whose directories are known costs one request, however deep, and any other
+//! hardly more than two, one after the other. What takes effect, does so under a path that is there at that very moment:
+//! directories that were renamed, or closed to the caller, are found out, and the path is walked anew.
+//!
+//! Nothing needs to be forgotten but what [`Paths::resolve`] and [`Paths::open`] return.
 
 mod dir;
+mod guess;
+mod open;
+mod tries;
 mod walk;
 
-use pando_types::op::{AccessMask, NewNode, RenameFlags};
+use pando_types::op::{AccessMask, FileRef, NewNode, RenameFlags};
 use pando_types::reply::Found;
-use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
+use crate::cache::At;
 use crate::client::Client;
 use crate::listing::{DirEntry, plain};
 use crate::nodes::Spot;
-use walk::{Here, Last, Walk};
+use open::Opened;
+use tries::walked;
+use walk::{Here, Last};
 
 pub use dir::Dir;
 
+const READ: AccessMask = 4;
 /// Entries asked for at once.
 const PAGE: u32 = 1024;
 
@@ -34,25 +45,20 @@ impl<'a> Paths<'a> {
         Self { client, by }
     }
 
-    const fn walk(&self) -> Walk<'_> {
-        Walk::new(self.client, &self.by)
-    }
-
-    /// Directory and name of a path whose last component is about to be made, removed or moved; `at_dir` if it ends in
-    /// the root, `.` or `..`.
-    async fn last(&self, path: &[u8], at_dir: Errno) -> Result<(DirRef, Last), Errno> {
-        self.walk().last_of(path).await?.ok_or(at_dir)
-    }
-
     /// The inode of a path, through symlinks. One more lookup: see [`Client::forget`].
     pub async fn resolve(&self, path: &[u8]) -> Result<Ino, Errno> {
-        let asked = self.client.nodes.stamp();
-        let (ino, spot) = match self.walk().end_of(path, true).await? {
-            Here::Dir(dir) => (dir.ino, Spot::Dir(dir)),
-            Here::File(file, _) => (file.ino, Spot::File(file.at)),
-        };
-        self.client.nodes.look_up(ino, spot, asked);
-        Ok(ino)
+        walked!(self, walk => {
+            let asked = self.client.nodes.stamp();
+            let (ino, spot) = match walk.end_of(path, true).await? {
+                Here::Dir(dir) => {
+                    walk.make_sure(dir).await?;
+                    (dir.ino, Spot::Dir(dir))
+                }
+                Here::File(file, _) => (file.ino, Spot::File(file.at)),
+            };
+            self.client.nodes.look_up(ino, spot, asked);
+            Ok(ino)
+        })
     }
 
     /// Attributes, through symlinks.
@@ -66,10 +72,13 @@ impl<'a> Paths<'a> {
     }
 
     async fn attributes(&self, path: &[u8], follow: bool) -> Result<Attr, Errno> {
-        match self.walk().end_of(path, follow).await? {
-            Here::Dir(dir) => self.client.stat_dir(dir).await,
+        walked!(self, walk => match walk.end_of(path, follow).await? {
+            Here::Dir(dir) => {
+                let on = walk.on();
+                self.client.stat_dir(At { dir, on: on.as_ref() }).await
+            }
             Here::File(_, attr) => Ok(attr),
-        }
+        })
     }
 
     /// Makes a regular file; whether it is new. Without `exclusive` an existing one is taken as it is, through symlinks.
@@ -79,93 +88,125 @@ impl<'a> Paths<'a> {
         mode: u16,
         exclusive: bool,
     ) -> Result<(Attr, bool), Errno> {
-        let mut walk = self.walk();
-        let mut next = walk.last_of(path).await?;
-        loop {
-            let if_dir = if exclusive { Errno::EEXIST } else { Errno::EISDIR };
-            let (dir, last) = next.ok_or(if_dir)?;
-            let name = last.file(Errno::EISDIR)?;
-            let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-            let (entry, is_new, _) =
-                self.client.create_at(&self.by, dir, &name, node, exclusive, false).await?;
-            let Spot::File(at) = entry.spot else { return Err(Errno::EIO) };
-            if is_new || entry.attr.kind != FileKind::Symlink {
-                return Ok((entry.attr, is_new));
+        walked!(self, walk => {
+            let mut next = walk.last_of(path).await?;
+            loop {
+                let if_dir = if exclusive { Errno::EEXIST } else { Errno::EISDIR };
+                let (dir, last) = next.ok_or(if_dir)?;
+                let name = last.file(Errno::EISDIR)?;
+                let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
+                let on = walk.on();
+                let at = At { dir, on: on.as_ref() };
+                let (entry, is_new, _) =
+                    self.client.create_at(&self.by, at, &name, node, exclusive, false).await?;
+                let Spot::File(at) = entry.spot else { return Err(Errno::EIO) };
+                if is_new || entry.attr.kind != FileKind::Symlink {
+                    return Ok((entry.attr, is_new));
+                }
+                next = walk.through(FileRef { ino: entry.attr.ino, at }).await?;
             }
-            next = walk.through(dir, entry.attr.ino, at).await?;
-        }
+        })
     }
 
     /// Makes a directory.
     pub async fn mkdir(&self, path: &[u8], mode: u16) -> Result<Attr, Errno> {
-        let (dir, last) = self.last(path, Errno::EEXIST).await?;
-        let (_, attr) = self.client.mkdir_at(&self.by, dir, &last.name, mode).await?;
-        Ok(attr)
+        walked!(self, walk => {
+            let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EEXIST)?;
+            let on = walk.on();
+            let at = At { dir, on: on.as_ref() };
+            let (_, attr) = self.client.mkdir_at(&self.by, at, &last.name, mode).await?;
+            Ok(attr)
+        })
     }
 
     /// Makes a symlink at `path`.
     pub async fn symlink(&self, target: &[u8], path: &[u8]) -> Result<Attr, Errno> {
-        let (dir, last) = self.last(path, Errno::EEXIST).await?;
-        let name = last.file(Errno::ENOENT)?;
-        let node =
-            NewNode { kind: FileKind::Symlink, mode: 0o777, rdev: 0, symlink: target.to_vec() };
-        let made = self.client.create_at(&self.by, dir, &name, node, true, false).await?;
-        Ok(made.0.attr)
+        walked!(self, walk => {
+            let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EEXIST)?;
+            let name = last.file(Errno::ENOENT)?;
+            let (kind, symlink) = (FileKind::Symlink, target.to_vec());
+            let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
+            let on = walk.on();
+            let at = At { dir, on: on.as_ref() };
+            let made = self.client.create_at(&self.by, at, &name, node, true, false).await?;
+            Ok(made.0.attr)
+        })
     }
 
     /// Target of a symlink.
     pub async fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        match self.walk().end_of(path, false).await? {
+        walked!(self, walk => match walk.end_of(path, false).await? {
             Here::File(file, attr) if attr.kind == FileKind::Symlink => {
                 self.client.readlink_at(&self.by, file).await
             }
             _ => Err(Errno::EINVAL),
-        }
+        })
     }
 
     /// A further name for a file; a symlink is not followed.
     pub async fn link(&self, existing: &[u8], path: &[u8]) -> Result<Attr, Errno> {
-        let Here::File(file, _) = self.walk().end_of(existing, false).await? else {
-            return Err(Errno::EPERM);
-        };
-        let (dir, last) = self.last(path, Errno::EEXIST).await?;
-        let name = last.file(Errno::ENOENT)?;
-        self.client.link_at(&self.by, file, dir, &name).await
+        walked!(self, walk => {
+            let Here::File(file, _) = walk.end_of(existing, false).await? else {
+                return Err(Errno::EPERM);
+            };
+            walk.again();
+            let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EEXIST)?;
+            let name = last.file(Errno::ENOENT)?;
+            let on = walk.on();
+            self.client.link_at(&self.by, file, At { dir, on: on.as_ref() }, &name).await
+        })
     }
 
     /// Removes a name of a file.
     pub async fn unlink(&self, path: &[u8]) -> Result<(), Errno> {
-        let (dir, last) = self.last(path, Errno::EISDIR).await?;
-        let name = last.file(Errno::ENOTDIR)?;
-        self.client.unlink_at(&self.by, dir, &name).await
+        walked!(self, walk => {
+            let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EISDIR)?;
+            let name = last.file(Errno::ENOTDIR)?;
+            let on = walk.on();
+            self.client.unlink_at(&self.by, At { dir, on: on.as_ref() }, &name).await
+        })
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
-        let (dir, last) = self.last(path, Errno::EBUSY).await?;
-        self.client.rmdir_at(&self.by, dir, &last.name).await
+        walked!(self, walk => {
+            let (dir, last) = walk.last_of(path).await?.ok_or(Errno::EBUSY)?;
+            let on = walk.on();
+            self.client.rmdir_at(&self.by, At { dir, on: on.as_ref() }, &last.name).await
+        })
     }
 
-    /// Moves a name.
+    /// Moves a name. `EBUSY`, of a directory, also if a shard did not answer for long: nothing is moved then.
     pub async fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<(), Errno> {
-        let (dir, last) = self.last(from, Errno::EBUSY).await?;
-        let (new_dir, new_last) = self.last(to, Errno::EBUSY).await?;
-        if last.is_dir || new_last.is_dir {
-            let moved = self.client.found(&self.by, dir, &last.name).await?;
-            if !matches!(moved, Found::Dir(_)) {
-                return Err(Errno::ENOTDIR);
+        walked!(self, walk => {
+            let (dir, last) = walk.last_of(from).await?.ok_or(Errno::EBUSY)?;
+            walk.again();
+            let (new_dir, new_last) = walk.last_of(to).await?.ok_or(Errno::EBUSY)?;
+            let on = walk.on();
+            let at = At { dir, on: on.as_ref() };
+            if last.is_dir || new_last.is_dir {
+                let moved = self.client.found(&self.by, at, &last.name).await?;
+                if !matches!(moved, Found::Dir(_)) {
+                    return Err(Errno::ENOTDIR);
+                }
             }
-        }
-        let (from, to) = ((dir, &last.name), (new_dir, &new_last.name));
-        self.client.rename_at(&self.by, from, to, flags).await
+            let (from, to) = ((at, &last.name), (new_dir, &new_last.name));
+            self.client.rename_at(&self.by, from, to, flags).await
+        })
     }
 
     /// All entries of a directory, in the order of their positions.
     pub async fn readdir(&self, path: &[u8]) -> Result<Vec<DirEntry>, Errno> {
-        let Here::Dir(dir) = self.walk().end_of(path, true).await? else {
-            return Err(Errno::ENOTDIR);
-        };
-        self.client.entries(&self.by, dir).await
+        walked!(self, walk => {
+            let Here::Dir(dir) = walk.end_of(path, true).await? else {
+                return Err(Errno::ENOTDIR);
+            };
+            let on = walk.on();
+            if on.is_none() {
+                self.client.dir_access(&self.by, dir.into(), READ).await?;
+            }
+            self.client.entries(&self.by, At { dir, on: on.as_ref() }).await
+        })
     }
 
     /// Opens a file, through symlinks; its inode can be spoken of until [`Client::release`].
@@ -175,24 +216,46 @@ impl<'a> Paths<'a> {
         access: AccessMask,
         truncate: bool,
     ) -> Result<Attr, Errno> {
-        match self.walk().end_of(path, true).await? {
-            Here::File(file, _) => self.client.open_at(&self.by, file, access, truncate).await,
-            Here::Dir(_) => Err(Errno::EISDIR),
-        }
+        walked!(self, walk => {
+            let mut next = walk.last_of(path).await?;
+            loop {
+                let (dir, Last { name, is_dir }) = next.ok_or(Errno::EISDIR)?;
+                let link = if is_dir {
+                    match walk.look(&name).await? {
+                        Here::Dir(_) => return Err(Errno::EISDIR),
+                        Here::File(file, attr) if attr.kind == FileKind::Symlink => file,
+                        Here::File(..) => return Err(Errno::ENOTDIR),
+                    }
+                } else {
+                    let on = walk.on();
+                    let at = At { dir, on: on.as_ref() };
+                    match self.client.open_name(&self.by, at, &name, access, truncate).await? {
+                        Opened::Open(attr) => return Ok(attr),
+                        Opened::Symlink(link) => link,
+                    }
+                };
+                next = walk.through(link).await?;
+                if let Some((_, last)) = &mut next {
+                    last.is_dir |= is_dir;
+                }
+            }
+        })
     }
 }
 
 impl Client {
-    /// All entries of a directory, in the order of their positions.
-    async fn entries(&self, by: &Credentials, dir: DirRef) -> Result<Vec<DirEntry>, Errno> {
+    /// All entries of a directory, in the order of their positions. The way counts for the first page only.
+    async fn entries(&self, by: &Credentials, at: At<'_>) -> Result<Vec<DirEntry>, Errno> {
         let mut entries: Vec<DirEntry> = Vec::new();
+        let mut on = at.on;
         loop {
             let position = entries.last().map_or(0, |entry| entry.position);
-            let page = self.page(by, dir, position, PAGE).await?;
-            if page.is_empty() {
+            let at = At { dir: at.dir, on: on.take() };
+            let (page, is_last) = self.page(by, at, position, PAGE).await?;
+            entries.extend(page.iter().map(plain));
+            if is_last {
                 return Ok(entries);
             }
-            entries.extend(page.iter().map(plain));
         }
     }
 }

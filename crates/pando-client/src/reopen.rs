@@ -43,7 +43,8 @@ impl Client {
         loop {
             let route = Route::Shard(ShardIndex(0));
             let id = self.reading();
-            let answer = self.chase(SYSTEM, &Op::OpenSession, route, id, None, &mut false).await?;
+            let answer =
+                self.chase(SYSTEM, (&Op::OpenSession).into(), route, id, None, &mut false).await?;
             let id = match answer {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 Answer::Final(Err(failure)) => return Err(failure.into()),
@@ -85,7 +86,7 @@ impl Client {
         loop {
             let Ok(file) = self.file(ino, Errno::EISDIR) else { return };
             let open = |file| Op::Open { file, access: 0, truncate: false };
-            let opened = self.on_file_told(Via::Current, SYSTEM, file.clone(), open).await;
+            let opened = self.on_file_told(Via::Current, SYSTEM, file.clone(), open, None).await;
             let Ok((_, session)) = opened else { return };
             let is_known = {
                 let state = self.sessions.state();

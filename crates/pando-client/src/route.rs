@@ -68,7 +68,8 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::Unlink(dir, at)
         | Op::Rmdir(dir, at)
         | Op::Link(_, dir, at)
-        | Op::Rename { from: dir, name: at, .. } => (name(dir, at), true),
+        | Op::Rename { from: dir, name: at, .. }
+        | Op::OpenName { dir, name: at, .. } => (name(dir, at), true),
 
         Op::GetAttr(it) | Op::Readlink(it) | Op::Access(it, _) => (file(it), false),
         Op::ReadData { file: it, .. } => (file(it), false),
@@ -83,9 +84,11 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::PartitionStat(dir, i) => (Route::Partition(*dir, *i), false),
         Op::ReadDir { dir, from, .. } => (Route::Order(*dir, *from), false),
 
-        Op::StatFs(shard) | Op::Sync(shard) | Op::Garbage(shard, _) | Op::InspectDir(shard, _) => {
-            (Route::Shard(*shard), false)
-        }
+        Op::StatFs(shard)
+        | Op::Sync(shard)
+        | Op::Garbage(shard, _)
+        | Op::InspectDir(shard, _)
+        | Op::Glimpse(shard, _) => (Route::Shard(*shard), false),
         Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
         Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
@@ -113,6 +116,11 @@ struct Known {
 impl Routes {
     pub(crate) fn new(cluster: ClusterMap) -> Self {
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
+    }
+
+    /// The home of a directory that may not even exist.
+    pub(crate) fn home(&self, id: DirId) -> ShardIndex {
+        self.cluster.home(id)
     }
 
     /// All shards.

@@ -12,6 +12,7 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
 use pando_types::{Attr, DirRef, Errno, PartitionIndex, Timestamp};
 
+use crate::cache::At;
 use crate::call::{Backoff, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
@@ -22,8 +23,9 @@ const ROUNDS_MAX: u32 = 64;
 
 impl Client {
     /// Attributes of a directory. `ESTALE` if it is gone.
-    pub(crate) async fn stat_dir(&self, dir: DirRef) -> Result<Attr, Errno> {
-        let body = self.run_plain(SYSTEM, Op::DirGetAttr(dir)).await.map_err(stale)?;
+    pub(crate) async fn stat_dir(&self, at: At<'_>) -> Result<Attr, Errno> {
+        let dir = at.dir;
+        let body = self.run_by(SYSTEM, Op::DirGetAttr(dir), at.on).await.map_err(stale)?;
         let home = take!(body, Body::Dir(home) => home)?;
         self.complete(dir, home).await
     }
@@ -79,7 +81,7 @@ impl Client {
         let op = Op::PartitionStat(dir, i);
         let head = self.head(self.reading());
         let (route, deadline) = (Route::Partition(dir, i), self.deadline(Via::Current));
-        let reply = self.send(SYSTEM, &op, route, head, deadline, &mut false).await;
+        let reply = self.send(SYSTEM, (&op).into(), route, head, deadline, &mut false).await;
         match reply.map_err(Errno::from)? {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
             Err(Refusal::Redirect(history)) => {

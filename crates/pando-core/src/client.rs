@@ -6,7 +6,7 @@
 //! request). Refusals are outcomes too, so that a late repetition cannot succeed where the request was refused.
 
 use alloc::vec::Vec;
-use pando_types::op::{Op, Request, RequestId};
+use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{DirId, DirRef, Errno, Lsn, Order};
 
@@ -44,7 +44,7 @@ impl Shard {
             Repeated::No => {}
             Repeated::Answer(result) => {
                 self.counters.repeated += 1;
-                self.reply(ctx, tag, request.head.id, result, Need::Committed);
+                self.reply(ctx, tag, &request, result, Need::Committed);
                 return Ok(());
             }
             Repeated::UnderWay => return Ok(()),
@@ -54,7 +54,8 @@ impl Shard {
                 return Ok(());
             }
         }
-        match self.run(ctx, tag, &request) {
+        let way = self.check_way(ctx, &request);
+        match way.and_then(|()| self.run(ctx, tag, &request)) {
             Ok(Ran::Answer(body, need)) => self.answer(ctx, tag, &request, Ok(body), need),
             Ok(Ran::Later) => {}
             Err(Stop::Refuse(refusal)) => {
@@ -138,7 +139,7 @@ impl Shard {
         need: Need,
     ) {
         self.record(ctx, request, &result);
-        self.reply(ctx, tag, request.head.id, result, need);
+        self.reply(ctx, tag, request, result, need);
     }
 
     /// Records the outcome, where there is one to record.
@@ -155,6 +156,11 @@ impl Shard {
         self.running.remove(&(id.session, id.slot));
         if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
             self.counters.redirected += 1;
+            return;
+        }
+        // A way that has changed stays changed: a late repetition is refused as well.
+        if matches!(result, Err(Refusal::Stale)) {
+            self.counters.stale_ways += 1;
             return;
         }
         if !self.sessions.contains(&id.session) {
@@ -180,6 +186,7 @@ impl Shard {
             | Op::Rmdir(dir, name)
             | Op::Link(_, dir, name) => (dir, name),
             Op::Rename { from, name, .. } => (from, name),
+            Op::OpenName { dir, name, .. } => (dir, name),
             Op::SetAttr(file, _)
             | Op::Open { file, .. }
             | Op::Release(file)
@@ -206,19 +213,21 @@ impl Shard {
         &self,
         ctx: &mut Ctx<'_>,
         tag: ClientTag,
-        id: RequestId,
+        request: &Request,
         result: Result<Body, Refusal>,
         need: Need,
     ) {
+        let (version, news) = self.news_for(request);
         let reply = Reply {
-            id,
+            id: request.head.id,
             shard: self.config.shard,
             epoch: ctx.now.epoch,
             durable: ctx.now.durable,
             seen: Lsn(ctx.now.seen.0 + 1),
-            version: 0,
+            version,
             clock: ctx.now.nanos,
             result,
+            news,
         };
         ctx.send(need, Out::Reply(tag, reply));
     }
@@ -227,7 +236,9 @@ impl Shard {
         let by = &request.credentials;
         let session = request.head.id.session;
         match &request.op {
-            Op::Lookup(dir, name) => self.lookup(ctx, *dir, name, by).map(Ran::from),
+            Op::Lookup(dir, name) => {
+                self.lookup(ctx, *dir, name, by, request.trail.is_some()).map(Ran::from)
+            }
             Op::Create { dir, name, node, exclusive, open } => self
                 .create(ctx, (*dir, name), node, *exclusive, open.then_some(session), by)
                 .map(Ran::from),
@@ -264,7 +275,8 @@ impl Shard {
             Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
             Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
             Op::ReadDir { dir, from, limit } => {
-                self.read_dir(ctx, *dir, *from, *limit).map(Ran::from)
+                let by = request.trail.is_some().then_some(by);
+                self.read_dir(ctx, *dir, *from, *limit, by).map(Ran::from)
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {
@@ -282,6 +294,10 @@ impl Shard {
                 Ok(Body::Done.into())
             }
             Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
+            Op::OpenName { dir, name, access, truncate } => {
+                self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
+            }
+            Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
         }
     }
 

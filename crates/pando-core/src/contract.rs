@@ -161,6 +161,9 @@ pub struct Config {
     pub ask_after: u64,
     /// How long a session lives without being renewed, nanoseconds.
     pub lease: u64,
+    /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then fails with `EBUSY`;
+    /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
+    pub versions_wait: u64,
 }
 
 impl Config {
@@ -178,6 +181,7 @@ impl Config {
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,
+            versions_wait: 10_000_000_000,
         }
     }
 }

@@ -102,6 +102,12 @@ pub struct Counters {
     pub split_rows_again: u64,
     /// Changes sent in the exchange itself.
     pub split_rows_frozen: u64,
+    /// Versions given out for changes of directories that paths lead through; at shard 0 only.
+    pub versions: u64,
+    /// Of those, given up because a shard was silent.
+    pub versions_given_up: u64,
+    /// Requests refused because the way by which they came had changed.
+    pub stale_ways: u64,
     /// Messages sent again.
     pub resent: u64,
     /// Decided transactions found unfinished at the start.

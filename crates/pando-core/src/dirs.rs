@@ -265,7 +265,7 @@ impl Leaves {
     /// Takes in what a vote told of the partition `index`.
     pub fn voted(&mut self, index: Option<PartitionIndex>, seen: &Seen) {
         match seen {
-            Seen::Home { history, .. } | Seen::Partition(history) => {
+            Seen::Home { history, .. } | Seen::Partition(history, _) => {
                 self.map.merge(history);
             }
             _ => {}

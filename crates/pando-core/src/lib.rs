@@ -31,6 +31,7 @@ mod ctx;
 mod dirs;
 mod format;
 mod inode;
+mod invalidation;
 pub mod keys;
 mod leases;
 mod locks;
@@ -65,6 +66,10 @@ pub enum Planted {
     SplitTailUnlocked,
     /// What changes in the moving half of a split while it is copied is not sent again.
     ChangeNotResent,
+    /// A shard says that it knows a version, and does not.
+    VersionNotLearned,
+    /// A directory is announced to have moved before its names are locked.
+    VersionBeforeLocks,
     /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
     TombstoneLost,
 }

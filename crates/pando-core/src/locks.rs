@@ -27,6 +27,8 @@ pub enum LockKey {
     Link(Ino),
     /// A session that begins or ends.
     Session(SessionId),
+    /// Held by nobody: requests wait here until it is known which versions there are.
+    Versions,
 }
 
 /// How a partition is held.

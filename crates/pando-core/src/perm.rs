@@ -2,7 +2,7 @@
 
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
-use pando_types::{Attr, Credentials, Errno, FileKind, SetAttr, TimeSet};
+use pando_types::{Attr, Credentials, Errno, FileKind, Search, SetAttr, TimeSet};
 
 /// Read.
 pub const R: AccessMask = 4;
@@ -44,6 +44,11 @@ pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(),
 /// The same on the directory a partition belongs to.
 pub fn check_dir(dir: &Inherit, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     check(FileKind::Directory, dir.mode, dir.uid, dir.gid, by, mask)
+}
+
+/// What decides who may search the directory a partition belongs to.
+pub const fn search(dir: &Inherit) -> Search {
+    Search::new(dir.mode, dir.uid, dir.gid)
 }
 
 /// Sticky directories: only the entry's owner, the directory's owner or root removes or renames it.

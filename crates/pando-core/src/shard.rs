@@ -9,6 +9,7 @@ use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::Counters;
 use crate::ctx::{Ctx, broken};
 use crate::dirs::Dirs;
+use crate::invalidation::{Broadcast, Versions};
 use crate::keys::{self, Table};
 use crate::leases::Leases;
 use crate::locks::Locks;
@@ -58,6 +59,9 @@ pub struct Shard {
     pub(crate) ripe: VecDeque<u64>,
     /// Targets to which no split goes before this time.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
+    /// Which directories have changed for whoever comes through them.
+    pub(crate) versions: Versions,
+    pub(crate) broadcast: Broadcast,
     pub(crate) counters: Counters,
     ticket: u64,
     #[cfg(feature = "planted")]
@@ -96,6 +100,8 @@ impl Shard {
             copies: BTreeMap::new(),
             ripe: VecDeque::new(),
             paused_targets: BTreeMap::new(),
+            versions: Versions::default(),
+            broadcast: Broadcast::default(),
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]
@@ -103,6 +109,7 @@ impl Shard {
         };
         shard.load_sessions(&ctx)?;
         shard.load_transactions(&ctx)?;
+        shard.begin_versions();
         Ok((shard, Self::effects(ctx, Some(now.nanos))))
     }
 
@@ -178,6 +185,10 @@ impl Shard {
                 Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => self.participate(ctx, peer),
                 Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) => {
                     self.coordinate(ctx, peer)
+                }
+                Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
+                    self.hear_versions(ctx, peer);
+                    Ok(())
                 }
             },
             Input::Tick => self.tick(ctx),

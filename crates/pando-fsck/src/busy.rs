@@ -190,7 +190,7 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             Place::Partition(arrival.dir.id, header.partition)
         }
         Prepare::Session(session) => Place::Session(*session),
-        Prepare::Look(_) => return None,
+        Prepare::Look(_) | Prepare::Invalidate(_) => return None,
     })
 }
 

@@ -99,6 +99,27 @@ pub enum Op {
     Parent(Ino),
     /// The caller is gone, and its opens with it.
     EndSession,
+    /// An operation on names, by path: its directories are those at the end of these ways, at the very moment in which it
+    /// takes place; the numbers in `op` mean nothing.
+    ByPath {
+        /// From the root to the directory of the (old) name.
+        way: Vec<Name>,
+        /// To that of a rename's new name.
+        to_way: Vec<Name>,
+        /// What to do there.
+        op: Box<Op>,
+    },
+}
+
+impl Op {
+    /// What is done, by path or not.
+    #[must_use]
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::ByPath { op, .. } => op.inner(),
+            op => op,
+        }
+    }
 }
 
 /// What comes of an operation.

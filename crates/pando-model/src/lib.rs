@@ -20,6 +20,7 @@ mod files;
 mod names;
 mod node;
 mod objections;
+mod path;
 mod permission;
 mod rename;
 mod tree;

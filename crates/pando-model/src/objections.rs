@@ -3,7 +3,7 @@
 //! Linux finds these one after the other, and [`Tree::apply`] answers with the first. POSIX orders nothing here, and a
 //! system whose places are on several machines may come upon another one first.
 
-use pando_types::{Credentials, Errno, Ino};
+use pando_types::{Credentials, Errno, Ino, Name};
 
 use crate::permission::{self, SEARCH, WRITE};
 use crate::{Call, Op, Tree};
@@ -49,7 +49,28 @@ impl Tree {
                 let file = found.and_then(|ino| self.node(ino).ok()).is_some_and(|n| !n.is_dir());
                 file.then_some(Errno::ENOTDIR).into_iter().collect()
             }
+            // One of its two directories may be gone by the time another reason is found in the other: a removed directory
+            // is known to its own shards only.
+            Op::ByPath { way, to_way, op } => match &**op {
+                Op::Rename { name, new_name, .. } => {
+                    let mut all = self.about_way(by, way, name);
+                    all.extend(self.about_way(by, to_way, new_name));
+                    all
+                }
+                _ => Vec::new(),
+            },
             _ => Vec::new(),
+        }
+    }
+
+    fn about_way(&self, by: &Credentials, way: &[Name], name: &Name) -> Vec<Errno> {
+        match self.walk(by, way) {
+            Err(errno) => vec![errno],
+            Ok(dir) => {
+                let found = self.search(by, dir, name);
+                let absent = (found == Ok(None)).then_some(Errno::ENOENT);
+                [found.err(), absent, self.check_write(by, dir)].into_iter().flatten().collect()
+            }
         }
     }
 

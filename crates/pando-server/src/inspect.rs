@@ -247,7 +247,8 @@ impl<'a> Inspector<'a> {
     }
 
     fn call(&self, shard: ShardIndex, op: Op) -> Result<Result<Body, Refusal>, Errno> {
-        let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+        let request =
+            Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
         let reply = (self.call)(shard, request).ok_or(Errno::EIO)?;
         Ok(reply.result)
     }

@@ -134,6 +134,8 @@ kinds! {
     GarbageDone: Op::GarbageDone(..),
     InspectDir: Op::InspectDir(..),
     Renew: Op::Renew(..),
+    OpenName: Op::OpenName { .. },
+    Glimpse: Op::Glimpse(..),
 }
 
 const BUCKETS: usize = 40;

@@ -39,6 +39,10 @@ pub struct Shared {
     pub names: u8,
     /// Operations between two times that a directory is made, filled and removed.
     pub churn: u64,
+    /// Operations of a hundred that go by path.
+    pub by_path: u64,
+    /// What clients may use to remember ways, bytes.
+    pub ways_bytes: usize,
 }
 
 impl Shared {
@@ -105,7 +109,8 @@ impl ClientRun {
             let transport: Arc<dyn Transport> = Arc::new(self.shared.mail.clone());
             // Few slots, so that operations queue for them.
             let slots = self.lanes_wanted.max(2) as u16;
-            let options = Options { slots, patience: self.shared.patience };
+            let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
+            let options = Options { slots, patience, ways_bytes };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {
@@ -143,7 +148,8 @@ impl ClientRun {
             if random.chance(1, self.shared.churn) {
                 self.churn(&client, &mut lanes, &mut random).await;
             }
-            let (credentials, op) = lock(&self.known).choose(&mut random);
+            let by_path = random.chance(self.shared.by_path, 100);
+            let (credentials, op) = lock(&self.known).choose(&mut random, by_path);
             let follow = match &op {
                 Op::Mkdir(dir, name, _) => Some(Op::Lookup(*dir, name.clone())),
                 _ => None,
@@ -241,7 +247,8 @@ impl ClientRun {
             return outcome;
         }
         lock(&self.shared.history).respond(event, outcome.clone(), lanes.1);
-        if !matches!(call.op, Op::Mkdir(..)) {
+        // The kernel knows nothing of what is done by path.
+        if !matches!(call.op, Op::Mkdir(..) | Op::ByPath { .. }) {
             lock(&self.known).learn(random, &call.op, &outcome);
         }
         self.notice_losses(client, Some(event)).await;

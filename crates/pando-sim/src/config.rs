@@ -54,6 +54,12 @@ pub struct SimConfig {
     pub names: u8,
     /// Operations, on average, between two times that a client makes, fills, empties and removes a directory.
     pub churn: u64,
+    /// Operations of a hundred that go by path, through the memory of ways.
+    pub by_path: u64,
+    /// What that memory may take, bytes.
+    pub ways_bytes: usize,
+    /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
+    pub versions_wait: u64,
     /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
@@ -113,6 +119,19 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which most operations go by path, and many of them move directories.
+    #[must_use]
+    pub fn by_path(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_0A7B_1E55);
+        Self {
+            by_path: random.between(70, 100),
+            ways_bytes: *random.pick(&[1 << 20, 1 << 20, 1_000]),
+            versions_wait: random.between(50, 500) * MILLISECOND,
+            names: 8,
+            ..Self::new(seed)
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -132,6 +151,9 @@ impl SimConfig {
             split_dirty_rows: 6,
             names: 20,
             churn: 60,
+            by_path: 15,
+            ways_bytes: 1 << 20,
+            versions_wait: 400 * MILLISECOND,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pando_client::{Client, WriteError};
+use pando_client::path::Paths;
+use pando_client::{Client, DirEntry, WriteError};
 use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Errno, FileKind, Ino, Name};
@@ -46,6 +47,44 @@ pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
         Op::ReadDir(dir) => list(client, call, *dir, page).await,
         Op::Parent(dir) => Ok(Value::Ino(client.parent(*dir).await?)),
         Op::EndSession => done(client.close().await?),
+        Op::ByPath { way, to_way, op } => by_path(client, call, (way, to_way), op).await,
+    }
+}
+
+async fn by_path(
+    client: &Client,
+    call: &Call,
+    (way, to_way): (&[Name], &[Name]),
+    op: &Op,
+) -> Outcome {
+    let paths = Paths::new(client, call.credentials.clone());
+    let at = |name| path(way, Some(name));
+    match op {
+        Op::Lookup(_, name) => stat(paths.lstat(&at(name)).await?),
+        Op::Create { name, mode, .. } => {
+            let (attr, new) = paths.create(&at(name), *mode, true).await?;
+            Ok(Value::Created(to_stat(&attr), new))
+        }
+        Op::Mkdir(_, name, mode) => stat(paths.mkdir(&at(name), *mode).await?),
+        Op::Unlink(_, name) => done(paths.unlink(&at(name)).await?),
+        Op::Rmdir(_, name) => done(paths.rmdir(&at(name)).await?),
+        Op::Rename { name, new_name, flags, .. } => {
+            done(paths.rename(&at(name), &path(to_way, Some(new_name)), *flags).await?)
+        }
+        Op::ReadDir(_) => {
+            let listed = paths.readdir(&path(way, None)).await?;
+            let entry = |entry: DirEntry| (entry.name, (entry.ino, entry.kind));
+            Ok(Value::Entries(listed.into_iter().map(entry).collect()))
+        }
+        other => panic!("{other:?} is not asked for by path"),
+    }
+}
+
+fn path(way: &[Name], last: Option<&Name>) -> Vec<u8> {
+    let slashed = |name: &Name| [b"/", name.as_bytes()].concat();
+    match way.iter().chain(last).map(slashed).collect::<Vec<_>>().concat() {
+        root if root.is_empty() => b"/".to_vec(),
+        path => path,
     }
 }
 

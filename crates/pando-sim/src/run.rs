@@ -84,9 +84,11 @@ impl Run {
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
         let (names, churn) = (config.names, config.churn);
+        let (by_path, ways_bytes) = (config.by_path, config.ways_bytes);
         let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
-        let shared = Shared { mail: world.mail.clone(), volume, history, patience, names, churn };
+        let mail = world.mail.clone();
+        let shared = Shared { mail, volume, history, patience, names, churn, by_path, ways_bytes };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0 }
     }
@@ -314,7 +316,8 @@ fn said(panic: &(dyn Any + Send)) -> String {
 async fn bury(mail: Mail, session: SessionId, delay: u64) {
     mail.sleep(delay).await;
     let op = Wire::EndSession(session);
-    let request = Request { head: Head::default(), credentials: Credentials::ROOT, op };
+    let request =
+        Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
     while mail.call(ShardIndex(0), request.clone()).await.is_err() {
         mail.sleep(20 * MILLISECOND).await;
     }

@@ -116,6 +116,8 @@ pub struct Stats {
     pub expired: u64,
     /// Changing requests refused because their session was over.
     pub refused_sessions: u64,
+    /// Requests refused because the way by which they came had changed.
+    pub stale_ways: u64,
     /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
     pub lost_sessions: (u64, u64),
     /// Opens lost with a session.
@@ -255,6 +257,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
                     Prepare::Look(_) => "look",
+                    Prepare::Invalidate(_) => "invalidate",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",
                     Prepare::Partition { seal: false, .. } => "partition",
@@ -294,6 +297,7 @@ impl AddAssign<&Self> for Stats {
         self.pauses += other.pauses;
         self.expired += other.expired;
         self.refused_sessions += other.refused_sessions;
+        self.stale_ways += other.stale_ways;
         self.lost_sessions.0 += other.lost_sessions.0;
         self.lost_sessions.1 += other.lost_sessions.1;
         self.lost_opens += other.lost_opens;

@@ -106,12 +106,15 @@ impl Known {
     }
 
     /// The next operation, and who asks for it.
-    pub fn choose(&mut self, random: &mut Random) -> (Credentials, Op) {
+    pub fn choose(&mut self, random: &mut Random, by_path: bool) -> (Credentials, Op) {
         let by = match random.below(10) {
             0 | 1 => Credentials { uid: 1000, gid: 100, groups: vec![1000] },
             2 => Credentials { uid: 1001, gid: 100, groups: Vec::new() },
             _ => Credentials::ROOT,
         };
+        if by_path {
+            return (by, self.by_path(random));
+        }
         let op = self.operation(random);
         // The kernel waits for a create or a rename of a name before it lets another begin.
         match given(&op) {
@@ -169,6 +172,39 @@ impl Known {
             92..94 => on_xattr(self.any(random), random),
             _ => Op::ReadDir(dir),
         }
+    }
+
+    /// An operation by path, on few directories that move all the time.
+    fn by_path(&self, random: &mut Random) -> Op {
+        let (way, to_way) = (some_way(random), some_way(random));
+        let dir = Ino(0);
+        let op = match random.below(100) {
+            0..18 => Op::Create {
+                dir,
+                name: self.file_name(random),
+                kind: FileKind::Regular,
+                mode: 0o644,
+                symlink: Vec::new(),
+                exclusive: true,
+                open: false,
+            },
+            18..38 => Op::Mkdir(dir, way_name(random), *random.pick(&[0o755, 0o777, 0o700])),
+            38..46 => Op::Unlink(dir, self.file_name(random)),
+            46..52 => Op::Rmdir(dir, way_name(random)),
+            52..74 => {
+                let exchange = random.chance(1, 8);
+                Op::Rename {
+                    from: dir,
+                    name: way_name(random),
+                    to: dir,
+                    new_name: way_name(random),
+                    flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
+                }
+            }
+            74..92 => Op::Lookup(dir, self.any_name(random)),
+            _ => Op::ReadDir(dir),
+        };
+        Op::ByPath { way, to_way, op: Box::new(op) }
     }
 
     fn create(&self, dir: Ino, random: &mut Random) -> Op {
@@ -296,6 +332,16 @@ fn inos(op: &Op) -> Vec<Ino> {
         Op::Rename { from, to, .. } => vec![*from, *to],
         op => crate::check::file_of(op).into_iter().collect(),
     }
+}
+
+/// Names of directories on ways: few, so that they exist.
+fn way_name(random: &mut Random) -> Name {
+    name_of(*random.pick(b"ABC"))
+}
+
+fn some_way(random: &mut Random) -> Vec<Name> {
+    let depth = *random.pick(&[0, 1, 1, 2, 2, 3]);
+    (0..depth).map(|_| way_name(random)).collect()
 }
 
 fn dir_name(random: &mut Random) -> Name {

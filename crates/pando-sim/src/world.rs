@@ -293,6 +293,7 @@ impl World {
             // Renewals are sent by sessions for themselves.
             Ok(Body::Lease(_)) => history.alive(id.session),
             Err(Refusal::NoSession) if id.sequence > 0 => self.stats.refused_sessions += 1,
+            Err(Refusal::Stale) => self.stats.stale_ways += 1,
             _ => {}
         }
         let (Some(event), 1..) = (event, id.sequence) else { return };
@@ -302,7 +303,7 @@ impl World {
             Ok(Body::Created(attr, true)) => history.told(event, id, Some(Some(attr.ino))),
             Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
             Ok(_) => history.told(event, id, Some(None)),
-            Err(Refusal::Errno(_)) => history.told(event, id, None),
+            Err(Refusal::Errno(_) | Refusal::Stale) => history.told(event, id, None),
             Err(_) => {}
         }
     }
@@ -441,6 +442,7 @@ fn core_config(
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
         lease: config.lease,
+        versions_wait: config.versions_wait,
         ..Config::new(shard, map.clone(), secrets.clone())
     }
 }

@@ -52,3 +52,15 @@ fn a_reply_before_the_log_is_written_is_found() {
     let fault = PlantedInShell::ReplyBeforeLogWrite;
     is_found("ReplyBeforeLogWrite", |c| c.planted_in_shell = Some(fault));
 }
+
+#[test]
+fn a_shard_that_misses_a_version_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::VersionNotLearned);
+    is_found_among("VersionNotLearned", SimConfig::by_path, plant);
+}
+
+#[test]
+fn an_announcement_before_the_locks_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::VersionBeforeLocks);
+    is_found_among("VersionBeforeLocks", SimConfig::by_path, plant);
+}

@@ -14,6 +14,7 @@ pub mod name;
 pub mod op;
 pub mod peer;
 pub mod reply;
+pub mod trail;
 
 pub use attr::{Attr, Credentials, FileKind, SetAttr, TimeSet, Timestamp};
 pub use error::Errno;
@@ -22,3 +23,4 @@ pub use id::{
     TxnId,
 };
 pub use name::Name;
+pub use trail::{Glimpse, News, Search, Trail};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Credentials, DirId, DirRef, FileKind, Ino, Name, Order, PartitionIndex, SessionId, SetAttr,
-    ShardIndex, Timestamp,
+    ShardIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -17,6 +17,8 @@ pub struct Request {
     pub credentials: Credentials,
     /// What to do.
     pub op: Op,
+    /// By which way, where the operation is of a path.
+    pub trail: Option<Trail>,
 }
 
 /// Fields of every message, whatever it says.
@@ -30,7 +32,7 @@ pub struct Head {
     pub cut: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// Invalidation version up to which the client's path cache is true (InfiniFS §3.4).
+    /// Newest invalidation version the sender has heard of (InfiniFS §3.4). What counts for a request is its trail.
     pub version: u64,
 }
 
@@ -304,7 +306,8 @@ pub enum Op {
     DirSetAttr(DirRef, SetAttr),
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
-    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With read permission.
+    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With a trail, read permission
+    /// is needed; else it was checked when the directory was opened.
     ReadDir {
         /// Which directory.
         dir: DirRef,
@@ -334,4 +337,21 @@ pub enum Op {
     /// Coordinator: the session's client lives; its lease begins anew. Refused as [`NoSession`](crate::reply::Refusal) once
     /// the session is over, or its end has begun.
     Renew(SessionId),
+
+    // ---- by path ----
+    /// Opens what the name leads to, as [`Op::Open`] does, where its inode is in the entry. Otherwise tells what it is: a
+    /// symlink, a directory, a file at its link shard.
+    OpenName {
+        /// In which directory.
+        dir: DirRef,
+        /// Under which name.
+        name: Name,
+        /// Permission needed.
+        access: AccessMask,
+        /// `O_TRUNC`.
+        truncate: bool,
+    },
+    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is not
+    /// here, locked, forbidden or no directory, nothing is told.
+    Glimpse(ShardIndex, Vec<(DirId, Name)>),
 }

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::op::Place;
 use crate::reply::{Slice, SplitHistory};
 use crate::{
-    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, SessionId,
-    ShardIndex, Timestamp, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Name, PartitionIndex, Radix,
+    SessionId, ShardIndex, Timestamp, TxnId,
 };
 
 /// A message as it travels.
@@ -69,6 +69,21 @@ pub enum Say {
     },
     /// To the source of a split: pages below this number are logged.
     PageDone(u64),
+    /// From shard 0: versions, ascending, and the directories they name; all above `since`.
+    Versions {
+        /// See above.
+        since: u64,
+        /// The newest.
+        version: u64,
+        /// Those after `since`.
+        changed: Vec<(u64, Ino)>,
+        /// Answers a [`Say::AskVersions`] of the shard's start with this epoch.
+        answers: Option<Epoch>,
+    },
+    /// To shard 0: all versions up to this one are known.
+    VersionsKnown(u64),
+    /// To shard 0, from a shard that has just started: which versions are there?
+    AskVersions(Epoch),
 }
 
 /// What a page does to the copy of a moving range.
@@ -146,9 +161,18 @@ pub enum Prepare {
     Arrive(Arrival),
     /// A session begins or ends everywhere.
     Session(SessionId),
+    /// Tell all shards that these directories are about to change for whoever comes through them; lock nothing. Asked of
+    /// shard 0, once all else is locked.
+    Invalidate(Vec<Ino>),
 }
 
 impl Prepare {
+    /// Whether it locks anything, so that a decision must reach it.
+    #[must_use]
+    pub const fn locks(&self) -> bool {
+        !matches!(self, Self::Look(_) | Self::Invalidate(_))
+    }
+
     /// Class in the lock order.
     #[must_use]
     pub const fn rank(&self) -> u8 {
@@ -159,7 +183,7 @@ impl Prepare {
             Self::NewHome(_) => 3,
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Session(_) => 6,
+            Self::Arrive(_) | Self::Session(_) | Self::Invalidate(_) => 6,
         }
     }
 }
@@ -223,12 +247,14 @@ pub enum Seen {
         /// Split history, as far as the home knows.
         history: SplitHistory,
     },
-    /// A held partition, with the history its owner knows.
-    Partition(SplitHistory),
+    /// A held partition: the history its owner knows, and subdirectories in it.
+    Partition(SplitHistory, u64),
     /// An inode at its link shard, with its opens.
     Link(Attr, Vec<(SessionId, u32)>),
     /// What the rows of a partition that has arrived add up to.
     Arrived(Tally),
+    /// All shards know the change under this version.
+    Version(u64),
 }
 
 /// What new entries take from their directory.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
-    Attr, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, PartitionIndex, Radix, SessionId,
-    ShardIndex, Timestamp,
+    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, Lsn, Name, News, Order, PartitionIndex, Radix,
+    Search, SessionId, ShardIndex, Timestamp,
 };
 
 /// An answer as it travels.
@@ -22,12 +22,14 @@ pub struct Reply {
     pub durable: Lsn,
     /// Log position that the answer depends on.
     pub seen: Lsn,
-    /// Newest invalidation version the shard knows.
+    /// Newest invalidation version the shard knows; 0 if it does not know what it has missed.
     pub version: u64,
     /// The shard's hybrid logical clock, nanoseconds.
     pub clock: u64,
     /// What came of it.
     pub result: Result<Body, Refusal>,
+    /// Versions that the request's trail does not know.
+    pub news: Option<News>,
 }
 
 /// Why a request was not run here. Only [`Refusal::Errno`] reaches the application.
@@ -47,6 +49,9 @@ pub enum Refusal {
     Answered,
     /// The session is unknown or over: open a new one.
     NoSession,
+    /// The way by which the request came is not what it was, or the shard cannot tell: it did not run. The news say what has
+    /// changed; walk again.
+    Stale,
 }
 
 /// How one directory is spread, and what of its split tree the sender knows.
@@ -218,4 +223,8 @@ pub enum Body {
     Inspected(Vec<Inspected>),
     /// Renew: for how long the session lives from now on without another renewal, nanoseconds.
     Lease(u64),
+    /// Lookup with a trail: what the name leads to, and who may search its directory.
+    Entry(Found, Search),
+    /// Components of a path, in the order in which they were asked for.
+    Glimpses(Vec<Option<Glimpse>>),
 }

@@ -34,7 +34,7 @@ pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     if out.len() - start > FRAME_MAX as usize {
         out.truncate(start);
         let result = Err(Refusal::Errno(Errno::EIO));
-        frame(out, stream, Kind::Reply, &Reply { result, ..reply.clone() });
+        frame(out, stream, Kind::Reply, &Reply { result, news: None, ..reply.clone() });
     }
 }
 

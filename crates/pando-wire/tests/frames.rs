@@ -4,8 +4,8 @@ use pando_types::op::{Head, NewNode, Op, Request, RequestId};
 use pando_types::peer::{Peer, Prepare, Say};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
-    Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, SessionId, ShardIndex,
-    TxnId,
+    Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, News, SessionId,
+    ShardIndex, Trail, TxnId,
 };
 use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, encode};
 use proptest::prelude::*;
@@ -41,6 +41,10 @@ fn messages() -> impl Strategy<Value = Message> {
                     head: Head { id, trace: 7, cut: 1, clock: 99, version: 3 },
                     credentials: Credentials { uid, gid: uid, groups },
                     op: Op::Create { dir, name, node, exclusive: true, open: false },
+                    trail: (uid % 2 == 0).then(|| Trail {
+                        version: u64::from(uid),
+                        dirs: vec![dir.ino, Ino(uid.into())],
+                    }),
                 })
             });
     let reply = (ids(), proptest::collection::vec(any::<u8>(), 0..200), any::<bool>()).prop_map(
@@ -55,6 +59,11 @@ fn messages() -> impl Strategy<Value = Message> {
                 version: 0,
                 clock: 8,
                 result: if is_ok { Ok(Body::Bytes(bytes)) } else { refused },
+                news: is_ok.then(|| News {
+                    since: 1,
+                    version: 3,
+                    changed: vec![(3, Ino(id.sequence))],
+                }),
             })
         },
     );

@@ -9,6 +9,7 @@ use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
 use super::Paths;
 use super::walk::Here;
+use super::walked;
 use crate::client::Client;
 use crate::listing::DirEntry;
 use crate::names::Entry;
@@ -23,10 +24,13 @@ pub struct Dir<'a> {
 impl<'a> Paths<'a> {
     /// The directory at `path`, through symlinks; `ENOTDIR` if it is something else.
     pub async fn dir(&self, path: &[u8]) -> Result<Dir<'a>, Errno> {
-        let Here::Dir(at) = self.walk().end_of(path, true).await? else {
-            return Err(Errno::ENOTDIR);
-        };
-        Ok(Dir { client: self.client, by: self.by.clone(), at })
+        walked!(self, walk => {
+            let Here::Dir(at) = walk.end_of(path, true).await? else {
+                return Err(Errno::ENOTDIR);
+            };
+            walk.make_sure(at).await?;
+            Ok(Dir { client: self.client, by: self.by.clone(), at })
+        })
     }
 }
 
@@ -46,17 +50,18 @@ impl Dir<'_> {
     /// Makes a regular file; `EEXIST` if the name is taken. One message.
     pub async fn create(&self, name: &Name, mode: u16) -> Result<Attr, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        let (entry, ..) = self.client.create_at(&self.by, self.at, name, node, true, false).await?;
+        let at = self.at.into();
+        let (entry, ..) = self.client.create_at(&self.by, at, name, node, true, false).await?;
         Ok(entry.attr)
     }
 
     /// Removes a name of a file. One message.
     pub async fn unlink(&self, name: &Name) -> Result<(), Errno> {
-        self.client.unlink_at(&self.by, self.at, name).await
+        self.client.unlink_at(&self.by, self.at.into(), name).await
     }
 
     /// All entries, in the order of their positions.
     pub async fn readdir(&self) -> Result<Vec<DirEntry>, Errno> {
-        self.client.entries(&self.by, self.at).await
+        self.client.entries(&self.by, self.at.into()).await
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! What is still to be walked is a stack of texts: the path at the bottom, above it the targets of symlinks that were
 //! met, the latest on top. The walk goes on in the text below when one is used up.
+//!
+//! Every request of a walk tells by which way it comes ([`Trail`]). A shard that runs it has compared the way with all that
+//! has changed; so at that moment the whole way was there, and its user might take it.
 
-use pando_types::op::{FileAt, FileRef};
+use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Found;
-use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Trail};
 
-use crate::client::Client;
+use super::guess::{Guessed, Round};
+use crate::cache::{At, OnPath};
+use crate::client::{Client, SYSTEM};
 use crate::names::Entry;
 use crate::nodes::Spot;
 
@@ -37,13 +42,32 @@ impl Last {
     }
 }
 
+/// What a walk may know beforehand, and what it tells shards.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// What is cached; and shards refuse to run what comes by a way that has changed.
+    Cached,
+    /// Nothing; they refuse nevertheless.
+    Trail,
+    /// Nothing, and nothing is refused because of the way.
+    None,
+}
+
 /// A walk: where it is, and what is ahead.
 pub(super) struct Walk<'a> {
     client: &'a Client,
     by: &'a Credentials,
-    at: DirRef,
+    memory: Memory,
+    /// From the root to where it is.
+    way: Vec<DirRef>,
+    /// All directories it has come through, also those it has left by a symlink or `..`.
+    trail: Trail,
+    /// Components ahead that were guessed right, the next one last.
+    guessed: Vec<(Name, DirRef)>,
     ahead: Vec<Text>,
     symlinks: u32,
+    /// The way was there as a whole when a shard last answered: nothing was taken from memory, or guessed, since.
+    is_sure: bool,
 }
 
 struct Text {
@@ -59,16 +83,70 @@ enum Step {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) const fn new(client: &'a Client, by: &'a Credentials) -> Self {
-        Self { client, by, at: DirRef::ROOT, ahead: Vec::new(), symlinks: 0 }
+    pub(super) fn new(client: &'a Client, by: &'a Credentials, memory: Memory) -> Self {
+        let trail = Trail { version: client.ways.version(), dirs: vec![Ino::ROOT] };
+        let (way, guessed, ahead) = (vec![DirRef::ROOT], Vec::new(), Vec::new());
+        Self { client, by, memory, way, trail, guessed, ahead, symlinks: 0, is_sure: true }
+    }
+
+    /// Begins at the root once more, for another path of the same call. What it has come through stays on its trail.
+    pub(super) fn again(&mut self) {
+        self.way.truncate(1);
+        self.guessed.clear();
+        self.ahead.clear();
+        self.symlinks = 0;
+    }
+
+    /// Directories it has come through, in the order in which it first came to them.
+    pub(super) fn dirs(&self) -> &[Ino] {
+        &self.trail.dirs
+    }
+
+    /// The way, for a request that comes by it.
+    pub(super) fn on(&self) -> Option<OnPath> {
+        let is_told = self.memory != Memory::None && self.trail.dirs.len() <= Trail::DIRS_MAX;
+        is_told.then(|| OnPath::new(self.trail.clone()))
+    }
+
+    fn at(&self) -> DirRef {
+        self.way.last().copied().unwrap_or(DirRef::ROOT)
+    }
+
+    /// A shard has compared the whole way with what it knows: nothing on it had changed up to that version.
+    fn verified(&mut self, on: Option<&OnPath>) {
+        if let Some(on) = on {
+            self.trail.version = on.version();
+        }
+        self.is_sure = true;
+    }
+
+    /// Sees to it that `dir`, where this walk has ended, is there, and at the end of this way. For who asks nothing of it.
+    pub(super) async fn make_sure(&mut self, dir: DirRef) -> Result<(), Errno> {
+        if !self.is_sure {
+            let on = self.on();
+            self.client.run_by(SYSTEM, Op::Parent(dir), on.as_ref()).await?;
+            self.verified(on.as_ref());
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, dir: DirRef) {
+        if !self.trail.dirs.contains(&dir.ino) {
+            self.trail.dirs.push(dir.ino);
+        }
+    }
+
+    fn enter(&mut self, dir: DirRef) {
+        self.note(dir);
+        self.way.push(dir);
     }
 
     /// Walks to what `path` names; with `follow`, through a symlink at its end too.
-    pub(super) async fn end_of(mut self, path: &[u8], follow: bool) -> Result<Here, Errno> {
+    pub(super) async fn end_of(&mut self, path: &[u8], follow: bool) -> Result<Here, Errno> {
         let mut next = self.last_of(path).await?;
         loop {
-            let Some((dir, Last { name, is_dir })) = next else { return Ok(Here::Dir(self.at)) };
-            let (file, attr) = match self.look(dir, &name).await? {
+            let Some((_, Last { name, is_dir })) = next else { return Ok(Here::Dir(self.at())) };
+            let (file, attr) = match self.look(&name).await? {
                 Here::Dir(dir) => return Ok(Here::Dir(dir)),
                 Here::File(file, attr) => (file, attr),
             };
@@ -76,7 +154,7 @@ impl<'a> Walk<'a> {
             if attr.kind != FileKind::Symlink || !follow {
                 return if is_dir { Err(Errno::ENOTDIR) } else { Ok(Here::File(file, attr)) };
             }
-            next = self.through(dir, file.ino, file.at).await?;
+            next = self.through(file).await?;
             if let Some((_, last)) = &mut next {
                 last.is_dir |= is_dir;
             }
@@ -90,15 +168,9 @@ impl<'a> Walk<'a> {
         self.run().await
     }
 
-    /// Goes on through a symlink that is the last component, in `dir`.
-    pub(super) async fn through(
-        &mut self,
-        dir: DirRef,
-        ino: Ino,
-        at: FileAt,
-    ) -> Result<Option<(DirRef, Last)>, Errno> {
-        self.at = dir;
-        self.follow(FileRef { ino, at }).await?;
+    /// Goes on through a symlink that is the last component.
+    pub(super) async fn through(&mut self, link: FileRef) -> Result<Option<(DirRef, Last)>, Errno> {
+        self.follow(link).await?;
         self.run().await
     }
 
@@ -107,18 +179,17 @@ impl<'a> Walk<'a> {
             let name = match step {
                 Step::Stay => continue,
                 Step::Up => {
-                    self.client.dir_access(self.by, self.at, SEARCH).await?;
-                    self.at = self.client.parent_of(self.at).await?;
+                    self.up().await?;
                     continue;
                 }
                 Step::Down(name) => name,
             };
             if let Some(is_dir) = self.is_last() {
                 self.ahead.clear();
-                return Ok(Some((self.at, Last { name, is_dir })));
+                return Ok(Some((self.at(), Last { name, is_dir })));
             }
-            match self.look(self.at, &name).await? {
-                Here::Dir(dir) => self.at = dir,
+            match self.look_ahead(&name).await? {
+                Here::Dir(dir) => self.enter(dir),
                 Here::File(file, attr) if attr.kind == FileKind::Symlink => {
                     self.follow(file).await?;
                 }
@@ -128,17 +199,116 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// What `name` leads to; a directory without its attributes, which cost messages of their own.
-    async fn look(&self, dir: DirRef, name: &Name) -> Result<Here, Errno> {
-        let file = |attr: Attr, at| Here::File(FileRef { ino: attr.ino, at }, attr);
-        match self.client.found(self.by, dir, name).await? {
-            Found::Dir(access) => Ok(Here::Dir(access.dir)),
-            Found::File(attr) => Ok(file(attr, FileAt::Name(dir, name.clone()))),
-            Found::Linked(..) => match self.client.entry(self.by, dir, name).await? {
-                Entry { spot: Spot::Dir(dir), .. } => Ok(Here::Dir(dir)),
-                Entry { spot: Spot::File(at), attr } => Ok(file(attr, at)),
-            },
+    /// To the directory above, of which it is known by now that this one is in it, if the way is told.
+    async fn up(&mut self) -> Result<(), Errno> {
+        let (at, on) = (self.at(), self.on());
+        self.client.dir_access(self.by, At { dir: at, on: on.as_ref() }, SEARCH).await?;
+        self.verified(on.as_ref());
+        if on.is_some() {
+            self.way.truncate(self.way.len().saturating_sub(1).max(1));
+        } else {
+            let parent = self.client.parent_of(at).await?;
+            self.way = vec![parent];
         }
+        Ok(())
+    }
+
+    /// What `name` leads to, which is not the last component.
+    async fn look_ahead(&mut self, name: &Name) -> Result<Here, Errno> {
+        if self.guessed.is_empty() {
+            if let Some(dir) = self.cached(name) {
+                return Ok(Here::Dir(dir));
+            }
+            let dirs = self.dirs_ahead();
+            if !dirs.is_empty() && self.memory != Memory::None {
+                self.guess(name, dirs).await?;
+            }
+        }
+        match self.guessed.pop() {
+            Some((guessed, dir)) if guessed == *name => return Ok(Here::Dir(dir)),
+            // A symlink led elsewhere.
+            _ => self.guessed.clear(),
+        }
+        self.ask(name).await
+    }
+
+    fn cached(&mut self, name: &Name) -> Option<DirRef> {
+        if self.memory != Memory::Cached {
+            return None;
+        }
+        let access = self.client.ways.step(self.by, self.at().ino, name)?;
+        self.is_sure = false;
+        Some(access.dir)
+    }
+
+    /// What `name` leads to; a directory without its attributes, which cost messages of their own.
+    pub(super) async fn look(&mut self, name: &Name) -> Result<Here, Errno> {
+        if let Some(dir) = self.cached(name) {
+            self.note(dir);
+            return Ok(Here::Dir(dir));
+        }
+        self.ask(name).await
+    }
+
+    /// The same, of the shard that has the name.
+    async fn ask(&mut self, name: &Name) -> Result<Here, Errno> {
+        let (dir, on) = (self.at(), self.on());
+        let found = self.client.found(self.by, At { dir, on: on.as_ref() }, name).await?;
+        self.verified(on.as_ref());
+        let file = |attr: Attr, at| Here::File(FileRef { ino: attr.ino, at }, attr);
+        let pointer = match found {
+            Found::Dir(access) => {
+                self.note(access.dir);
+                return Ok(Here::Dir(access.dir));
+            }
+            Found::File(attr) => return Ok(file(attr, FileAt::Name(dir, name.clone()))),
+            pointer => pointer,
+        };
+        let entry = match self.client.behind(pointer).await {
+            Err(Errno::ESTALE) => self.client.entry(self.by, dir, name).await,
+            entry => entry,
+        };
+        match entry? {
+            Entry { spot: Spot::Dir(dir), .. } => {
+                self.note(dir);
+                Ok(Here::Dir(dir))
+            }
+            Entry { spot: Spot::File(at), attr } => Ok(file(attr, at)),
+        }
+    }
+
+    /// Components ahead, beyond the next, that only directories and symlinks can be: as far as no symlink or `..` comes.
+    fn dirs_ahead(&self) -> Vec<Name> {
+        let Some(text) = self.ahead.last() else { return Vec::new() };
+        let mut names = Vec::new();
+        for part in text.bytes[text.next..].split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => return names,
+                part => match Name::new(part) {
+                    Ok(name) => names.push(name),
+                    Err(_) => return names,
+                },
+            }
+        }
+        if self.ahead.len() == 1 {
+            names.pop();
+        }
+        names
+    }
+
+    /// Guesses the ids of the directories ahead, and asks for all of them at once.
+    async fn guess(&mut self, name: &Name, dirs: Vec<Name>) -> Result<(), Errno> {
+        let names: Vec<Name> = [name.clone()].into_iter().chain(dirs).collect();
+        let round = Round::new(self.client, self.at(), names);
+        let Some(on) = self.on() else { return Ok(()) };
+        let right = round.ask(self.client, self.by, &on.trail).await?;
+        for (name, Guessed { dir, version }) in right.into_iter().rev() {
+            self.trail.version = self.trail.version.min(version);
+            self.guessed.push((name, dir));
+            self.is_sure = false;
+        }
+        Ok(())
     }
 
     async fn follow(&mut self, link: FileRef) -> Result<(), Errno> {
@@ -148,7 +318,7 @@ impl<'a> Walk<'a> {
         }
         let target = self.client.readlink_at(self.by, link).await?;
         if target.first() == Some(&b'/') {
-            self.at = DirRef::ROOT;
+            self.way.truncate(1);
         }
         self.push(target)
     }

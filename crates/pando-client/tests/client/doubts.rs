@@ -37,7 +37,7 @@ fn create(client: &Client, text: &str, open: bool) -> Result<Ino, Errno> {
 }
 
 fn impatient(cluster: &std::sync::Arc<Cluster>, slots: u16) -> Client {
-    cluster.client_with(Options { slots, patience: Some(PATIENCE) })
+    cluster.client_with(Options { slots, patience: Some(PATIENCE), ..Options::default() })
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_open_file_is_found_after_a_rename_of_which_nobody_heard() {
 #[test]
 fn a_request_whose_caller_is_gone_is_in_doubt_once_it_was_sent() {
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 1, patience: None });
+    let client = cluster.client_with(Options { slots: 1, patience: None, ..Options::default() });
     cluster.state().delay = 3;
     let (a, b) = (name("a"), name("b"));
     {

@@ -156,15 +156,17 @@ impl Cluster {
             Some(Fate::Answer(result)) => result,
             None => state.run(shard, &request),
         };
+        let news = request.trail.as_ref().and_then(|trail| state.namespace.news(trail));
         Ok(Reply {
             id: request.head.id,
             shard,
             epoch: Epoch(1),
             durable: Lsn(0),
             seen: Lsn(0),
-            version: 3,
+            version: state.namespace.version(),
             clock: state.log.len() as u64,
             result,
+            news,
         })
     }
 }
@@ -186,7 +188,7 @@ impl State {
             return Err(Refusal::NoSession);
         }
         if id.sequence == 0 {
-            return self.namespace.run(shard, &request.op);
+            return self.namespace.run_by(shard, request);
         }
         let key = (id.session, id.slot);
         if let Some((last, op, outcome)) = self.outcomes.get(&key) {
@@ -198,8 +200,9 @@ impl State {
                 }
             }
         }
-        let result = self.namespace.run(shard, &request.op);
-        let has_run = !matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome));
+        let result = self.namespace.run_by(shard, request);
+        let has_run =
+            !matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Stale));
         self.outcomes.insert(key, (id, request.op.clone(), has_run.then(|| result.clone())));
         result
     }

@@ -91,7 +91,7 @@ fn a_release_in_a_session_that_is_over_is_done() {
 #[test]
 fn many_callers_share_one_new_session() {
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 2, patience: None });
+    let client = cluster.client_with(Options { slots: 2, patience: None, ..Options::default() });
     cluster.state().delay = 2;
     cluster.expire(FIRST);
     cluster.take_log();
@@ -126,7 +126,7 @@ fn an_idle_client_renews_its_lease_three_times_in_its_length() {
 fn an_idle_client_whose_session_is_over_begins_the_next_and_keeps_what_is_open() {
     let cluster = Cluster::new();
     let patience = Some(50 * MILLISECOND);
-    let client = cluster.client_with(Options { slots: 2, patience });
+    let client = cluster.client_with(Options { slots: 2, patience, ..Options::default() });
     let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
     let ino = made.expect("made").0.ino;
     cluster.expire(FIRST);

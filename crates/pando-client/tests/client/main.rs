@@ -12,3 +12,4 @@ mod places;
 mod routing;
 mod sessions;
 mod stat;
+mod ways;

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pando_placement::{ClusterMap, DirMap, Secrets, may_split, range};
-use pando_types::op::{FileAt, FileRef, NewNode, Op, RenameFlags};
+use pando_types::op::{FileAt, FileRef, NewNode, Op, RenameFlags, Request};
 use pando_types::reply::{Access, Body, Delta, DirAttr, Found, Listed, Refusal, Spread};
 use pando_types::{
-    Attr, DirId, DirRef, Errno, FileKind, Ino, Name, Order, PartitionIndex, Radix, SessionId,
-    ShardIndex, Timestamp,
+    Attr, DirId, DirRef, Errno, FileKind, Glimpse, Ino, Name, News, Order, PartitionIndex, Radix,
+    Search, SessionId, ShardIndex, Timestamp, Trail,
 };
 
 /// Of every session, nanoseconds.
 pub const LEASE: u64 = 60_000_000_000;
+
+/// Versions begin above it.
+const FIRST_VERSION: u64 = 3;
 
 type Answer = Result<Body, Refusal>;
 
@@ -25,6 +28,8 @@ pub struct Namespace {
     sessions: u64,
     /// Whether a renamed file goes to its link shard, as if another client had it open.
     pub park_on_rename: bool,
+    /// Directories that were renamed, and the version of each.
+    pub changed: Vec<(u64, Ino)>,
 }
 
 struct Dir {
@@ -83,6 +88,7 @@ impl Namespace {
             inos: 1,
             sessions: 0,
             park_on_rename: false,
+            changed: Vec::new(),
         }
     }
 
@@ -192,6 +198,61 @@ impl Namespace {
         found.filter(|inode| inode.attr.ino == file.ino).ok_or(Refusal::NotUnderName)
     }
 
+    /// How many directories on a way, the last apart, have another id than their names say.
+    pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
+        let mut at = DirId::ROOT;
+        let mut wrong = 0;
+        for (nth, name) in names.iter().enumerate() {
+            let name = Name::new(name.as_bytes()).expect("valid");
+            let order = self.secrets.order(name.as_bytes());
+            let Some((_, Value::Dir(dir))) = self.dirs[&at].entries.get(&order) else {
+                panic!("{names:?} are no directories");
+            };
+            let is_wrong = dir.id != self.secrets.dir_id(at, &name, 0);
+            wrong += u64::from(is_wrong && nth + 1 < names.len());
+            at = dir.id;
+        }
+        wrong
+    }
+
+    /// The newest version there is.
+    pub fn version(&self) -> u64 {
+        self.changed.last().map_or(FIRST_VERSION, |(version, _)| *version)
+    }
+
+    /// What a trail has missed.
+    pub fn news(&self, trail: &Trail) -> Option<News> {
+        let changed: Vec<_> =
+            self.changed.iter().filter(|(version, _)| *version > trail.version).copied().collect();
+        let (since, version) = (trail.version, self.version());
+        (version > since).then_some(News { since, version, changed })
+    }
+
+    /// Runs what comes by a way that is still the same.
+    pub fn run_by(&mut self, shard: ShardIndex, request: &Request) -> Answer {
+        let Some(trail) = &request.trail else { return self.run(shard, &request.op) };
+        let news = self.news(trail).map(|news| news.changed).unwrap_or_default();
+        if news.iter().any(|(_, dir)| trail.dirs.contains(dir)) {
+            return Err(Refusal::Stale);
+        }
+        match self.run(shard, &request.op)? {
+            Body::Found(found) if matches!(request.op, Op::Lookup(..)) => {
+                Ok(Body::Entry(found, Search::new(0o755, 0, 0)))
+            }
+            body => Ok(body),
+        }
+    }
+
+    fn glimpse(&mut self, shard: ShardIndex, id: DirId, name: &Name) -> Option<Glimpse> {
+        let dir = self.dirs.get(&id)?.this;
+        match self.run(shard, &Op::Lookup(dir, name.clone())) {
+            Ok(Body::Found(Found::Dir(access))) => {
+                Some(Glimpse { dir: dir.ino, search: Search::new(0o755, 0, 0), access })
+            }
+            _ => None,
+        }
+    }
+
     pub fn run(&mut self, shard: ShardIndex, op: &Op) -> Answer {
         match op {
             Op::Lookup(dir, name) => {
@@ -223,7 +284,26 @@ impl Namespace {
             Op::Link(file, dir, name) => self.link(shard, file, *dir, name),
             Op::Rename { from, name, to, new_name, flags } => {
                 self.by_name(shard, *from, name)?;
-                self.rename((*from, name), (*to, new_name), *flags)
+                let moved = self.rename((*from, name), (*to, new_name), *flags)?;
+                if let Body::Moved(ino, FileKind::Directory, _) = moved {
+                    self.changed.push((self.version() + 1, ino));
+                }
+                Ok(moved)
+            }
+            Op::OpenName { dir, name, access, truncate } => {
+                match self.run(shard, &Op::Lookup(*dir, name.clone()))? {
+                    Body::Found(Found::File(attr)) if attr.kind != FileKind::Symlink => {
+                        let at = FileAt::Name(*dir, name.clone());
+                        let file = FileRef { ino: attr.ino, at };
+                        let (access, truncate) = (*access, *truncate);
+                        self.run(shard, &Op::Open { file, access, truncate })
+                    }
+                    other => Ok(other),
+                }
+            }
+            Op::Glimpse(_, places) => {
+                let seen = places.iter().map(|(id, name)| self.glimpse(shard, *id, name));
+                Ok(Body::Glimpses(seen.collect()))
             }
             Op::GetAttr(file) | Op::SetAttr(file, _) => {
                 Ok(Body::Attr(self.file(shard, file)?.attr.clone()))
@@ -321,7 +401,10 @@ impl Namespace {
     }
 
     fn mkdir(&mut self, shard: ShardIndex, parent: DirRef, name: &Name, mode: u16) -> Answer {
-        let this = DirRef { id: self.secrets.dir_id(parent.id, name, 0), ino: self.ino() };
+        let births = self.secrets.births(parent.id, name).map(|(_, id)| id);
+        let id =
+            births.into_iter().find(|id| !self.dirs.contains_key(id)).expect("some id is free");
+        let this = DirRef { id, ino: self.ino() };
         let order = self.secrets.order(name.as_bytes());
         let dir = self.by_name(shard, parent, name)?;
         if dir.entries.contains_key(&order) {

@@ -53,7 +53,8 @@ fn a_lost_request_is_sent_again_unchanged_with_growing_pauses_and_runs_once() {
 fn patience_counts_the_time_that_calls_take() {
     const SECOND: u64 = 1_000_000_000;
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 1, patience: Some(5 * SECOND) });
+    let client =
+        cluster.client_with(Options { slots: 1, patience: Some(5 * SECOND), ..Options::default() });
     cluster.take_log();
     cluster.on_request(|_, _, _| Some(Fate::Hang(2 * SECOND)));
     assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
@@ -67,7 +68,8 @@ fn patience_counts_the_time_that_calls_take() {
 #[test]
 fn a_release_is_never_given_up() {
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 4, patience: Some(50_000_000) });
+    let client =
+        cluster.client_with(Options { slots: 4, patience: Some(50_000_000), ..Options::default() });
     let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
     let ino = made.expect("made").0.ino;
     let mut left = 100;
@@ -90,7 +92,7 @@ fn a_stopped_transport_is_an_input_output_error() {
 #[test]
 fn many_threads_share_few_slots_and_no_identity_serves_twice() {
     let cluster = Cluster::new();
-    let client = cluster.client_with(Options { slots: 3, patience: None });
+    let client = cluster.client_with(Options { slots: 3, patience: None, ..Options::default() });
     cluster.state().delay = 3;
     cluster.take_log();
     std::thread::scope(|scope| {

@@ -1,8 +1,9 @@
 //! Lookup: what a name leads to.
 
+use alloc::vec::Vec;
 use pando_types::peer::EntryValue;
 use pando_types::reply::{Body, Found};
-use pando_types::{Credentials, DirRef, Errno, Name};
+use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Name};
 
 use crate::ctx::{Ctx, Stop};
 use crate::locks::LockKey;
@@ -16,15 +17,58 @@ impl Shard {
         dir: DirRef,
         name: &Name,
         by: &Credentials,
+        on_path: bool,
     ) -> Result<Body, Stop> {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         perm::check_dir(&header.inherit, by, perm::X)?;
         self.locks.free(LockKey::Name(dir.id, order.0))?;
         match names::find(ctx, dir.id, order, name)? {
+            Some(entry) if on_path => {
+                Ok(Body::Entry(found(entry.value), perm::search(&header.inherit)))
+            }
             Some(entry) => Ok(Body::Found(found(entry.value))),
             None => Err(Errno::ENOENT.into()),
         }
+    }
+}
+
+impl Shard {
+    /// What is here of the components of a path whose directories' ids are guessed. Nothing is told that would have to be
+    /// waited for, or refused.
+    pub(crate) fn glimpse(
+        &mut self,
+        ctx: &Ctx<'_>,
+        places: &[(DirId, Name)],
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        let mut seen = Vec::with_capacity(places.len());
+        for (id, name) in places {
+            seen.push(match self.glimpse_one(ctx, *id, name, by) {
+                Ok(glimpse) => glimpse,
+                Err(Stop::Halt(halt)) => return Err(halt.into()),
+                Err(_) => None,
+            });
+        }
+        Ok(Body::Glimpses(seen))
+    }
+
+    fn glimpse_one(
+        &mut self,
+        ctx: &Ctx<'_>,
+        id: DirId,
+        name: &Name,
+        by: &Credentials,
+    ) -> Result<Option<Glimpse>, Stop> {
+        let Some(ino) = self.headers(ctx, id)?.first().map(|header| header.ino) else {
+            return Ok(None);
+        };
+        let Body::Entry(Found::Dir(access), search) =
+            self.lookup(ctx, DirRef { id, ino }, name, by, true)?
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Glimpse { dir: ino, search, access }))
     }
 }
 

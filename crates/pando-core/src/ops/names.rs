@@ -4,7 +4,7 @@
 use pando_types::op::{Op, Request};
 use pando_types::peer::EntryValue;
 use pando_types::reply::{Access, Body};
-use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, SessionId};
+use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Name, Search, SessionId};
 
 use crate::client::{Ran, not_here};
 use crate::contract::ClientTag;
@@ -309,7 +309,9 @@ impl Shard {
             let parent = (!same_access)
                 .then_some((content.parent, content.name))
                 .and_then(|(p, n)| Some((p, n?)));
-            let plan = DirSetAttr::new(*dir, set.clone(), parent);
+            let search = |base: &Attr| Search::new(base.mode, base.uid, base.gid);
+            let changes_search = search(&before) != search(&content.base);
+            let plan = DirSetAttr::new(*dir, set.clone(), parent, changes_search);
             return self.begin(ctx, tag, request, Plan::DirSetAttr(plan));
         }
         if checked.mtime.is_some() {

@@ -1,8 +1,8 @@
 //! Open and release: so that a file lives as long as somebody has it open.
 
-use pando_types::op::{AccessMask, FileRef};
-use pando_types::reply::Body;
-use pando_types::{Credentials, Errno, FileKind, SessionId};
+use pando_types::op::{AccessMask, FileAt, FileRef};
+use pando_types::reply::{Body, Found};
+use pando_types::{Credentials, DirRef, Errno, FileKind, Name, SessionId};
 
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
@@ -32,6 +32,24 @@ impl Shard {
         }
         self.add_open(ctx, file.ino, session, loc.open_at());
         Ok(Body::Attr(inode.attr))
+    }
+
+    /// See [`pando_types::op::Op::OpenName`].
+    pub(crate) fn open_name(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (dir, name): (DirRef, &Name),
+        access: AccessMask,
+        truncate: bool,
+        session: SessionId,
+        by: &Credentials,
+    ) -> Result<Body, Stop> {
+        let found = match self.lookup(ctx, dir, name, by, false)? {
+            Body::Found(Found::File(attr)) if attr.kind != FileKind::Symlink => attr.ino,
+            other => return Ok(other),
+        };
+        let file = FileRef { ino: found, at: FileAt::Name(dir, name.clone()) };
+        self.open(ctx, &file, access, truncate, session, by)
     }
 
     pub(crate) fn release(

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 use pando_types::reply::{Body, Listed};
-use pando_types::{DirRef, Order};
+use pando_types::{Credentials, DirRef, Order};
 
 use crate::ctx::{Ctx, Stop};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
 use crate::ops::lookup::found;
+use crate::perm;
 use crate::record::{Entry, Record};
 use crate::shard::Shard;
 
@@ -21,8 +22,11 @@ impl Shard {
         dir: DirRef,
         from: Order,
         limit: u32,
+        by: Option<&Credentials>,
     ) -> Result<Body, Stop> {
         let header = self.own(ctx, dir, from)?;
+        // Who lists by number has opened the directory before.
+        by.map_or(Ok(()), |by| perm::check_dir(&header.inherit, by, perm::R))?;
         let (owned, is_empty) = (header.range().end, header.entries == 0);
         // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
         let locked = self.locks.first_name(dir.id, &(from.base().0..owned));

@@ -139,6 +139,10 @@ impl Shard {
             Ok(Next::Decide(_)) if self.has_strayed(ctx, &txn)? => {
                 self.undo(ctx, number, txn, None)
             }
+            // Who is refused now was not too late when it came, only overtaken.
+            Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_ref(), &txn.steps) => {
+                self.undo(ctx, number, txn, Some(Refusal::Stale))
+            }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
@@ -199,7 +203,7 @@ impl Shard {
                 }
                 self.page_done(ctx, number, pages)
             }
-            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -300,7 +304,7 @@ impl Shard {
         }
         let own = self.config.shard;
         for (index, step) in txn.steps.iter().enumerate() {
-            if step.state != StepState::Yes || matches!(step.prepare, Prepare::Look(_)) {
+            if step.state != StepState::Yes || !step.prepare.locks() {
                 continue;
             }
             if step.to == own {
@@ -409,6 +413,9 @@ impl Shard {
     ) -> Result<(), Halt> {
         // A refusal is recorded as well: only where the name still is.
         let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
+        // What speaks against it may be so only since its way has changed.
+        let has_changed = self.has_way_changed(txn.request.as_ref(), &txn.steps);
+        let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);
@@ -448,6 +455,7 @@ impl Shard {
         for number in due {
             self.resend(ctx, number)?;
         }
+        self.tick_versions(ctx);
         self.tick_copies(ctx)?;
         self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
@@ -491,6 +499,7 @@ impl Shard {
         let heard = self.arriving.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
         let copies = self.copies_wake();
-        [later, resend, ask, copies, self.leases.next_look()].into_iter().flatten().min()
+        let versions = self.versions_wake();
+        [later, resend, ask, copies, versions, self.leases.next_look()].into_iter().flatten().min()
     }
 }

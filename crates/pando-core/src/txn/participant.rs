@@ -46,7 +46,7 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             (Some(LockKey::Partition(arrival.dir.id, header.partition)), hold)
         }
         Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
-        Prepare::Look(_) => (None, Hold::Plain),
+        Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
     })
 }
 
@@ -88,7 +88,7 @@ impl Shard {
                 Ok(())
             }
             Say::Page { .. } => self.page(ctx, peer),
-            Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -119,6 +119,9 @@ impl Shard {
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
         let from = peer.from;
+        if let Prepare::Invalidate(dirs) = &prepare {
+            return self.invalidate(ctx, from, at, dirs);
+        }
         let vote = match self.vote(ctx, peer.txn, &mut prepare) {
             Ok(vote) => vote,
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
@@ -132,7 +135,7 @@ impl Shard {
             Err(Stop::Refuse(_)) => Vote::AskHome,
             Err(Stop::Halt(halt)) => return Err(halt),
         };
-        let locks = !matches!(prepare, Prepare::Look(_));
+        let locks = prepare.locks();
         let redo =
             !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
@@ -183,7 +186,7 @@ impl Shard {
             }
             Prepare::Partition { dir, partition, seal } => {
                 match self.see_partition(ctx, txn, *dir, *partition, *seal)? {
-                    Some(history) => Seen::Partition(history),
+                    Some((history, subdirs)) => Seen::Partition(history, subdirs),
                     None => return Ok(Vote::Busy),
                 }
             }
@@ -205,6 +208,7 @@ impl Shard {
                 self.locks.free_for(LockKey::Session(*session), txn)?;
                 Seen::Nothing
             }
+            Prepare::Invalidate(_) => return Err(Errno::EINVAL.into()),
         };
         Ok(Vote::Yes(seen))
     }
@@ -254,7 +258,7 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
         seal: bool,
-    ) -> Result<Option<SplitHistory>, Stop> {
+    ) -> Result<Option<(SplitHistory, u64)>, Stop> {
         let start = Order(range(index, Radix::MAX).start);
         let header = match self.find_header(ctx, dir, start) {
             Err(Stop::Wait(_)) => return Ok(None), // it is on its way here
@@ -281,7 +285,7 @@ impl Shard {
         if let Some((split, Hold::Copy)) = hold {
             self.give_up_copy(ctx, split.number, true)?;
         }
-        Ok(Some(history(&headers)))
+        Ok(Some((history(&headers), header.subdirs)))
     }
 
     /// Applies a decision's changes and unlocks.
@@ -302,6 +306,7 @@ impl Shard {
     /// Undoes what a step prepared; without one, whatever of it waits.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
         self.locks.forget(at.0, at.1);
+        self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         if let Some(Prepare::Arrive(arrival)) = self.unlock(ctx, at)? {
             let header = Header::decode(&arrival.header)?;

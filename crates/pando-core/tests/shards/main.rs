@@ -1,5 +1,8 @@
 //! A few shards in one thread, over stores in memory.
 
+mod births;
+mod invalidation;
 mod namespace;
 mod splits;
 mod support;
+mod three_renames;

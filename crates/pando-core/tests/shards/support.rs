@@ -1,15 +1,18 @@
 //! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap` stores.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format};
+use pando_core::record::{Content, Record};
+use pando_core::{
+    ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format, keys,
+};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
-use pando_types::peer::Peer;
-use pando_types::reply::{Body, Delta, Found, Refusal};
+use pando_types::peer::{Peer, Say};
+use pando_types::reply::{Body, Delta, Found, Refusal, Reply};
 use pando_types::{
-    Attr, Credentials, DirRef, Epoch, Errno, FileKind, Lsn, Name, Order, SessionId, ShardIndex,
-    Timestamp,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
+    ShardIndex, Timestamp, Trail, TxnId,
 };
 
 /// Longer than any test that does not wait for its end.
@@ -57,6 +60,10 @@ pub struct Cluster {
     shards: Vec<(Shard, Store)>,
     messages: VecDeque<(ShardIndex, Peer)>,
     answers: BTreeMap<u64, Result<Body, Refusal>>,
+    replies: BTreeMap<u64, Reply>,
+    poked: u64,
+    silent: Option<ShardIndex>,
+    epoch: u64,
     session: SessionId,
     sequence: u64,
     now: u64,
@@ -92,6 +99,10 @@ impl Cluster {
             shards: Vec::new(),
             messages: VecDeque::new(),
             answers: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            poked: 0,
+            silent: None,
+            epoch: 1,
             session: SessionId(0),
             sequence: 0,
             now: 1_000_000_000,
@@ -181,7 +192,8 @@ impl Cluster {
 
     /// Sends a request that reads, and delivers nothing: its answer, if there is one at once.
     pub fn glance(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
-        let request = Request { head: Head::default(), credentials: self.by.clone(), op };
+        let request =
+            Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&2);
         self.input(shard, Input::Client(ClientTag(2), request));
         self.answers.remove(&2)
@@ -192,11 +204,148 @@ impl Cluster {
     pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
         self.sequence += 1;
         let id = RequestId { session: self.session, slot, sequence: self.sequence };
-        let request =
-            Request { head: Head { id, ..Head::default() }, credentials: self.by.clone(), op };
+        let request = Request {
+            head: Head { id, ..Head::default() },
+            credentials: self.by.clone(),
+            op,
+            trail: None,
+        };
         let tag = 1_000 + self.sequence;
         self.input(shard, Input::Client(ClientTag(tag), request));
         self.answers.remove(&tag)
+    }
+
+    /// The same, by a way, of the newest such request.
+    pub fn begin(
+        &mut self,
+        shard: ShardIndex,
+        op: Op,
+        trail: Option<Trail>,
+    ) -> Option<Result<Body, Refusal>> {
+        self.sequence += 1;
+        let id = RequestId { session: self.session, slot: 7, sequence: self.sequence };
+        let head = Head { id, ..Head::default() };
+        self.poked = 1_000 + self.sequence;
+        let request = Request { head, credentials: self.by.clone(), op, trail };
+        self.input(shard, Input::Client(ClientTag(self.poked), request));
+        self.last_poked()
+    }
+
+    /// The same, in a slot of its own: its tag.
+    pub fn start(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> u64 {
+        self.sequence += 1;
+        let slot = 100 + (self.sequence % 500) as u16;
+        let id = RequestId { session: self.session, slot, sequence: self.sequence };
+        let (head, tag) = (Head { id, ..Head::default() }, 1_000 + self.sequence);
+        let request = Request { head, credentials: self.by.clone(), op, trail };
+        self.input(shard, Input::Client(ClientTag(tag), request));
+        tag
+    }
+
+    /// The answer to such a request.
+    pub fn answer(&mut self, tag: u64) -> Option<Result<Body, Refusal>> {
+        self.answers.remove(&tag)
+    }
+
+    /// Transactions of which a message is on its way.
+    pub fn txns_on_their_way(&self) -> BTreeSet<TxnId> {
+        self.messages.iter().map(|(_, peer)| peer.txn).collect()
+    }
+
+    /// Delivers what is on its way of a transaction (and about versions), until there is nothing, or something that is an end.
+    pub fn deliver_of(&mut self, txn: TxnId, versions: bool, is_end: impl Fn(&Say) -> bool) {
+        loop {
+            let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
+            if self.messages.iter().any(|(_, peer)| peer.txn == txn && is_end(&peer.say)) {
+                return;
+            }
+            let Some(at) = self.messages.iter().position(|(_, peer)| is_its(peer)) else { return };
+            if let Some((to, peer)) = self.messages.remove(at) {
+                self.input(to, Input::Peer(peer));
+            }
+        }
+    }
+
+    /// The newest version that any shard knows.
+    pub fn newest_version(&mut self) -> u64 {
+        let shards = (0..self.shard_count()).map(ShardIndex);
+        let ask = |shard| self.ask(shard, Op::StatFs(shard), None).map(|reply| reply.version);
+        shards.filter_map(ask).max().unwrap_or(0)
+    }
+
+    /// What came of the request begun last, by now.
+    pub fn last_poked(&mut self) -> Option<Result<Body, Refusal>> {
+        self.answers.remove(&self.poked)
+    }
+
+    /// Asks what reads, by a way, and delivers nothing: the whole reply, if there is one at once.
+    pub fn ask(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> Option<Reply> {
+        let credentials = self.by.clone();
+        let request = Request { head: Head::default(), credentials, op, trail };
+        self.replies.remove(&3);
+        self.input(shard, Input::Client(ClientTag(3), request));
+        self.replies.remove(&3)
+    }
+
+    /// Puts the content record of another directory under this id, as if two birth triples had one hash.
+    pub fn occupy(&mut self, id: DirId) {
+        let home = self.configs[0].map.home(id);
+        let root: Content = {
+            let home = self.configs[0].map.home(DirId::ROOT);
+            let store = &self.shards[usize::from(home.0)].1;
+            let bytes = store.get(&keys::dir(DirId::ROOT, keys::Kind::Content, 0)).unwrap();
+            Content::decode(&bytes.expect("the root is there")).unwrap()
+        };
+        let mut content = root;
+        content.base.ino = Ino::new(home, (1 << 40) + u64::from(id.0[15]));
+        let store = &mut self.shards[usize::from(home.0)].1;
+        let key = keys::dir(id, keys::Kind::Content, 0);
+        store.apply(vec![Write::Put(key, content.encode())]);
+    }
+
+    /// Home of a directory.
+    pub fn home(&self, dir: DirRef) -> ShardIndex {
+        self.configs[0].map.home(dir.id)
+    }
+
+    /// From now on nothing reaches this shard.
+    pub fn silence(&mut self, shard: Option<ShardIndex>) {
+        self.silent = shard;
+        self.messages.retain(|(to, _)| Some(*to) != shard);
+    }
+
+    /// Takes what is on its way to a shard from shard 0; first what is on its way there is delivered.
+    pub fn take_messages_to(&mut self, shard: ShardIndex, from: ShardIndex) -> Vec<Peer> {
+        while let Some(at) = self.messages.iter().position(|(to, _)| *to == from) {
+            if let Some((to, peer)) = self.messages.remove(at) {
+                self.input(to, Input::Peer(peer));
+            }
+        }
+        let all: Vec<_> = self.messages.drain(..).collect();
+        let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(to, _)| *to == shard);
+        self.messages.extend(left);
+        taken.into_iter().map(|(_, peer)| peer).collect()
+    }
+
+    /// All that is on its way is held up.
+    pub fn take_all_messages(&mut self) -> Vec<(ShardIndex, Peer)> {
+        self.messages.drain(..).collect()
+    }
+
+    /// What was held up is on its way again.
+    pub fn put_back(&mut self, messages: Vec<(ShardIndex, Peer)>) {
+        self.messages.extend(messages);
+    }
+
+    pub fn deliver(&mut self, shard: ShardIndex, late: Vec<Peer>) {
+        for peer in late {
+            self.input(shard, Input::Peer(peer));
+        }
+    }
+
+    /// Epoch of the logs of shards that start from now on.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     /// Live copies, over all shards.
@@ -253,7 +402,7 @@ impl Cluster {
     }
 
     fn moment(&self) -> Now {
-        Now { nanos: self.now, epoch: Epoch(1), seen: Lsn(0), durable: Lsn(0) }
+        Now { nanos: self.now, epoch: Epoch(self.epoch), seen: Lsn(0), durable: Lsn(0) }
     }
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
@@ -266,7 +415,11 @@ impl Cluster {
             store.apply(writes);
             for (_, out) in out {
                 match out {
-                    Out::Reply(tag, reply) => drop(self.answers.insert(tag.0, reply.result)),
+                    Out::Reply(tag, reply) => {
+                        self.answers.insert(tag.0, reply.result.clone());
+                        self.replies.insert(tag.0, reply);
+                    }
+                    Out::Peer(to, _) if self.silent == Some(to) => {}
                     Out::Peer(to, peer) => self.messages.push_back((to, peer)),
                 }
             }
@@ -296,7 +449,7 @@ impl Cluster {
 
     pub fn run_as(&mut self, shard: ShardIndex, id: RequestId, op: Op) -> Result<Body, Refusal> {
         let head = Head { id, ..Head::default() };
-        let request = Request { head, credentials: self.by.clone(), op };
+        let request = Request { head, credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&1);
         self.input(shard, Input::Client(ClientTag(1), request));
         for _ in 0..20 {

@@ -112,7 +112,7 @@ impl Cluster {
         let sequence = if self.session.0 == 0 { 0 } else { self.sequence };
         let id = RequestId { session: self.session, slot: 0, sequence };
         let head = Head { id, ..Head::default() };
-        let request = Request { head, credentials: Credentials::ROOT, op };
+        let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
         drop(self.answer(ClientTag(1)));
         self.input(shard, Input::Client(ClientTag(1), request));
     }

@@ -92,8 +92,12 @@ mod tests {
 
     #[test]
     fn a_repetition_takes_the_place_of_what_it_repeats() {
-        let mut request =
-            Request { head: Head::default(), credentials: Default::default(), op: Op::OpenSession };
+        let mut request = Request {
+            head: Head::default(),
+            credentials: Default::default(),
+            op: Op::OpenSession,
+            trail: None,
+        };
         request.head.id.sequence = 7;
         let mut calls = PendingCalls::default();
         let slots = [(); 2].map(|()| std::sync::Arc::<crate::host::slot::Slot>::default());
@@ -109,8 +113,12 @@ mod tests {
 
     #[test]
     fn a_second_answer_reaches_nobody() {
-        let request =
-            Request { head: Head::default(), credentials: Default::default(), op: Op::OpenSession };
+        let request = Request {
+            head: Head::default(),
+            credentials: Default::default(),
+            op: Op::OpenSession,
+            trail: None,
+        };
         let pending = || Pending::new(ReplyTo::Slot(Default::default()), &request, Instant::now());
         let mut calls = PendingCalls::default();
         let first = calls.insert(pending());

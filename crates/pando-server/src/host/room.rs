@@ -49,6 +49,7 @@ fn of_request(request: &Request) -> Wants {
         | Op::DirSetAttr(..)
         | Op::RemoveXattr(..)
         | Op::Open { .. }
+        | Op::OpenName { .. }
         | Op::OpenSession
         | Op::EndSession(..)
         | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
@@ -68,6 +69,7 @@ fn of_request(request: &Request) -> Wants {
         | Op::Sync(..)
         | Op::Garbage(..)
         | Op::InspectDir(..)
+        | Op::Glimpse(..)
         | Op::Renew(..) => Wants::Nothing,
     }
 }
@@ -81,6 +83,7 @@ fn of_peer(peer: &Peer) -> Wants {
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
         Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
     }
 }
 
@@ -91,5 +94,6 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         // The split is given up.
         Say::Page { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
+        Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
     }
 }

@@ -272,6 +272,7 @@ impl State {
             version: 0,
             clock: 0,
             result: Err(Refusal::Errno(errno)),
+            news: None,
         }
     }
 

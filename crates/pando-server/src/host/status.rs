@@ -134,6 +134,7 @@ impl Host {
             head: Head::default(),
             credentials: Credentials::ROOT,
             op: Op::StatFs(shard),
+            trail: None,
         };
         let reply = crate::wait::block_on(self.call(shard, request))?;
         match reply.result {

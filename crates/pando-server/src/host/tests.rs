@@ -36,6 +36,7 @@ impl Toy {
             version: 0,
             clock: now.nanos,
             result: Ok(Body::Done),
+            news: None,
         }
     }
 
@@ -113,7 +114,12 @@ fn start(
 
 fn request(sequence: u64, op: Op) -> Request {
     let id = RequestId { session: SessionId(1), slot: 0, sequence };
-    Request { head: Head { id, ..Head::default() }, credentials: Credentials::ROOT, op }
+    Request {
+        head: Head { id, ..Head::default() },
+        credentials: Credentials::ROOT,
+        op,
+        trail: None,
+    }
 }
 
 const ONE: ShardIndex = ShardIndex(1);

@@ -12,6 +12,7 @@ fn good() -> Vec<u8> {
         head: Head::default(),
         credentials: Default::default(),
         op: Op::StatFs(ShardIndex(0)),
+        trail: None,
     };
     let mut bytes = Vec::new();
     encode(&mut bytes, Stream(5), &Message::Request(request));

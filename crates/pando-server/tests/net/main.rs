@@ -122,7 +122,10 @@ impl Client {
     }
 
     fn send(&self, stream: u64, op: Op) {
-        self.send_as(stream, Request { head: Head::default(), credentials: Credentials::ROOT, op });
+        self.send_as(
+            stream,
+            Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None },
+        );
     }
 
     fn send_as(&self, stream: u64, request: Request) {

@@ -9,7 +9,12 @@ use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
 use crate::{Served, Volume, run, within};
 
 fn request(id: RequestId, op: Op) -> Request {
-    Request { head: Head { id, ..Head::default() }, credentials: Credentials::ROOT, op }
+    Request {
+        head: Head { id, ..Head::default() },
+        credentials: Credentials::ROOT,
+        op,
+        trail: None,
+    }
 }
 
 /// A session is known to all shards, or does not begin: it takes both processes.

@@ -55,7 +55,7 @@ impl Event {
     pub fn was_nothing(&self) -> bool {
         let is_watched = !matches!(self.call.op, Op::Write(..) | Op::Release(_) | Op::EndSession);
         self.returned.is_none()
-            && (reads(&self.call.op)
+            && (reads(self.call.op.inner())
                 || matches!(self.fate, Fate::Refused(_))
                 || (is_watched && !self.asked))
     }
@@ -216,7 +216,7 @@ impl History {
     /// change of a directory of its, becomes a read of its own, on the lane `aside`.
     pub fn respond(&mut self, event: EventIndex, outcome: Outcome, aside: usize) {
         self.clock += 1;
-        if let Some(stat) = separate(&self.events[event].call.op, &outcome) {
+        if let Some(stat) = separate(self.events[event].call.op.inner(), &outcome) {
             let mut second = self.events[event].clone();
             second.lane = aside;
             second.call.op = Op::GetAttr(stat.ino);
@@ -266,7 +266,7 @@ impl History {
 
     fn checked_before(&self, event: &Event) -> bool {
         let names = matches!(
-            event.call.op,
+            event.call.op.inner(),
             Op::Rmdir(..) | Op::Unlink(..) | Op::Link(..) | Op::Rename { .. }
         );
         let end = |event: &Event| event.ended().unwrap_or(u64::MAX);
@@ -309,7 +309,7 @@ impl History {
                 made.insert(ino);
             }
             let Some((_, Ok(value))) = &event.returned else { continue };
-            if let Some(ino) = created(&event.call.op, value) {
+            if let Some(ino) = created(event.call.op.inner(), value) {
                 made.insert(ino);
             }
             match value {
@@ -329,7 +329,7 @@ impl History {
         let mut made = BTreeSet::new();
         self.events.iter().find_map(|event| {
             let Some((_, Ok(value))) = &event.returned else { return None };
-            created(&event.call.op, value).filter(|ino| !made.insert(*ino))
+            created(event.call.op.inner(), value).filter(|ino| !made.insert(*ino))
         })
     }
 }

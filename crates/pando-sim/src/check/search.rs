@@ -67,7 +67,7 @@ fn is_known(event: &Event) -> bool {
 fn only_tells(event: &Event) -> bool {
     match &event.returned {
         Some((_, Err(_))) => true,
-        Some((_, Ok(_))) => reads(&event.call.op),
+        Some((_, Ok(_))) => reads(event.call.op.inner()),
         None => false,
     }
 }
@@ -173,7 +173,7 @@ impl<'a> Search<'a> {
     /// The numbers that the lane's next operation might have given to what it made.
     fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
         let (index, made, unknown) = self.event(lane).map_or((0, None, false), |(index, event)| {
-            let makes = matches!(event.call.op, Op::Create { .. } | Op::Mkdir(..));
+            let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
             let made = match event.fate {
                 Fate::Ran(_, made) => made,
                 _ => None,
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
             // One that fails, or that nobody would notice, is the same as one that never ran.
             return (ran && after.fingerprint() != tree.fingerprint()).then_some(after);
         };
-        let new = observed.as_ref().ok().and_then(|value| created(&event.call.op, value));
+        let new = observed.as_ref().ok().and_then(|value| created(event.call.op.inner(), value));
         let expected = after.apply(&event.call, new.unwrap_or(ino));
         match compare(event, tree, &expected, observed) {
             Verdict::Same => Some(after),
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
         let stuck = self.candidates().into_iter().filter_map(|lane| {
             let (index, event) = self.event(lane)?;
             let new = match &event.returned {
-                Some((_, Ok(value))) => created(&event.call.op, value),
+                Some((_, Ok(value))) => created(event.call.op.inner(), value),
                 _ => None,
             };
             Some((index, tree.clone().apply(&event.call, new.unwrap_or(Ino(u64::MAX)))))

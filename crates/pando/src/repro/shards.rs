@@ -210,6 +210,7 @@ impl Shards {
             head: Head { id, ..Head::default() },
             credentials: Credentials::ROOT,
             op: Self::create_op(known.dir, name),
+            trail: None,
         };
         // Repeated, it is answered from the slot's outcome.
         let answer = self.answer(known, &request)?;
@@ -288,7 +289,7 @@ impl Shards {
     ) -> Result<Result<Body, Refusal>, Failure> {
         let id = RequestId { session: self.session, slot: 0, sequence };
         let head = Head { id, ..Head::default() };
-        let request = Request { head, credentials: Credentials::ROOT, op };
+        let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
         self.reply = None;
         self.input(shard, Input::Client(ClientTag(0), request))?;
         for _ in 0..TURNS_MAX {

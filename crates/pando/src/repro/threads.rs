@@ -83,6 +83,7 @@ impl Running {
                 head: Head::default(),
                 credentials: Credentials::ROOT,
                 op: Op::InspectDir(ShardIndex(shard), dir),
+                trail: None,
             };
             match block_on(self.host.call(ShardIndex(shard), request)).map(|reply| reply.result) {
                 Some(Ok(Body::Inspected(list))) => {

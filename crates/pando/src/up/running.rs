@@ -160,6 +160,7 @@ fn end_old_sessions(host: &Host, sessions: &Sessions) {
             head: Head::default(),
             credentials: Credentials::ROOT,
             op: Op::EndSession(session),
+            trail: None,
         };
         // One that nobody knows any more has ended, too.
         if block_on(host.call(ShardIndex(0), request)).is_some() {

@@ -155,6 +155,7 @@ impl Transport for Cluster {
             version: 0,
             clock: 0,
             result: self.run(shard, &request.op),
+            news: None,
         };
         Box::pin(std::future::ready(Ok(reply)))
     }

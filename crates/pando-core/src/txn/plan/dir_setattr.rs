@@ -1,10 +1,11 @@
 //! chmod, chown and times of a directory: its entry (access metadata), its content, the headers of all its partitions.
 //! New times begin a new delta generation, so that they win over older changes of names (DESIGN §4).
 
+use alloc::vec;
 use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::{Access, Body, DirAttr};
-use pando_types::{DirRef, Name, SetAttr};
+use pando_types::{DirRef, Name, Search, SetAttr};
 
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
@@ -19,18 +20,29 @@ pub struct DirSetAttr {
     set: SetAttr,
     /// Where the entry is, if it changes: the root has none.
     entry: Option<(DirRef, Name)>,
+    /// Other users may search it afterwards.
+    changes_search: bool,
 }
 
 impl DirSetAttr {
-    pub fn new(dir: DirRef, set: SetAttr, entry: Option<(DirRef, Name)>) -> Self {
-        Self { dir, set, entry }
+    pub fn new(
+        dir: DirRef,
+        set: SetAttr,
+        entry: Option<(DirRef, Name)>,
+        changes_search: bool,
+    ) -> Self {
+        Self { dir, set, entry, changes_search }
     }
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let mut at_entry = None;
         if let Some((parent, name)) = &self.entry {
             let Some((at, entry, _)) = view.votes.name(*parent, name) else {
-                return Ok(view.ask_entry(*parent, name));
+                // With a version, what is read after it must be the new: the lock must outlive a loss of power.
+                return Ok(match self.changes_search {
+                    true => view.ask_name(*parent, name, false),
+                    false => view.ask_entry(*parent, name),
+                });
             };
             match entry.map(|e| &e.value) {
                 Some(EntryValue::Dir(access)) if access.dir == self.dir => at_entry = Some(at),
@@ -50,8 +62,21 @@ impl DirSetAttr {
         {
             return Ok(Next::Restart); // it was the same when this began, and is no more
         }
+        let search = |(mode, uid, gid)| Search::new(mode, uid, gid);
+        let changes_search = search(before) != search((base.mode, base.uid, base.gid));
+        if changes_search && !self.changes_search {
+            return Ok(Next::Restart); // the same
+        }
         if let Some(partition) = view.votes.next_partition(self.dir) {
             return Ok(view.ask_partition(self.dir, partition, false));
+        }
+        // Without a subdirectory nobody comes through it. One that is made from now on is seen by nobody before the partitions
+        // are let go, and is then seen together with the new permissions.
+        if changes_search
+            && view.votes.subdirs(self.dir) > 0
+            && let Some(ask) = view.ask_version(vec![self.dir.ino])
+        {
+            return Ok(ask);
         }
         let generation = generation + u64::from(set.mtime.is_some());
         let mut changes = Vec::new();

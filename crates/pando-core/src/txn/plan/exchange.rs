@@ -61,6 +61,10 @@ impl Exchange {
         }
         check_linked_sticky(view, fate_a, inherit_a)?;
         check_linked_sticky(view, fate_b, inherit_b)?;
+        let dirs = [a, b].into_iter().filter_map(dir_of);
+        if let Some(ask) = view.ask_version(dirs.map(|dir| dir.ino).collect()) {
+            return Ok(ask);
+        }
         let (from_a, from_b) = ((*dir_a, name_a), (*dir_b, name_b));
         let (at_new_b, mut changes) = carry(view, (a, fate_a), from_a, from_b);
         let (at_new_a, more) = carry(view, (b, fate_b), from_b, from_a);

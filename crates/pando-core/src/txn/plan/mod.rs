@@ -34,6 +34,7 @@ use pando_types::{
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
+use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::split::Split;
 use crate::txn::{Step, StepState};
@@ -207,6 +208,14 @@ impl View<'_, '_> {
         Next::Ask(Place::Order(dir, start), Prepare::Partition { dir, partition, seal })
     }
 
+    /// Tells all shards that these directories change for whoever comes through them; when all else is locked.
+    pub fn ask_version(&self, dirs: Vec<Ino>) -> Option<Next> {
+        if dirs.is_empty() || self.votes.version().is_some() {
+            return None;
+        }
+        Some(Next::Ask(Place::Shard(COORDINATOR), Prepare::Invalidate(dirs)))
+    }
+
     /// Locks a link inode, or the place of a new one.
     pub fn ask_link(&self, ino: Ino, new: bool) -> Next {
         Next::Ask(Place::Link(ino), Prepare::Link { ino, new })
@@ -253,6 +262,23 @@ impl<'v> Votes<'v> {
     /// Whether the right to move directories is held.
     pub fn graph(self) -> bool {
         self.yes(|p| matches!(p, Prepare::Graph { .. })).is_some()
+    }
+
+    /// The version under which all shards know of the change.
+    pub fn version(self) -> Option<u64> {
+        match self.yes(|p| matches!(p, Prepare::Invalidate(_)))? {
+            (_, Seen::Version(version)) => Some(*version),
+            _ => None,
+        }
+    }
+
+    /// Subdirectories in the held partitions of a directory.
+    pub fn subdirs(self, dir: DirRef) -> u64 {
+        let seen = self.partitions(dir).map(|(step, _)| match &self.0[step].seen {
+            Some(Seen::Partition(_, subdirs)) => *subdirs,
+            _ => 0,
+        });
+        seen.sum()
     }
 
     /// A locked link inode, or place for one: its step, and its attributes if it is there.

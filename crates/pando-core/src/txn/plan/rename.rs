@@ -2,7 +2,7 @@
 //!
 //! Lock order: the renaming graph (directories that change their parent; one at a time, so that walking up from the new
 //! parent finds every loop), both names, the contents of the moved and the replaced directory, the partitions of the
-//! replaced directory, link inodes.
+//! replaced directory, link inodes. A directory is announced to all shards last ([`crate::invalidation`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -66,6 +66,12 @@ impl Rename {
     }
 
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        #[cfg(feature = "planted")]
+        if view.shard.is_planted(crate::Planted::VersionBeforeLocks)
+            && let Some(ask) = view.ask_version(self.moved.iter().map(|dir| dir.ino).collect())
+        {
+            return Ok(ask);
+        }
         if let Some(ask) = self.walk_up(view)? {
             return Ok(ask);
         }
@@ -99,6 +105,9 @@ impl Rename {
         }
         check_linked_sticky(view, fate, from_inherit)?;
         check_linked_sticky(view, target_fate, to_inherit)?;
+        if let Some(ask) = view.ask_version(self.moved.iter().map(|dir| dir.ino).collect()) {
+            return Ok(ask);
+        }
         let (mut changes, then) = match replaced {
             Some(dir) => view.votes.removal(dir),
             None => (Vec::new(), Vec::new()),

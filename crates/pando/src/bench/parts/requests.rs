@@ -59,7 +59,12 @@ impl Shard {
         self.sequence += 1;
         let sequence = if is_free { 0 } else { self.sequence };
         let id = RequestId { session: self.session, slot: 0, sequence };
-        Request { head: Head { id, ..Head::default() }, credentials: Credentials::ROOT, op }
+        Request {
+            head: Head { id, ..Head::default() },
+            credentials: Credentials::ROOT,
+            op,
+            trail: None,
+        }
     }
 
     /// Calls the shard, on this thread unless it must wait for a sync.

@@ -1,0 +1,132 @@
+use super::*;
+use pando_types::{DirId, DirRef};
+
+const ROOT: Ino = Ino::ROOT;
+const OPEN: Search = Search::new(0o755, 0, 0);
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("valid")
+}
+
+fn access(ino: u64, mode: u16) -> Access {
+    let dir = DirRef { id: DirId(u128::from(ino).to_be_bytes()), ino: Ino(ino) };
+    Access { dir, mode, uid: 0, gid: 0 }
+}
+
+fn put(ways: &Ways, dir: Ino, text: &str, ino: u64, version: u64) {
+    let read = Read { dir, search: OPEN, name: &name(text), access: access(ino, 0o755), version };
+    ways.learn(&read);
+}
+
+fn get(ways: &Ways, dir: Ino, text: &str) -> Option<u64> {
+    ways.step(&Credentials::ROOT, dir, &name(text)).map(|access| access.dir.ino.0)
+}
+
+fn news(since: u64, changed: &[(u64, u64)]) -> News {
+    let version = changed.last().map_or(since, |(version, _)| *version);
+    News { since, version, changed: changed.iter().map(|(v, ino)| (*v, Ino(*ino))).collect() }
+}
+
+fn begun() -> Ways {
+    let ways = Ways::new(1 << 20);
+    ways.begin(10);
+    put(&ways, ROOT, "a", 20, 10);
+    put(&ways, Ino(20), "b", 21, 10);
+    ways
+}
+
+#[test]
+fn news_drop_what_they_name_and_what_is_beneath() {
+    let ways = begun();
+    assert_eq!((get(&ways, ROOT, "a"), get(&ways, Ino(20), "b")), (Some(20), Some(21)));
+    ways.apply(&news(10, &[(11, 99), (12, 20)]));
+    assert_eq!((get(&ways, ROOT, "a"), get(&ways, Ino(20), "b")), (None, None));
+    assert_eq!((ways.version(), ways.stats().drops), (12, 2));
+}
+
+#[test]
+fn a_late_answer_is_not_remembered_if_a_version_since_names_it() {
+    let ways = begun();
+    ways.apply(&news(10, &[(11, 30), (13, 31)]));
+    put(&ways, ROOT, "c", 30, 10);
+    assert_eq!(get(&ways, ROOT, "c"), None, "it may be elsewhere since version 11");
+    put(&ways, ROOT, "c", 30, 11);
+    assert_eq!(get(&ways, ROOT, "c"), Some(30));
+    put(&ways, ROOT, "d", 32, 10);
+    assert_eq!(get(&ways, ROOT, "d"), Some(32), "nobody named it");
+}
+
+#[test]
+fn an_answer_from_before_what_is_remembered_of_versions_is_not_taken() {
+    let ways = begun();
+    ways.apply(&news(50, &[(51, 30)]));
+    assert_eq!(ways.stats().directories, 0, "something between may have named anything");
+    put(&ways, ROOT, "d", 32, 50);
+    assert_eq!(get(&ways, ROOT, "d"), None);
+    put(&ways, ROOT, "d", 32, 51);
+    assert_eq!(get(&ways, ROOT, "d"), Some(32));
+}
+
+#[test]
+fn news_heard_twice_or_late_change_nothing() {
+    let ways = begun();
+    let first = news(10, &[(11, 99)]);
+    ways.apply(&first);
+    put(&ways, ROOT, "c", 99, 11);
+    ways.apply(&first);
+    ways.apply(&news(3, &[(4, 20), (11, 99)]));
+    assert_eq!((get(&ways, ROOT, "a"), get(&ways, ROOT, "c")), (Some(20), Some(99)));
+}
+
+#[test]
+fn other_permissions_of_a_directory_drop_it() {
+    let ways = begun();
+    let closed = Search::new(0o700, 0, 0);
+    let read = Read {
+        dir: Ino(20),
+        search: closed,
+        name: &name("n"),
+        access: access(40, 0o755),
+        version: 10,
+    };
+    ways.learn(&read);
+    assert_eq!((get(&ways, ROOT, "a"), get(&ways, Ino(20), "n")), (None, None));
+    let of_root = Read {
+        dir: ROOT,
+        search: closed,
+        name: &name("z"),
+        access: access(41, 0o755),
+        version: 10,
+    };
+    ways.learn(&of_root);
+    assert_eq!(get(&ways, ROOT, "z"), Some(41));
+    assert_eq!(ways.step(&Credentials { uid: 5, gid: 5, groups: vec![] }, ROOT, &name("z")), None);
+}
+
+#[test]
+fn each_user_is_let_through_as_linux_lets_him() {
+    let user = |uid, gid| Credentials { uid, gid, groups: vec![77] };
+    let cases = [
+        (0o700, user(5, 9), true),
+        (0o070, user(5, 6), false), // the owner's class, although the group may
+        (0o070, user(7, 6), true),
+        (0o070, user(7, 8), false),
+        (0o007, user(7, 8), true),
+        (0o001, user(7, 8), true),
+        (0o006, user(7, 8), false),
+        (0o000, user(0, 0), true),
+    ];
+    for (mode, by, may) in cases {
+        assert_eq!(may_search(Search::new(mode, 5, 6), &by), may, "{mode:o} {by:?}");
+    }
+    assert!(may_search(Search::new(0o070, 5, 77), &user(7, 8)));
+}
+
+#[test]
+fn a_budget_of_nothing_remembers_nothing() {
+    let ways = Ways::new(0);
+    ways.begin(10);
+    put(&ways, ROOT, "a", 20, 10);
+    assert_eq!(get(&ways, ROOT, "a"), None);
+    assert_eq!(ways.stats().directories, 0);
+}

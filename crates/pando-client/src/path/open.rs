@@ -1,0 +1,50 @@
+//! Opening by name: one request where the inode is in the entry.
+
+use pando_types::op::{AccessMask, FileAt, FileRef, Op};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, Errno, FileKind, Name};
+
+use crate::cache::At;
+use crate::call::{Asked, Via};
+use crate::client::Client;
+use crate::nodes::Spot;
+
+/// What came of it.
+pub(super) enum Opened {
+    /// It is open.
+    Open(Attr),
+    /// It is a symlink; nothing was opened.
+    Symlink(FileRef),
+}
+
+impl Client {
+    pub(super) async fn open_name(
+        &self,
+        c: &Credentials,
+        At { dir, on }: At<'_>,
+        name: &Name,
+        access: AccessMask,
+        truncate: bool,
+    ) -> Result<Opened, Errno> {
+        let asked = self.nodes.stamp();
+        let op = Op::OpenName { dir, name: name.clone(), access, truncate };
+        let (body, session) = self.run_told(Via::Current, c, Asked { op: &op, on }).await?;
+        let at = FileAt::Name(dir, name.clone());
+        match body {
+            Body::Attr(attr) => {
+                self.opened(attr.ino, Spot::File(at), asked, session).await;
+                Ok(Opened::Open(attr))
+            }
+            Body::Found(Found::File(attr)) => Ok(Opened::Symlink(FileRef { ino: attr.ino, at })),
+            Body::Found(Found::Linked(ino, kind)) => {
+                let file = FileRef { ino, at: FileAt::Link };
+                match kind {
+                    FileKind::Symlink => Ok(Opened::Symlink(file)),
+                    _ => self.open_at(c, file, access, truncate).await.map(Opened::Open),
+                }
+            }
+            Body::Found(Found::Dir(_)) => Err(Errno::EISDIR),
+            _ => Err(Errno::EIO),
+        }
+    }
+}

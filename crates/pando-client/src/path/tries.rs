@@ -1,0 +1,75 @@
+//! How often a path is walked before its caller hears that it does not keep still.
+//!
+//! | walk | remembers | if it is refused as stale, or a directory is gone |
+//! |---|---|---|
+//! | 1 | what is cached | the news have dropped what they name; the last directory is dropped, too |
+//! | 2 | what is cached | all directories on the way are dropped |
+//! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
+//! | 9 | nothing, and nothing is refused but by what directories are themselves | `ESTALE` |
+//!
+//! Each refusal means that somebody else has renamed a directory on the way, or changed who may search it, in the meantime.
+//! The last walk is what Linux does: each component was there at some moment of the call, if not all at one.
+
+use pando_types::{Credentials, Errno};
+
+use super::walk::{Memory, Walk};
+use crate::client::Client;
+
+/// Walks with what is cached.
+const CACHED_MAX: u32 = 2;
+/// Walks after which the way is not asked about any more.
+const TRAILED_MAX: u32 = 8;
+
+/// Walks of one call.
+pub(super) struct Tries<'a> {
+    client: &'a Client,
+    by: &'a Credentials,
+    walks: u32,
+}
+
+impl<'a> Tries<'a> {
+    pub(super) const fn new(client: &'a Client, by: &'a Credentials) -> Self {
+        Self { client, by, walks: 0 }
+    }
+
+    /// The next walk.
+    pub(super) fn walk(&mut self) -> Walk<'a> {
+        self.walks += 1;
+        let memory = match self.walks {
+            1..=CACHED_MAX => Memory::Cached,
+            ..=TRAILED_MAX => Memory::Trail,
+            _ => Memory::None,
+        };
+        Walk::new(self.client, self.by, memory)
+    }
+
+    /// The call's result; `None`: walk again.
+    pub(super) fn settle<T>(
+        &self,
+        walk: &Walk<'_>,
+        result: Result<T, Errno>,
+    ) -> Option<Result<T, Errno>> {
+        if !matches!(result, Err(Errno::ESTALE)) || self.walks > TRAILED_MAX {
+            return Some(result);
+        }
+        let dirs = walk.dirs();
+        let last = dirs.len().saturating_sub(1);
+        self.client.ways.forget(if self.walks == 1 { &dirs[last..] } else { dirs });
+        None
+    }
+}
+
+/// Walks until the outcome is no longer in doubt because of the way. `?` in the body ends one walk.
+macro_rules! walked {
+    ($paths:expr, $walk:ident => $body:expr) => {{
+        let mut tries = $crate::path::tries::Tries::new($paths.client, &$paths.by);
+        loop {
+            let mut $walk = tries.walk();
+            let result = async { $body }.await;
+            if let Some(result) = tries.settle(&$walk, result) {
+                break result;
+            }
+        }
+    }};
+}
+pub(super) use walked;

@@ -1,0 +1,44 @@
+//! Requests that come by a path: is the way still what it was?
+
+use pando_types::op::Request;
+use pando_types::peer::{Prepare, Seen};
+use pando_types::reply::Refusal;
+use pando_types::{News, Trail};
+
+use super::Way;
+use crate::ctx::{Ctx, Stop};
+use crate::locks::LockKey;
+use crate::shard::Shard;
+use crate::txn::Step;
+
+impl Shard {
+    /// Refuses a request whose way has changed. One that comes before this shard knows what it has missed waits until it
+    /// does, but not for ever: shard 0 may be away.
+    pub(crate) fn check_way(&self, ctx: &Ctx<'_>, request: &Request) -> Result<(), Stop> {
+        let Some(trail) = &request.trail else { return Ok(()) };
+        match self.versions.judge(trail, None) {
+            Some(Way::Same) if trail.dirs.len() <= Trail::DIRS_MAX => Ok(()),
+            Some(_) => Err(Refusal::Stale.into()),
+            None if self.broadcast.is_waiting_in_vain(&self.config, ctx.now.nanos) => {
+                Err(Refusal::Stale.into())
+            }
+            None => Err(Stop::Wait(LockKey::Versions)),
+        }
+    }
+
+    /// Whether the way by which a transaction's request came has changed since, through others.
+    pub(crate) fn has_way_changed(&self, request: Option<&Request>, steps: &[Step]) -> bool {
+        let Some(trail) = request.and_then(|request| request.trail.as_ref()) else { return false };
+        let own = steps.iter().find_map(|step| match (&step.prepare, &step.seen) {
+            (Prepare::Invalidate(_), Some(Seen::Version(version))) => Some(*version),
+            _ => None,
+        });
+        self.versions.judge(trail, own) != Some(Way::Same)
+    }
+
+    /// What goes with the reply to a request: the newest version known, and what its trail has missed.
+    pub(crate) fn news_for(&self, request: &Request) -> (u64, Option<News>) {
+        let news = request.trail.as_ref().and_then(|trail| self.versions.news(trail));
+        (self.versions.known().unwrap_or(0), news)
+    }
+}

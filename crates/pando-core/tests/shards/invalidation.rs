@@ -1,0 +1,278 @@
+//! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN §6, §8).
+
+use pando_types::op::{Op, RenameFlags};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, Ino, SetAttr, ShardIndex, Trail};
+
+use crate::support::Cluster;
+
+const SHARDS: u16 = 4;
+
+fn rename(c: &Cluster, from: DirRef, name: &str, to: DirRef, new_name: &str) -> Op {
+    let (name, new_name) = (c.name(name), c.name(new_name));
+    Op::Rename { from, name, to, new_name, flags: RenameFlags::default() }
+}
+
+fn chmod(dir: DirRef, mode: u16) -> Op {
+    Op::DirSetAttr(dir, SetAttr { mode: Some(mode), ..SetAttr::default() })
+}
+
+fn versions(c: &Cluster) -> u64 {
+    c.counters().iter().map(|counters| counters.versions).sum()
+}
+
+/// Every shard's version, and whether a trail through these directories at `version` is refused there.
+fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
+    let dirs: Vec<Ino> = dirs.iter().map(|dir| dir.ino).collect();
+    (0..SHARDS)
+        .map(|shard| {
+            let trail = Trail { version, dirs: dirs.clone() };
+            let op = Op::StatFs(ShardIndex(shard));
+            match c.ask(ShardIndex(shard), op, Some(trail)).expect("an answer").result {
+                Ok(_) => false,
+                Err(Refusal::Stale) => true,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect()
+}
+
+fn version_at(c: &mut Cluster, shard: u16) -> u64 {
+    let op = Op::StatFs(ShardIndex(shard));
+    c.ask(ShardIndex(shard), op, None).expect("an answer").version
+}
+
+/// Clusters whose shards have caught up.
+fn cluster() -> Cluster {
+    let mut c = Cluster::new(SHARDS, 1000);
+    c.settle();
+    c
+}
+
+#[test]
+fn a_renamed_directory_is_known_to_all_shards_when_its_rename_is_answered() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let b = c.mkdir(a, "b").unwrap();
+    let before = version_at(&mut c, 0);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, a, b]), [false; 4]);
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    assert_eq!(versions(&c), 1);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, a, b]), [true; 4]);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, b]), [false; 4], "not by its name");
+    let after = version_at(&mut c, 3);
+    assert!(after > before);
+    assert_eq!(refused(&mut c, after, &[DirRef::ROOT, a, b]), [false; 4]);
+}
+
+#[test]
+fn news_come_with_every_answer() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let version = version_at(&mut c, 1);
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    for (dirs, is_refused) in [(vec![a.ino], true), (vec![Ino::ROOT], false)] {
+        let trail = Trail { version, dirs };
+        let reply = c.ask(ShardIndex(2), Op::StatFs(ShardIndex(2)), Some(trail)).unwrap();
+        assert_eq!(reply.result == Err(Refusal::Stale), is_refused);
+        let news = reply.news.expect("something is new");
+        assert_eq!((news.since, news.version), (version, reply.version));
+        assert_eq!(news.changed, [(reply.version, a.ino)]);
+    }
+}
+
+#[test]
+fn nothing_is_announced_that_changes_nothing_for_who_comes_through() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    c.done(&chmod(a, 0o700)).unwrap();
+    c.create(a, "f").unwrap();
+    c.done(&chmod(a, 0o750)).unwrap();
+    assert_eq!(versions(&c), 0, "it has no subdirectories");
+    let b = c.mkdir(a, "b").unwrap();
+    c.done(&chmod(a, 0o750)).unwrap();
+    c.done(&chmod(a, 0o770)).unwrap();
+    assert_eq!(versions(&c), 0, "nobody may search it who might not before");
+    let attr = c.create(DirRef::ROOT, "file").unwrap();
+    c.rename(DirRef::ROOT, "file", a, "file").unwrap();
+    assert!(attr.ino != a.ino);
+    c.rmdir(a, "b").unwrap();
+    assert_eq!(versions(&c), 0, "a removed directory refuses by itself");
+    let before = version_at(&mut c, 0);
+    c.mkdir(a, "b").unwrap();
+    c.done(&chmod(a, 0o700)).unwrap();
+    assert_eq!(versions(&c), 1);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, a, b]), [true; 4]);
+    c.done(&chmod(DirRef::ROOT, 0o700)).unwrap();
+    assert_eq!(versions(&c), 2, "the root is a directory, too");
+}
+
+#[test]
+fn an_exchange_names_both_directories() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let b = c.mkdir(DirRef::ROOT, "b").unwrap();
+    let before = version_at(&mut c, 0);
+    let flags = RenameFlags { exchange: true, no_replace: false };
+    let (name, new_name) = (c.name("a"), c.name("b"));
+    c.done(&Op::Rename { from: DirRef::ROOT, name, to: DirRef::ROOT, new_name, flags }).unwrap();
+    assert_eq!(versions(&c), 1);
+    assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
+    assert_eq!(refused(&mut c, before, &[b]), [true; 4]);
+}
+
+#[test]
+fn what_is_announced_is_not_seen_before_it_is_decided() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let home = c.home(DirRef::ROOT);
+    let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
+    assert_eq!(c.begin(home, op, None), None, "it is on its way");
+    let lookup = Op::Lookup(DirRef::ROOT, c.name("a"));
+    let mut seen = 0;
+    loop {
+        let trail = Trail { version: 1 << 40, dirs: vec![] };
+        let reply = c.ask(home, lookup.clone(), Some(trail));
+        if let Some(reply) = reply
+            && let Ok(Body::Entry(Found::Dir(found), _)) = reply.result
+        {
+            assert_eq!(found.dir, a);
+            let known: Vec<u64> = (0..SHARDS).map(|shard| version_at(&mut c, shard)).collect();
+            assert!(known.iter().all(|version| *version <= reply.version), "{known:?}");
+            seen += 1;
+        }
+        if !c.step() {
+            break;
+        }
+    }
+    c.settle();
+    assert_eq!((c.lookup(DirRef::ROOT, "a"), versions(&c)), (Err(Errno::ENOENT), 1));
+    assert!(seen <= 1, "only before the lock, if at all");
+}
+
+#[test]
+fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let home = c.home(DirRef::ROOT);
+    // One that has nothing else to do with it.
+    let concerned = [ShardIndex(0), home, c.home(a)];
+    let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
+    c.silence(Some(silent));
+    let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
+    assert_eq!(c.begin(home, op, None), None);
+    c.wait(3_000_000_000);
+    let trail = Trail { version: 1 << 40, dirs: vec![] };
+    let lookup = Op::Lookup(DirRef::ROOT, c.name("a"));
+    assert_eq!(c.ask(home, lookup, Some(trail)), None, "the name is locked meanwhile");
+    c.wait(12_000_000_000);
+    assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
+    assert!(matches!(c.lookup(DirRef::ROOT, "a"), Ok(Found::Dir(found)) if found.dir == a));
+    c.silence(None);
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    assert_eq!(c.counters()[0].versions_given_up, 1);
+    assert_eq!(c.in_flight()[0], 0, "nothing is locked");
+}
+
+#[test]
+fn a_shard_that_has_started_judges_nobody_before_it_has_caught_up() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let before = version_at(&mut c, 2);
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    let after = version_at(&mut c, 2);
+    c.restart_one(ShardIndex(2));
+    assert_eq!(version_at(&mut c, 2), 0, "what it tells is of no version");
+    let trail = Trail { version: before, dirs: vec![a.ino] };
+    let op = Op::StatFs(ShardIndex(2));
+    assert_eq!(c.ask(ShardIndex(2), op.clone(), Some(trail.clone())), None, "it waits");
+    c.wait(1_000_000_000);
+    assert_eq!(version_at(&mut c, 2), after);
+    assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
+    // While shard 0 is away, nobody can tell; then the client has to walk.
+    c.silence(Some(ShardIndex(0)));
+    c.restart_one(ShardIndex(2));
+    c.wait(1_000_000_000);
+    assert_eq!(c.ask(ShardIndex(2), op.clone(), Some(trail.clone())), None);
+    c.wait(12_000_000_000);
+    let trail = Trail { version: after, ..trail };
+    let reply = c.ask(ShardIndex(2), op, Some(trail)).expect("an answer");
+    assert_eq!((reply.result, reply.news), (Err(Refusal::Stale), None));
+}
+
+#[test]
+fn an_answer_to_an_earlier_start_is_not_taken() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let before = version_at(&mut c, 2);
+    c.restart_one(ShardIndex(2));
+    c.pass_time(1_000_000);
+    // It has asked; shard 0 answers; the answer lingers.
+    let late = c.take_messages_to(ShardIndex(2), ShardIndex(0));
+    assert!(!late.is_empty());
+    c.settle();
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    c.set_epoch(2);
+    c.restart_one(ShardIndex(2));
+    c.deliver(ShardIndex(2), late);
+    assert_eq!(version_at(&mut c, 2), 0, "it had known more since");
+    c.settle();
+    assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
+}
+
+#[test]
+fn after_shard_0_has_started_all_of_before_may_have_changed_there() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let b = c.mkdir(a, "b").unwrap();
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
+    let before = version_at(&mut c, 1);
+    c.restart_one(ShardIndex(0));
+    c.settle();
+    let expected = [true, false, false, false];
+    assert_eq!(refused(&mut c, before, &[b]), expected, "its list is gone, others have theirs");
+    let start = version_at(&mut c, 0);
+    assert!(start > before);
+    c.rename(DirRef::ROOT, "y", DirRef::ROOT, "z").unwrap();
+    assert!(version_at(&mut c, 1) > start);
+    assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
+    assert_eq!(refused(&mut c, start, &[a]), [true; 4]);
+    assert_eq!(refused(&mut c, start, &[b]), [false; 4]);
+}
+
+#[test]
+fn whoever_was_overtaken_while_he_waited_is_refused() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let b = c.mkdir(a, "b").unwrap();
+    let version = version_at(&mut c, 0);
+    // A mkdir in b, by /a/b; its transaction is under way when /a is renamed.
+    let home = c.home(b);
+    let trail = Trail { version, dirs: vec![Ino::ROOT, a.ino, b.ino] };
+    let names: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
+    let remote = names.iter().find(|name| {
+        let id = c.secrets().dir_id(b.id, &c.name(name), 0);
+        c.home(DirRef { id, ino: Ino(0) }) != home
+    });
+    let op = Op::Mkdir(b, c.name(remote.expect("one of fifty")), 0o755);
+    let held = c.begin(home, op.clone(), Some(trail));
+    assert_eq!(held, None, "it spans two shards");
+    let mine = c.take_all_messages();
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
+    c.put_back(mine);
+    c.settle();
+    assert_eq!(c.last_poked(), Some(Err(Refusal::Stale)));
+    assert_eq!(c.list(b), Vec::<String>::new());
+    c.done(&op).unwrap();
+}
+
+#[test]
+fn trails_of_any_length_are_judged_or_refused() {
+    let mut c = cluster();
+    let version = version_at(&mut c, 1);
+    for (count, is_refused) in [(Trail::DIRS_MAX, false), (Trail::DIRS_MAX + 1, true)] {
+        let trail = Trail { version, dirs: vec![Ino(99); count] };
+        let reply = c.ask(ShardIndex(1), Op::StatFs(ShardIndex(1)), Some(trail)).unwrap();
+        assert_eq!(reply.result == Err(Refusal::Stale), is_refused);
+    }
+}

@@ -1,0 +1,46 @@
+//! Clients work by path, through what they remember of ways, while directories are renamed all the time: nothing takes effect
+//! under a path that does not exist at that moment.
+//!
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+
+use pando_sim::batch::{batch, explain};
+use pando_sim::config::{Durability, SimConfig};
+
+const SEEDS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn paths_are_whole_when_something_takes_effect_by_them() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::by_path);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::by_path(first.seed)));
+    }
+    if count >= SEEDS {
+        let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
+        assert!(moved > 500, "{moved} directories renamed");
+        assert!(stats.stale_ways > 1_000, "{} requests came by an old way", stats.stale_ways);
+    }
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
+    let power = |seed| {
+        let durability = Durability::OsWithPowerLoss;
+        SimConfig { durability, ..SimConfig::by_path(seed) }
+    };
+    let (stats, failed) = batch(1, SEEDS / 3, 1, power);
+    if let Some(first) = failed.first() {
+        panic!("seed {}: {}", first.seed, first.fault);
+    }
+    assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
+}
