@@ -20,6 +20,7 @@ mod mounts;
 mod output;
 mod protocol;
 mod server;
+mod shard;
 mod signals;
 mod status;
 mod store;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
+        Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
