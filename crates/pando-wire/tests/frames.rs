@@ -7,7 +7,7 @@ use pando_types::{
     Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, News, SessionId,
     ShardIndex, Trail, TxnId,
 };
-use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, encode};
+use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, VERSION, encode};
 use proptest::prelude::*;
 
 fn names() -> impl Strategy<Value = Name> {
@@ -151,12 +151,12 @@ fn frame_of(length: u32, version: u8, kind: u8, flags: u16, body: &[u8]) -> Vec<
 fn each_fault_has_its_name_and_stays() {
     let bare = HEADER_LEN as u32 - 4;
     let cases = [
-        (frame_of(FRAME_MAX + 1, 1, 1, 0, &[]), FrameError::Length(FRAME_MAX + 1)),
-        (frame_of(bare - 1, 1, 1, 0, &[]), FrameError::Length(bare - 1)),
+        (frame_of(FRAME_MAX + 1, VERSION, 1, 0, &[]), FrameError::Length(FRAME_MAX + 1)),
+        (frame_of(bare - 1, VERSION, 1, 0, &[]), FrameError::Length(bare - 1)),
         (frame_of(bare, 9, 1, 0, &[]), FrameError::Version(9)),
-        (frame_of(bare, 1, 200, 0, &[]), FrameError::Kind(200)),
-        (frame_of(bare, 1, 1, 5, &[]), FrameError::Flags(5)),
-        (frame_of(bare + 1, 1, 2, 0, &[7]), FrameError::Body(2)),
+        (frame_of(bare, VERSION, 200, 0, &[]), FrameError::Kind(200)),
+        (frame_of(bare, VERSION, 1, 5, &[]), FrameError::Flags(5)),
+        (frame_of(bare + 1, VERSION, 2, 0, &[7]), FrameError::Body(2)),
     ];
     for (bytes, expected) in cases {
         let mut decoder = Decoder::new();
@@ -169,7 +169,7 @@ fn each_fault_has_its_name_and_stays() {
 
 #[test]
 fn what_a_shard_sends_unasked_is_skipped() {
-    let mut bytes = frame_of(HEADER_LEN as u32 - 4, 1, 17, 0, &[]);
+    let mut bytes = frame_of(HEADER_LEN as u32 - 4, VERSION, 17, 0, &[]);
     let message = Message::Peer(Peer {
         from: ShardIndex(1),
         clock: 1,

@@ -4,7 +4,7 @@ use pando_net::{HandshakeError, Inbound, ListenError, Outbound, Stream, open};
 use pando_server::net::StartError;
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::auth::Secret;
-use pando_wire::{Address, Hello, Hosting, Message, Proof, Refused, Role, encode};
+use pando_wire::{Address, Hello, Hosting, Message, Proof, Refused, Role, VERSION, encode};
 
 use crate::{Volume, run, within};
 
@@ -94,9 +94,12 @@ fn another_volume_another_version_and_another_shard_are_told() {
         let told = say(&served.tcp(), &framed(hello([9; 16]).into())).await;
         assert_eq!(told, Some(Message::Refused(Refused::Volume(served.volume))));
 
-        let future = Hello { oldest: 2, newest: 3, ..hello(served.volume) };
+        let future = Hello { oldest: VERSION + 1, newest: VERSION + 2, ..hello(served.volume) };
         let told = say(&served.tcp(), &framed(future.into())).await;
-        assert_eq!(told, Some(Message::Refused(Refused::Version { oldest: 1, newest: 1 })));
+        assert_eq!(
+            told,
+            Some(Message::Refused(Refused::Version { oldest: VERSION, newest: VERSION }))
+        );
 
         // Of a version whose frames nobody here can read.
         let mut bytes = framed(hello(served.volume).into());
@@ -104,7 +107,10 @@ fn another_volume_another_version_and_another_shard_are_told() {
         let checksum = crc32c::crc32c(&bytes[8..]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         let told = say(&served.tcp(), &bytes).await;
-        assert_eq!(told, Some(Message::Refused(Refused::Version { oldest: 1, newest: 1 })));
+        assert_eq!(
+            told,
+            Some(Message::Refused(Refused::Version { oldest: VERSION, newest: VERSION }))
+        );
 
         let stream = Stream::connect(&served.tcp()).await.unwrap();
         let error = open(stream, served.volume, Role::Client(ShardIndex(1)), None).await;
