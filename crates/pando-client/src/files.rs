@@ -14,7 +14,6 @@ const PLACES_MAX: u32 = 64;
 /// Of those, how many before renames have to wait for it: someone who renames a file over and over could otherwise be
 /// ahead of us each time.
 const CHASES_MAX: u32 = 8;
-const READ: AccessMask = 4;
 
 /// Why data was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,42 +27,17 @@ pub enum WriteError {
 impl Client {
     /// Attributes; of a directory, those of all its partitions added up.
     pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
-        match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.stat_dir(dir.into()).await,
-            Spot::File(at) => {
-                let body = self.by_ino(SYSTEM, FileRef { ino, at }, Op::GetAttr).await?;
-                take!(body, Body::Attr(attr) => attr)
-            }
-        }
+        self.by_way(None).getattr(ino).await
     }
 
     /// Changes attributes; what they are then.
     pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        match self.nodes.find(ino)? {
-            Spot::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
-            Spot::Dir(dir) => {
-                match self.run_plain(c, Op::DirSetAttr(dir, set)).await.map_err(stale)? {
-                    Body::Dir(home) => self.complete(dir, home).await,
-                    _ => self.stat_dir(dir.into()).await,
-                }
-            }
-            Spot::File(at) => {
-                let op = |file| Op::SetAttr(file, set.clone());
-                let body = self.by_ino(c, FileRef { ino, at }, op).await?;
-                take!(body, Body::Attr(attr) => attr)
-            }
-        }
+        self.by_way(None).setattr(c, ino, set).await
     }
 
     /// `EACCES` unless all of `mask` is allowed.
     pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
-        match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.dir_access(c, dir.into(), mask).await,
-            Spot::File(at) => {
-                self.by_ino(c, FileRef { ino, at }, |file| Op::Access(file, mask)).await?;
-                Ok(())
-            }
-        }
+        self.by_way(None).access(c, ino, mask).await
     }
 
     pub(crate) async fn dir_access(
@@ -78,8 +52,7 @@ impl Client {
 
     /// Checks that the directory may be read.
     pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
-        let dir = self.nodes.dir(ino)?;
-        self.dir_access(c, dir.into(), READ).await
+        self.by_way(None).opendir(c, ino).await
     }
 
     /// Target of a symlink.

@@ -28,6 +28,7 @@
 //! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
 
 mod block;
+mod by_way;
 mod cache;
 mod call;
 mod client;
@@ -57,7 +58,8 @@ mod volume;
 mod xattrs;
 
 pub use block::{before_park, block_on};
-pub use cache::WayStats;
+pub use by_way::ByWay;
+pub use cache::{Applied, OnPath, Recent, WayStats};
 pub use client::{Client, Options, Volume};
 pub use counters::Counters;
 pub use files::WriteError;

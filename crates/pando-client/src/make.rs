@@ -22,15 +22,7 @@ impl Client {
         exclusive: bool,
         open: bool,
     ) -> Result<(Attr, bool), Errno> {
-        let dir = self.nodes.dir(parent)?;
-        let asked = self.nodes.stamp();
-        let (Entry { attr, spot }, is_new, session) =
-            self.create_at(c, dir.into(), name, node, exclusive, open).await?;
-        self.nodes.look_up(attr.ino, spot.clone(), asked);
-        if open {
-            self.opened(attr.ino, spot, asked, session).await;
-        }
-        Ok((attr, is_new))
+        self.by_way(None).create(c, parent, name, node, exclusive, open).await
     }
 
     /// Makes a directory. One more lookup.
@@ -41,23 +33,17 @@ impl Client {
         name: &Name,
         mode: u16,
     ) -> Result<Attr, Errno> {
-        let dir = self.nodes.dir(parent)?;
-        let asked = self.nodes.stamp();
-        let (made, attr) = self.mkdir_at(c, dir.into(), name, mode).await?;
-        self.nodes.look_up(attr.ino, Spot::Dir(made), asked);
-        Ok(attr)
+        self.by_way(None).mkdir(c, parent, name, mode).await
     }
 
     /// Removes a name of a file. If the file is open, or has another name, it is found at its link shard from then on.
     pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        let dir = self.nodes.dir(parent)?;
-        self.unlink_at(c, dir.into(), name).await
+        self.by_way(None).unlink(c, parent, name).await
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
-        let dir = self.nodes.dir(parent)?;
-        self.rmdir_at(c, dir.into(), name).await
+        self.by_way(None).rmdir(c, parent, name).await
     }
 
     /// See [`Client::create`]. Tells in which session it was opened.

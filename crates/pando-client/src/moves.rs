@@ -7,7 +7,6 @@ use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 use crate::cache::At;
 use crate::call::{Asked, Backoff, Failure, Via, take};
 use crate::client::{Client, SYSTEM};
-use crate::nodes::Spot;
 
 impl Client {
     /// A further name for a file. One more lookup of it.
@@ -18,11 +17,7 @@ impl Client {
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
-        let dir = self.nodes.dir(parent)?;
-        let Spot::File(at) = self.nodes.find(ino)? else { return Err(Errno::EPERM) };
-        let attr = self.link_at(c, FileRef { ino, at }, dir.into(), name).await?;
-        self.nodes.look_up(ino, Spot::File(FileAt::Link), self.nodes.stamp());
-        Ok(attr)
+        self.by_way(None).link(c, ino, parent, name).await
     }
 
     /// Moves a name.
@@ -35,8 +30,7 @@ impl Client {
         new_name: &Name,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        let (from, to) = (self.nodes.dir(parent)?, self.nodes.dir(new_parent)?);
-        self.rename_at(c, (from.into(), name), (to, new_name), flags).await
+        self.by_way(None).rename(c, (parent, name), (new_parent, new_name), flags).await
     }
 
     /// See [`Client::link`]. The inode is at its link shard afterwards.

@@ -21,11 +21,7 @@ pub(crate) struct Entry {
 impl Client {
     /// What `name` leads to. One more lookup of it.
     pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        let dir = self.nodes.dir(parent)?;
-        let asked = self.nodes.stamp();
-        let Entry { attr, spot } = self.entry(c, dir, name).await?;
-        self.nodes.look_up(attr.ino, spot, asked);
-        Ok(attr)
+        self.by_way(None).lookup(c, parent, name).await
     }
 
     /// The same, but of a directory only what its entry says: kind, mode, owner and group; the rest is not told. For who
@@ -36,15 +32,7 @@ impl Client {
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
-        let dir = self.nodes.dir(parent)?;
-        let asked = self.nodes.stamp();
-        let Entry { attr, spot } = match self.found(c, dir.into(), name).await? {
-            Found::File(attr) => Entry { attr, spot: Spot::File(FileAt::Name(dir, name.clone())) },
-            Found::Dir(access) => Entry { attr: brief(&access), spot: Spot::Dir(access.dir) },
-            Found::Linked(..) => self.entry(c, dir, name).await?,
-        };
-        self.nodes.look_up(attr.ino, spot, asked);
-        Ok(attr)
+        self.by_way(None).lookup_brief(c, parent, name).await
     }
 
     /// The directory that holds the directory `ino`; the root holds itself. It may be spoken of from then on.
@@ -73,6 +61,9 @@ impl Client {
         match self.run_by(c, Op::Lookup(at.dir, name.clone()), at.on).await? {
             Body::Found(found) => Ok(found),
             Body::Entry(found, search) => {
+                if let Some(on) = at.on {
+                    on.told(search);
+                }
                 self.learn(at, search, name, &found);
                 Ok(found)
             }
@@ -92,7 +83,7 @@ impl Client {
     pub(crate) async fn entry(
         &self,
         c: &Credentials,
-        dir: DirRef,
+        at: At<'_>,
         name: &Name,
     ) -> Result<Entry, Errno> {
         let mut backoff = Backoff::astray();
@@ -100,9 +91,9 @@ impl Client {
             if look > 1 {
                 backoff.pause(self).await;
             }
-            let found = self.found(c, dir.into(), name).await?;
+            let found = self.found(c, at, name).await?;
             if let Found::File(attr) = found {
-                let spot = Spot::File(FileAt::Name(dir, name.clone()));
+                let spot = Spot::File(FileAt::Name(at.dir, name.clone()));
                 return Ok(Entry { attr, spot });
             }
             match self.behind(found).await {
@@ -132,7 +123,7 @@ impl Client {
 }
 
 /// What an entry says of its directory.
-fn brief(access: &Access) -> Attr {
+pub(crate) fn brief(access: &Access) -> Attr {
     let unknown = Timestamp::default();
     Attr {
         ino: access.dir.ino,

@@ -4,11 +4,41 @@ use pando_types::op::{FileRef, Op, Target, XattrMode};
 use pando_types::reply::Body;
 use pando_types::{Credentials, Errno, Ino};
 
+use crate::by_way::ByWay;
 use crate::call::{stale, take};
 use crate::client::Client;
 use crate::nodes::Spot;
 
 impl Client {
+    /// One value.
+    pub async fn getxattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.by_way(None).getxattr(c, ino, name).await
+    }
+
+    /// All names.
+    pub async fn listxattr(&self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+        self.by_way(None).listxattr(c, ino).await
+    }
+
+    /// Sets one.
+    pub async fn setxattr(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<(), Errno> {
+        self.by_way(None).setxattr(c, ino, name, value, mode).await
+    }
+
+    /// Removes one.
+    pub async fn removexattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.by_way(None).removexattr(c, ino, name).await
+    }
+}
+
+impl ByWay<'_> {
     /// One value.
     pub async fn getxattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let body = self.on_target(c, ino, |it| Op::GetXattr(it, name.to_vec())).await?;
@@ -47,10 +77,11 @@ impl Client {
         ino: Ino,
         op: impl Fn(Target) -> Op,
     ) -> Result<Body, Errno> {
-        match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.run_plain(by, op(Target::Dir(dir))).await.map_err(stale),
+        let client = self.client;
+        match client.nodes.find(ino)? {
+            Spot::Dir(dir) => client.run_by(by, op(Target::Dir(dir)), self.on).await.map_err(stale),
             Spot::File(at) => {
-                self.by_ino(by, FileRef { ino, at }, |file| op(Target::File(file))).await
+                client.by_ino(by, FileRef { ino, at }, |file| op(Target::File(file))).await
             }
         }
     }

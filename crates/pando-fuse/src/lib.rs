@@ -20,11 +20,14 @@ use std::sync::Arc;
 
 pub use kernel::credentials::credentials_of;
 pub use kernel::session::{Mounted, Options};
-pub use namespace::{Answer, Namespace, Pages};
+pub use namespace::{Answer, By, Namespace, Pages};
 pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};
 
 /// Mounts a file system at an existing directory.
 pub fn mount(fs: Arc<Vfs>, mountpoint: &Path, options: &Options) -> io::Result<Mounted> {
-    let adaptor = kernel::adaptor::Adaptor::new(fs, options);
-    kernel::session::mount_filesystem(Arc::new(adaptor), mountpoint, options)
+    let adaptor = Arc::new(kernel::adaptor::Adaptor::new(fs, options));
+    let mounted =
+        kernel::session::mount_filesystem(Arc::clone(&adaptor) as _, mountpoint, options)?;
+    adaptor.mounted(&mounted)?;
+    Ok(mounted)
 }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::Ino;
+use crate::{Credentials, Ino};
 
 /// The way by which a request came to its directory.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -53,6 +53,18 @@ impl Search {
     #[must_use]
     pub const fn new(mode: u16, uid: u32, gid: u32) -> Self {
         Self { bits: mode & 0o111, uid, gid }
+    }
+
+    /// Whether somebody may, as shards decide it: the first class that matches.
+    #[must_use]
+    pub fn allows(&self, by: &Credentials) -> bool {
+        let shift = match () {
+            () if by.uid == 0 => return true,
+            () if by.uid == self.uid => 6,
+            () if by.in_group(self.gid) => 3,
+            () => 0,
+        };
+        self.bits >> shift & 1 != 0
     }
 }
 

@@ -1,6 +1,7 @@
 //! Arguments and their help.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pando_server::Durability;
@@ -115,10 +116,36 @@ pub struct UpArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub cache: CacheArgs,
+    #[command(flatten)]
     pub sizes: SizesArgs,
     /// This is the background process itself
     #[arg(long, hide = true)]
     pub background: bool,
+}
+
+/// What the kernel may take for granted, without asking.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct CacheArgs {
+    /// Seconds for which the kernel may take a file's or directory's attributes for granted
+    ///
+    /// So much later do programs here see a size, time, mode or owner that was changed through another mount; after that much
+    /// time at most. 0: never later. Who may do what is checked by the shards, whatever is shown.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    pub attr_timeout: Duration,
+    /// Seconds for which the kernel may take it for granted that a name leads to the file it led to last
+    ///
+    /// So much later do programs here see that a file was renamed, removed or replaced through another mount: opening its old
+    /// name finds the old file. 0: never later. Names of directories are remembered anyway, and never lead astray.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    pub entry_timeout: Duration,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("write seconds, from 0 to 86400".to_owned()),
+    }
 }
 
 /// Sizes that tests make small.
@@ -254,6 +281,8 @@ pub struct MountArgs {
     /// Where the background process's messages go [default: a file in /run/pando or $XDG_RUNTIME_DIR/pando]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
@@ -266,16 +295,14 @@ pub struct MountArgs {
 }
 
 /// How long to wait; `None`: for ever.
-pub type Timeout = Option<std::time::Duration>;
+pub type Timeout = Option<Duration>;
 
 fn parse_timeout(text: &str) -> Result<Timeout, String> {
     if text == "never" {
         return Ok(None);
     }
     match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=1e9).contains(&seconds) => {
-            Ok(Some(std::time::Duration::from_secs_f64(seconds)))
-        }
+        Ok(seconds) if (0.1..=1e9).contains(&seconds) => Ok(Some(Duration::from_secs_f64(seconds))),
         _ => Err("write seconds (at least 0.1), or `never`".to_owned()),
     }
 }
@@ -302,16 +329,17 @@ pub struct DownArgs {
     pub force: bool,
 }
 
-/// Say what a volume and its shards are doing
+/// Say what a volume and its shards are doing, or a mount
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pando status ~/volume
+  pando status ~/tree                                       of a mount: what the kernel asked, and what it cost
   pando status ~/volume --json | jq '.shards[].counters'
   pando status 10.0.0.1:7400 --secret /etc/pando.secret")]
 pub struct StatusArgs {
-    /// The volume's folder, or the address of any of its servers
-    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    /// The volume's folder, the address of any of its servers, or where it is mounted
+    #[arg(value_name = "FOLDER-or-ADDRESS-or-MOUNT")]
     pub target: String,
     /// File with the shared secret
     #[arg(long, value_name = "FILE")]

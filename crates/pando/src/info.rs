@@ -37,7 +37,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Asks the process of a mount: a `pando mount`, or a `pando up`.
-fn ask(root: &Path, volume: &str, query: &Query) -> Result<Answer<Told>, Failure> {
+pub fn ask(root: &Path, volume: &str, query: &Query) -> Result<Answer<Told>, Failure> {
     if let Ok(answer) = admin::ask(&socket(root)?, query) {
         return Ok(answer);
     }

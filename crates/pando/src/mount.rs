@@ -68,6 +68,7 @@ fn bring_up(
         source: mounts::source(&named.shown()),
         threads: args.threads,
         patience: args.timeout,
+        cache: args.cache,
     })?;
     let socket = socket(&path)?;
     let mut tree = Tree { mounting, connected, named: named.shown(), socket: None };
@@ -138,12 +139,9 @@ impl Parts {
             Query::Status => {
                 let client = self.client.upgrade().ok_or(ENDING)?;
                 let data = self.data.upgrade().ok_or(ENDING)?;
-                Ok(Told::Mount(MountStatus {
-                    path: self.path.clone(),
-                    known_inodes: client.known_inodes() as u64,
-                    dirty_bytes: data.dirty_bytes(),
-                    lost_bytes: data.lost_bytes(),
-                }))
+                let mounted = self.mounted.upgrade().ok_or(ENDING)?;
+                let status = MountStatus::of(&self.path, &client, &data, &mounted);
+                Ok(Told::Mount(status))
             }
             Query::Info { names } => {
                 let transport = self.transport.upgrade().ok_or(ENDING)?;

@@ -1,5 +1,7 @@
 //! What is said over the admin socket.
 
+use std::collections::BTreeMap;
+
 use pando_server::host::status::ShardStatus;
 use pando_server::inspect::Info;
 use serde::{Deserialize, Serialize};
@@ -63,4 +65,11 @@ pub struct MountStatus {
     pub dirty_bytes: u64,
     /// Written, and lost since it could not be stored, bytes.
     pub lost_bytes: u64,
+    /// Requests from the kernel since the mount began, by kind.
+    pub requests: BTreeMap<String, u64>,
+    /// Messages to shards, tries included, by operation.
+    pub messages: BTreeMap<String, u64>,
+    /// Directories the kernel knows now; and since the mount began: requests whose way had changed or was not known, requests
+    /// of who holds a directory, names the kernel was told to ask for anew.
+    pub counters: BTreeMap<String, u64>,
 }

@@ -1,5 +1,6 @@
 //! `pando status`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pando_server::admin::{self, Answer};
@@ -12,11 +13,14 @@ use serde::Serialize;
 use crate::cli::StatusArgs;
 use crate::connect::{Named, Questioner, secret};
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
-use crate::output;
-use crate::protocol::{Query, ServerStatus, Told, VolumeStatus};
+use crate::protocol::{MountStatus, Query, ServerStatus, Told, VolumeStatus};
 use crate::text::{bytes, count, table};
+use crate::{info, mounts, output};
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    if let Some((root, volume)) = mounted_at(Path::new(&args.target))? {
+        return mount(args, &root, &volume);
+    }
     let named = Named::parse(&args.target)?;
     if let Named::Folder(folder, superblock) = &named {
         if let Some(pid) = folder.holder()? {
@@ -36,6 +40,58 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     }
     let all_answer = cluster.servers.iter().all(|server| server.error.is_none());
     Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Where a mount of Pando is, and its volume, if it is at exactly this path. The mount itself is not asked: it may hang.
+fn mounted_at(path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
+    let Ok(path) = std::path::absolute(path) else { return Ok(None) };
+    let all = mounts::all()
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    let at = all.into_iter().rev().find(|mount| path == mount.path);
+    Ok(at.and_then(|mount| Some((path, mount.volume()?))))
+}
+
+/// A mount, of a `pando mount` or a `pando up`.
+fn mount(args: &StatusArgs, root: &Path, volume: &str) -> Result<ExitCode, Failure> {
+    let status = match info::ask(root, volume, &Query::Status)? {
+        Answer::Ok(Told::Mount(status)) => status,
+        Answer::Ok(Told::Status(status)) => status.mount,
+        Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
+        Answer::Error(error) => return Err(Failure::plain(error)),
+    };
+    if args.json {
+        output::json(&status);
+    } else {
+        output::line(show_mount(&status, volume).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_mount(status: &MountStatus, volume: &str) -> String {
+    let mut text = format!(
+        "{volume} is mounted at {}: {} inodes known, {} not yet stored\n",
+        status.path,
+        count(status.known_inodes),
+        bytes(status.dirty_bytes),
+    );
+    text.push_str(&lost(status));
+    for (heading, counts) in [
+        ("requests of the kernel", &status.requests),
+        ("messages to shards", &status.messages),
+        ("directories", &status.counters),
+    ] {
+        let mut rows = vec![vec![heading.to_owned(), String::new()]];
+        rows.extend(counts.iter().map(|(name, number)| vec![name.clone(), count(*number)]));
+        text.push_str(&table(&rows));
+    }
+    text
+}
+
+fn lost(status: &MountStatus) -> String {
+    match status.lost_bytes {
+        0 => String::new(),
+        lost => format!("LOST: {} that programs wrote could not be stored\n", bytes(lost)),
+    }
 }
 
 /// A `pando up`.
@@ -160,12 +216,7 @@ fn show(status: &VolumeStatus) -> String {
         status.uuid,
         status.mount.path,
     );
-    if status.mount.lost_bytes > 0 {
-        text.push_str(&format!(
-            "LOST: {} that programs wrote could not be stored\n",
-            bytes(status.mount.lost_bytes)
-        ));
-    }
+    text.push_str(&lost(&status.mount));
     text + &shards_table(status.shards.iter())
 }
 

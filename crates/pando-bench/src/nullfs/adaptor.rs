@@ -104,7 +104,7 @@ impl NullFs {
 
     fn entry(&self, attr: abi::Attr) -> Entry {
         let Options { entry_timeout, attr_timeout, .. } = self.options;
-        Entry { attr, entry_timeout, attr_timeout }
+        Entry { node: attr.ino, attr, entry_timeout, attr_timeout }
     }
 
     fn answer(&self, request: &Request<'_>, reply: Reply) -> Delivery {

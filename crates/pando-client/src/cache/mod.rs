@@ -14,20 +14,23 @@
 //! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew, each time.
 
 mod on_path;
+mod recent;
 mod tree;
 
-use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_types::reply::Access;
 use pando_types::{Credentials, Ino, Name, News, Search};
 use parking_lot::Mutex;
 
-pub(crate) use on_path::{At, OnPath};
+pub(crate) use on_path::At;
+pub use on_path::OnPath;
+pub use recent::{Applied, Recent};
 use tree::Tree;
 
-/// Versions remembered, to judge late answers by.
-const RECENT_MAX: usize = 4096;
+/// Who hears of all news, in order.
+pub(crate) type Watcher = Box<dyn Fn(&News) + Send + Sync>;
 
 /// What the memory of ways has done since the client began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -53,16 +56,14 @@ pub struct WayStats {
 /// See the module.
 pub(crate) struct Ways {
     state: Mutex<State>,
+    watcher: OnceLock<Watcher>,
     refusals: AtomicU64,
     rounds: AtomicU64,
 }
 
 struct State {
     tree: Tree,
-    version: u64,
-    /// Versions and what they name, ascending: all above `recent_floor`, up to `version`.
-    recent: VecDeque<(u64, Ino)>,
-    recent_floor: u64,
+    recent: Recent,
     hits: u64,
     misses: u64,
     drops: u64,
@@ -87,36 +88,47 @@ impl Ways {
     pub(crate) fn new(budget: usize) -> Self {
         let state = State {
             tree: Tree::new(budget),
-            version: 0,
-            recent: VecDeque::new(),
-            recent_floor: 0,
+            recent: Recent::default(),
             hits: 0,
             misses: 0,
             drops: 0,
             evictions: 0,
         };
-        Self { state: Mutex::new(state), refusals: AtomicU64::new(0), rounds: AtomicU64::new(0) }
+        Self {
+            state: Mutex::new(state),
+            watcher: OnceLock::new(),
+            refusals: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
+        }
     }
 
     /// Up to where everything in the tree has been taken into account.
     pub(crate) fn version(&self) -> u64 {
-        self.state.lock().version
+        self.state.lock().recent.version()
+    }
+
+    /// Has somebody hear of all news from now on, in order, each before anything is asked with its version; the version he
+    /// begins with. Only one can.
+    pub(crate) fn watch(&self, watcher: Watcher) -> u64 {
+        let state = self.state.lock();
+        let _ = self.watcher.set(watcher);
+        state.recent.version()
     }
 
     /// A shard knows this version. Who remembers nothing has missed nothing.
     pub(crate) fn begin(&self, version: u64) {
         let mut state = self.state.lock();
-        if state.tree.len() == 0 && state.version < version {
+        if state.tree.len() == 0 && state.recent.version() < version && self.watcher.get().is_none()
+        {
             state.tree.clear();
-            state.recent.clear();
-            (state.version, state.recent_floor) = (version, version);
+            state.recent = Recent::new(version);
         }
     }
 
     /// The subdirectory `name` of `dir`, if it is remembered, and that `by` may search `dir`.
     pub(crate) fn step(&self, by: &Credentials, dir: Ino, name: &Name) -> Option<Access> {
         let mut state = self.state.lock();
-        let may = state.tree.search(dir).is_some_and(|search| may_search(search, by));
+        let may = state.tree.search(dir).is_some_and(|search| search.allows(by));
         let found = if may { state.tree.child(dir, name) } else { None };
         match found {
             Some(_) => state.hits += 1,
@@ -127,14 +139,8 @@ impl Ways {
 
     /// Remembers what a shard told.
     pub(crate) fn learn(&self, read: &Read<'_>) {
-        let State { tree, recent, recent_floor, drops, evictions, .. } = &mut *self.state.lock();
-        let ino = read.access.dir.ino;
-        let is_named = |(version, dir): &(u64, Ino)| {
-            *version > read.version && (*dir == ino || *dir == read.dir)
-        };
-        if read.version < *recent_floor
-            || recent.iter().rev().take_while(|(version, _)| *version > read.version).any(is_named)
-        {
+        let State { tree, recent, drops, evictions, .. } = &mut *self.state.lock();
+        if !recent.still_holds(read.version, &[read.access.dir.ino, read.dir]) {
             return;
         }
         match tree.search(read.dir) {
@@ -156,25 +162,17 @@ impl Ways {
     pub(crate) fn apply(&self, news: &News) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        if news.version <= state.version {
-            return;
-        }
-        if news.since > state.version {
-            state.drops += state.tree.clear();
-            state.recent.clear();
-            state.recent_floor = news.version;
-        } else {
-            for &(version, dir) in news.changed.iter().filter(|(v, _)| *v > state.version) {
-                state.drops += state.tree.remove(dir);
-                state.recent.push_back((version, dir));
-            }
-            while state.recent.len() > RECENT_MAX
-                && let Some((version, _)) = state.recent.pop_front()
-            {
-                state.recent_floor = version;
+        match state.recent.apply(news) {
+            Applied::Known => return,
+            Applied::All => state.drops += state.tree.clear(),
+            Applied::These(dirs) => {
+                state.drops += dirs.iter().map(|dir| state.tree.remove(*dir)).sum::<u64>();
             }
         }
-        state.version = news.version;
+        // Under the lock, so that nobody hears of them in another order.
+        if let Some(watcher) = self.watcher.get() {
+            watcher(news);
+        }
     }
 
     /// Forgets these directories, and all beneath them: one of them is gone, or none is where it was.
@@ -209,17 +207,6 @@ impl Ways {
             rounds: self.rounds.load(Ordering::Relaxed),
         }
     }
-}
-
-/// As shards decide it: the first class that matches.
-fn may_search(search: Search, by: &Credentials) -> bool {
-    let shift = match () {
-        () if by.uid == 0 => return true,
-        () if by.uid == search.uid => 6,
-        () if by.in_group(search.gid) => 3,
-        () => 0,
-    };
-    search.bits >> shift & 1 != 0
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Dir<'_> {
 
     /// Attributes of what `name` itself leads to. One message for a file with one name, more for others.
     pub async fn stat(&self, name: &Name) -> Result<Attr, Errno> {
-        let Entry { attr, .. } = self.client.entry(&self.by, self.at, name).await?;
+        let Entry { attr, .. } = self.client.entry(&self.by, self.at.into(), name).await?;
         Ok(attr)
     }
 

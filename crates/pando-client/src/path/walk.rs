@@ -265,7 +265,7 @@ impl<'a> Walk<'a> {
             pointer => pointer,
         };
         let entry = match self.client.behind(pointer).await {
-            Err(Errno::ESTALE) => self.client.entry(self.by, dir, name).await,
+            Err(Errno::ESTALE) => self.client.entry(self.by, dir.into(), name).await,
             entry => entry,
         };
         match entry? {

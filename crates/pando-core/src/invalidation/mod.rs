@@ -80,8 +80,12 @@ impl Versions {
         }
     }
 
-    /// What is known of `trail`, but for `own`, a version that the request itself has caused. `None` while nothing is known.
+    /// What is known of `trail`, but for `own`, a version that the request itself has caused. `None` while nothing is known. Of
+    /// one without directories nothing needs to be.
     pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<Way> {
+        if trail.dirs.is_empty() {
+            return Some(Way::Same);
+        }
         let known = self.known?;
         if trail.version >= known {
             return Some(Way::Same);
@@ -133,7 +137,12 @@ mod tests {
     fn a_shard_that_has_just_started_judges_nobody() {
         let mut versions = Versions::default();
         versions.learn(5, &[(5, Ino(1))]);
-        assert_eq!(versions.judge(&trail(9, &[]), None), None);
+        assert_eq!(versions.judge(&trail(9, &[1]), None), None);
+        assert_eq!(
+            versions.judge(&trail(9, &[]), None),
+            Some(Way::Same),
+            "there is no way to judge"
+        );
         assert_eq!(versions.news(&trail(0, &[])), None);
     }
 
@@ -153,7 +162,7 @@ mod tests {
     #[test]
     fn below_the_floor_all_may_have_changed() {
         let versions = known();
-        assert_eq!(versions.judge(&trail(9, &[]), None), Some(Way::Changed));
+        assert_eq!(versions.judge(&trail(9, &[7]), None), Some(Way::Changed));
         let news = versions.news(&trail(9, &[])).expect("news");
         assert_eq!((news.since, news.version, news.changed.len()), (10, 14, 3));
     }

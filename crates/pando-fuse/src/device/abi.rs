@@ -147,7 +147,11 @@ macro_rules! opcodes {
     ($($name:ident = $number:literal),* $(,)?) => {
         /// What a request asks for.
         #[expect(missing_docs, reason = "named as the kernel's")]
-        pub mod opcode { $(pub const $name: u32 = $number;)* }
+        pub mod opcode {
+            $(pub const $name: u32 = $number;)*
+            /// All of them.
+            pub const NAMES: &[(u32, &str)] = &[$(($number, stringify!($name))),*];
+        }
     };
 }
 

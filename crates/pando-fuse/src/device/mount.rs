@@ -220,6 +220,12 @@ pub fn clone_channel(channel: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 impl Unmounter {
+    /// Number of the mount's device, `MAJOR:MINOR`, as `/proc/*/mountinfo` has it.
+    #[must_use]
+    pub fn device(&self) -> &[u8] {
+        &self.device
+    }
+
     /// Where it is mounted.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {

@@ -32,7 +32,9 @@ pub type Delivery = Result<(), Undelivered>;
 /// A node, and for how long what is said of it holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its attributes; the number in them is the node's.
+    /// Its number towards the kernel.
+    pub node: u64,
+    /// Its attributes.
     pub attr: abi::Attr,
     /// For how long the name leads there.
     pub entry_timeout: Duration,
@@ -43,7 +45,7 @@ pub struct Entry {
 impl Entry {
     fn out(&self) -> abi::EntryOut {
         abi::EntryOut {
-            nodeid: self.attr.ino,
+            nodeid: self.node,
             generation: 0,
             entry_valid: self.entry_timeout.as_secs(),
             attr_valid: self.attr_timeout.as_secs(),

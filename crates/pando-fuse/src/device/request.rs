@@ -9,6 +9,8 @@ use super::abi::{self, opcode};
 pub struct Request<'a> {
     /// Number of the request.
     pub unique: u64,
+    /// What it is called: one of [`opcode`].
+    pub opcode: u32,
     /// Node it is about; of operations on names, the directory.
     pub node: u64,
     /// On whose behalf.
@@ -205,6 +207,7 @@ impl<'a> Request<'a> {
         let body = body.len().checked_sub(extensions).map(|len| &body[..len]).ok_or(malformed)?;
         Ok(Self {
             unique: header.unique,
+            opcode: header.opcode,
             node: header.nodeid,
             caller: Caller { uid: header.uid, gid: header.gid, pid: header.pid },
             operation: Body(body).operation(header.opcode).ok_or(malformed)?,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ const LINGER: Duration = Duration::from_micros(50);
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Opcodes that are counted: above all there are.
+const OPCODES: usize = 64;
+
 /// What is served. Methods run in threads of the session.
 pub trait FileSystem: Send + Sync + 'static {
     /// Answers a request now, or sees to it that it is answered later ([`Reply::run`], [`Reply::queue`]). Any but INIT,
@@ -43,6 +47,10 @@ pub trait FileSystem: Send + Sync + 'static {
     fn thread_begins(&self) {}
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
+    /// What else it counts.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// How a session works.
@@ -82,6 +90,8 @@ pub struct Session {
     linger: Duration,
     /// Why reading ended, if not by an unmount.
     failure: Mutex<Option<Errno>>,
+    /// Requests read, by opcode.
+    requests: [AtomicU64; OPCODES],
 }
 
 impl std::fmt::Debug for Session {
@@ -108,6 +118,15 @@ impl Running {
     #[must_use]
     pub fn notifier(&self) -> Notifier {
         Notifier(Arc::downgrade(&self.session))
+    }
+
+    /// Requests read so far, for each kind with any, named as the kernel's; and what the file system itself counts.
+    #[must_use]
+    pub fn counters(&self) -> (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>) {
+        let count = |code: u32| self.session.requests.get(code as usize);
+        let of = |code| count(code).map_or(0, |count| count.load(Ordering::Relaxed));
+        let requests = abi::opcode::NAMES.iter().map(|(code, name)| (*name, of(*code)));
+        (requests.filter(|(_, count)| *count > 0).collect(), self.session.fs.counters())
     }
 
     /// Waits until it is over.
@@ -182,6 +201,7 @@ pub fn start(
             _ => Duration::ZERO,
         },
         failure: Mutex::default(),
+        requests: [const { AtomicU64::new(0) }; OPCODES],
     });
     let watch = {
         let session = Arc::clone(&session);
@@ -264,6 +284,9 @@ impl Session {
             }
         };
         let unique = request.unique;
+        if let Some(count) = self.requests.get(request.opcode as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         match &request.operation {
             Operation::Forget { count } => self.fs.forget(request.node, *count),
             Operation::BatchForget(all) => {

@@ -5,15 +5,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pando_types::op::INLINE_MAX;
-use pando_types::{Attr, Credentials, Errno, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
-use super::convert::{errno, file_attr, node_kind, permissions, set_attr, type_bits};
+use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::credentials::credentials_of;
-use super::session::Options;
+use super::session::{Mounted, Options};
+use super::ways::{Step, Ways, passing};
 use crate::device::{
-    Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
+    Caller, Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
     abi::{fopen, write},
     step_aside,
 };
@@ -35,6 +37,7 @@ pub(crate) struct Adaptor(Arc<Inner>);
 
 struct Inner {
     fs: Arc<Vfs>,
+    ways: Arc<Ways>,
     options: Options,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     next_directory: AtomicU64,
@@ -43,11 +46,17 @@ struct Inner {
 impl Adaptor {
     pub(crate) fn new(fs: Arc<Vfs>, options: &Options) -> Self {
         Self(Arc::new(Inner {
+            ways: Ways::new(fs.namespace()),
             fs,
             options: options.clone(),
             directories: Mutex::default(),
             next_directory: AtomicU64::new(1),
         }))
+    }
+
+    /// The kernel can be told from now on.
+    pub(crate) fn mounted(&self, mounted: &Mounted) -> std::io::Result<()> {
+        self.0.ways.mounted(mounted.device(), mounted.notifier())
     }
 }
 
@@ -60,21 +69,34 @@ impl Inner {
         self.directories().get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
-    fn entry_of(&self, attr: &Attr) -> Entry {
-        let Options { entry_timeout, attr_timeout, .. } = self.options;
-        Entry { attr: file_attr(attr), entry_timeout, attr_timeout }
+    fn entry_of(&self, node: u64, attr: &Attr, entry_timeout: Duration) -> Entry {
+        let attr_timeout = self.options.attr_timeout;
+        Entry { node, attr: file_attr(attr), entry_timeout, attr_timeout }
+    }
+
+    /// Attributes of something that is no directory, or for which the kernel gets no node.
+    fn file_entry(&self, attr: &Attr) -> Entry {
+        self.entry_of(attr.ino.0, attr, self.options.entry_timeout)
     }
 
     /// Answers with a node that counts as looked up; one that nobody heard of is forgotten.
-    fn entry(&self, reply: Reply, result: Result<Attr, Errno>) {
+    fn entry(&self, reply: Reply, entry: &Entry) {
+        if reply.entry(entry).is_err() {
+            self.forget(entry.node, 1);
+        }
+    }
+
+    /// The same, of a file.
+    fn file(&self, reply: Reply, result: Result<Attr, Errno>) {
         match result {
-            Ok(attr) => {
-                if reply.entry(&self.entry_of(&attr)).is_err() {
-                    self.fs.forget(attr.ino, 1);
-                }
-            }
+            Ok(attr) => self.entry(reply, &self.file_entry(&attr)),
             Err(error) => failed(reply, error),
         }
+    }
+
+    fn forget(&self, node: u64, count: u64) {
+        let ino = self.ways.forget(node, count);
+        self.fs.forget(ino, count);
     }
 
     fn attr(&self, reply: Reply, result: Result<Attr, Errno>) {
@@ -95,28 +117,10 @@ impl Inner {
         }
     }
 
-    async fn create(
-        &self,
-        reply: Reply,
-        by: Credentials,
-        at: (Ino, Name),
-        mode: u16,
-        flags: OpenFlags,
-    ) {
-        match self.fs.create(&by, at.0, &at.1, mode, flags).await {
-            Ok(opened) => {
-                let entry = self.entry_of(&opened.attr);
-                if reply.created(&entry, FILE_HANDLE, open_flags(&opened)).is_err() {
-                    self.fs.release(opened.attr.ino).await;
-                    self.fs.forget(opened.attr.ino, 1);
-                }
-            }
-            Err(error) => failed(reply, error),
-        }
-    }
-
-    async fn opendir(&self, reply: Reply, by: Credentials, ino: Ino) {
-        match self.fs.opendir(&by, ino).await {
+    async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
+        let mut passage = self.ways.enter(caller, Step::Node(node));
+        let ino = self.ways.ino(node);
+        match passing!(passage, |by| self.fs.opendir(by, ino).await) {
             Ok(handle) => {
                 let number = self.next_directory.fetch_add(1, Ordering::Relaxed);
                 self.directories().insert(number, Arc::new(handle));
@@ -138,11 +142,15 @@ impl Inner {
                     if !plus {
                         return listing.add(ino.0, listed.position, mode, listed.name);
                     }
-                    let entry = listed.attr.map(|attr| self.entry_of(attr));
+                    // Of a directory it would also have to be told by which way it is reached.
+                    let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
+                    let entry = attr.map(|attr| self.file_entry(attr));
                     let is_full =
                         listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
                     if entry.is_some() && !is_full {
                         looked_up.push(ino);
+                    } else if listed.attr.is_some() && !is_full {
+                        self.fs.forget(ino, 1);
                     }
                     is_full
                 };
@@ -219,15 +227,21 @@ macro_rules! later {
     }};
 }
 
-/// Checks a name, or answers what is wrong with it.
-macro_rules! name {
-    ($bytes:expr, $reply:expr) => {
-        match Name::new($bytes) {
-            Ok(name) => name,
-            Err(error) => return failed($reply, error),
-        }
-    };
+/// The same for a request about a node: `$work` is its result, made by `$by`, who came by a way that is known to be true.
+macro_rules! of_node {
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $ino:ident| $work:expr, $answer:expr) => {{
+        let (caller, node) = ($request.caller, $request.node);
+        later!($inner, $reply, |$this, reply| {
+            let mut passage = $this.ways.enter(caller, Step::Node(node));
+            let $ino = $this.ways.ino(node);
+            let result = passing!(passage, |$by| $work.await);
+            $answer(&$this, reply, result);
+        })
+    }};
 }
+
+#[path = "names.rs"]
+mod names;
 
 impl FileSystem for Adaptor {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
@@ -249,13 +263,13 @@ impl FileSystem for Adaptor {
             | Operation::Rmdir { .. }
             | Operation::Rename { .. }
             | Operation::Link { .. }
-            | Operation::Create { .. } => self.names(request, reply),
+            | Operation::Create { .. } => names::answer(&self.0, request, reply),
             _ => self.nodes(request, reply),
         }
     }
 
     fn forget(&self, node: u64, count: u64) {
-        self.0.fs.forget(Ino(node), count);
+        self.0.forget(node, count);
     }
 
     fn thread_begins(&self) {
@@ -266,107 +280,57 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
+        self.0.ways.end();
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.0.ways.counters()
     }
 }
 
 impl Adaptor {
-    /// Operations on names.
-    fn names(&self, request: &Request<'_>, reply: Reply) {
-        let this = &self.0;
-        let (by, node) = (by(request), Ino(request.node));
-        match request.operation {
-            Operation::Lookup { name } => {
-                let name = name!(name, reply);
-                later!(this, reply, |this, reply| {
-                    let found = if this.options.attr_timeout.is_zero() {
-                        this.fs.lookup_brief(&by, node, &name).await
-                    } else {
-                        this.fs.lookup(&by, node, &name).await
-                    };
-                    this.entry(reply, found);
-                });
-            }
-            Operation::Create { name, mode, flags } => {
-                let at = (node, name!(name, reply));
-                let (mode, flags) = (permissions(mode), OpenFlags(flags));
-                later!(this, reply, |this, reply| this.create(reply, by, at, mode, flags).await);
-            }
-            Operation::Mknod { name, mode, rdev } => {
-                let name = name!(name, reply);
-                let Some(kind) = node_kind(mode) else { return failed(reply, Errno::EINVAL) };
-                later!(this, reply, |this, reply| {
-                    let mode = permissions(mode);
-                    let made = this.fs.mknod(&by, node, &name, kind, mode, rdev).await;
-                    this.entry(reply, made);
-                });
-            }
-            Operation::Mkdir { name, mode } => {
-                let name = name!(name, reply);
-                later!(this, reply, |this, reply| {
-                    let made = this.fs.mkdir(&by, node, &name, permissions(mode)).await;
-                    this.entry(reply, made);
-                });
-            }
-            Operation::Symlink { name, target } => {
-                let (name, target) = (name!(name, reply), target.to_vec());
-                later!(this, reply, |this, reply| {
-                    let made = this.fs.symlink(&by, node, &name, &target).await;
-                    this.entry(reply, made);
-                });
-            }
-            Operation::Link { old, name } => {
-                let name = name!(name, reply);
-                later!(this, reply, |this, reply| {
-                    let made = this.fs.link(&by, Ino(old), node, &name).await;
-                    this.entry(reply, made);
-                });
-            }
-            Operation::Unlink { name } => {
-                let name = name!(name, reply);
-                later!(this, reply, |this, reply| {
-                    empty(reply, this.fs.unlink(&by, node, &name).await);
-                });
-            }
-            Operation::Rmdir { name } => {
-                let name = name!(name, reply);
-                later!(this, reply, |this, reply| {
-                    empty(reply, this.fs.rmdir(&by, node, &name).await);
-                });
-            }
-            Operation::Rename { name, new_parent, new_name, flags } => {
-                let (name, new_name) = (name!(name, reply), name!(new_name, reply));
-                later!(this, reply, |this, reply| {
-                    let (from, to) = ((node, &name), (Ino(new_parent), &new_name));
-                    empty(reply, this.fs.rename(&by, from, to, flags).await);
-                });
-            }
-            _ => failed(reply, Errno::ENOSYS),
-        }
-    }
-
     /// Operations on nodes, but not on their contents.
     fn nodes(&self, request: &Request<'_>, reply: Reply) {
         let this = &self.0;
-        let (by, node) = (by(request), Ino(request.node));
         match request.operation {
-            Operation::Getattr => later!(this, reply, |this, reply| {
-                let found = this.fs.getattr(node).await;
-                this.attr(reply, found);
-            }),
-            Operation::Setattr(set) => later!(this, reply, |this, reply| {
-                let changed = this.fs.setattr(&by, node, set_attr(&set)).await;
-                this.attr(reply, changed);
-            }),
-            Operation::Readlink => later!(this, reply, |this, reply| {
-                data(reply, this.fs.readlink(&by, node).await);
-            }),
+            Operation::Getattr => of_node!(
+                this,
+                reply,
+                request,
+                |this, by, ino| this.fs.getattr(by, ino),
+                |this: &Inner, reply, found| this.attr(reply, found)
+            ),
+            Operation::Setattr(set) => {
+                let (caller, node) = (request.caller, request.node);
+                later!(this, reply, |this, reply| {
+                    let mut passage = this.ways.enter(caller, Step::Node(node));
+                    let ino = this.ways.ino(node);
+                    let changed =
+                        passing!(passage, |by| this.fs.setattr(by, ino, set_attr(&set)).await);
+                    if let Ok(attr) = &changed
+                        && attr.kind == FileKind::Directory
+                    {
+                        this.ways.changed(node, attr);
+                    }
+                    this.attr(reply, changed);
+                });
+            }
+            Operation::Readlink => {
+                let (by, node) = (by(request), Ino(request.node));
+                later!(this, reply, |this, reply| {
+                    data(reply, this.fs.readlink(&by, node).await);
+                });
+            }
             Operation::Open { flags } => {
+                this.ways.walked(request.caller);
+                let (by, node) = (by(request), Ino(request.node));
                 later!(this, reply, |this, reply| this
                     .open(reply, by, node, OpenFlags(flags))
                     .await)
             }
             Operation::Opendir => {
-                later!(this, reply, |this, reply| this.opendir(reply, by, node).await)
+                let (caller, node) = (request.caller, request.node);
+                later!(this, reply, |this, reply| this.opendir(reply, caller, node).await)
             }
             Operation::Readdir { handle, offset, size, plus } => {
                 later!(this, reply, |this, reply| this
@@ -383,30 +347,49 @@ impl Adaptor {
             Operation::Statfs => {
                 later!(this, reply, |this, reply| statfs(reply, this.fs.statfs().await))
             }
-            Operation::Access { mask } => later!(this, reply, |this, reply| {
-                empty(reply, this.fs.access(&by, node, (mask & 7) as u8).await);
-            }),
+            Operation::Access { mask } => of_node!(
+                this,
+                reply,
+                request,
+                |this, by, ino| this.fs.access(by, ino, (mask & 7) as u8),
+                |_: &Inner, reply, result| empty(reply, result)
+            ),
             Operation::Getxattr { name, size } => {
                 let name = name.to_vec();
-                later!(this, reply, |this, reply| {
-                    let value = this.fs.getxattr(&by, node, &name).await;
-                    xattr(reply, size, usize::MAX, value);
-                });
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, ino| this.fs.getxattr(by, ino, &name),
+                    |_: &Inner, reply, value| xattr(reply, size, usize::MAX, value)
+                );
             }
-            Operation::Listxattr { size } => later!(this, reply, |this, reply| {
-                xattr(reply, size, XATTR_LIST_MAX, this.fs.listxattr(&by, node).await);
-            }),
+            Operation::Listxattr { size } => of_node!(
+                this,
+                reply,
+                request,
+                |this, by, ino| this.fs.listxattr(by, ino),
+                |_: &Inner, reply, names| xattr(reply, size, XATTR_LIST_MAX, names)
+            ),
             Operation::Setxattr { name, value, flags } => {
                 let (name, value) = (name.to_vec(), value.to_vec());
-                later!(this, reply, |this, reply| {
-                    empty(reply, this.fs.setxattr(&by, node, &name, &value, flags).await);
-                });
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, ino| this.fs.setxattr(by, ino, &name, &value, flags),
+                    |_: &Inner, reply, result| empty(reply, result)
+                );
             }
             Operation::Removexattr { name } => {
                 let name = name.to_vec();
-                later!(this, reply, |this, reply| {
-                    empty(reply, this.fs.removexattr(&by, node, &name).await);
-                });
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, ino| this.fs.removexattr(by, ino, &name),
+                    |_: &Inner, reply, result| empty(reply, result)
+                );
             }
             _ => failed(reply, Errno::ENOSYS),
         }
@@ -454,7 +437,11 @@ impl Adaptor {
                     });
                 });
             }
-            Operation::Fsync | Operation::Fsyncdir => {
+            Operation::Fsyncdir => {
+                let ino = self.0.ways.ino(request.node);
+                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(ino)));
+            }
+            Operation::Fsync => {
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fallocate { offset, len, mode } => {

@@ -4,3 +4,4 @@ pub(crate) mod adaptor;
 mod convert;
 pub mod credentials;
 pub mod session;
+mod ways;

@@ -16,7 +16,8 @@ const READERS_MAX: usize = 8;
 /// How a mount behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the kernel may take a name for granted. Zero: it asks each time.
+    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each time. (That names lead to
+    /// directories it remembers anyway, and finds out when they do not.)
     pub entry_timeout: Duration,
     /// How long the kernel may take attributes for granted. Zero: it asks each time.
     pub attr_timeout: Duration,
@@ -99,6 +100,12 @@ impl Mounted {
         self.unmounter.mountpoint()
     }
 
+    /// Number of its device, `MAJOR:MINOR`, as `/proc/*/mountinfo` has it.
+    #[must_use]
+    pub fn device(&self) -> &[u8] {
+        self.unmounter.device()
+    }
+
     /// For what the kernel should know; never to be used within a request.
     #[must_use]
     pub fn notifier(&self) -> Notifier {
@@ -126,6 +133,12 @@ impl Mounted {
     /// Waits until someone unmounts it.
     pub fn wait(mut self) -> io::Result<()> {
         self.join()
+    }
+
+    /// Requests read from the kernel so far, for each kind with any; and what the file system itself counts.
+    #[must_use]
+    pub fn counters(&self) -> (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>) {
+        self.running.as_ref().map(Running::counters).unwrap_or_default()
     }
 
     /// Whether the session is over, because someone unmounted it.

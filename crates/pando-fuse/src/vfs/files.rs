@@ -5,6 +5,7 @@ use pando_types::op::NewNode;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
 use super::Vfs;
+use crate::namespace::By;
 
 const READ: u8 = 4;
 const WRITE: u8 = 2;
@@ -96,7 +97,7 @@ impl Vfs {
     /// Opens a file that is made if it is missing. One lookup of its node.
     pub async fn create(
         &self,
-        by: &Credentials,
+        by: &By,
         parent: Ino,
         name: &Name,
         mode: u16,
@@ -112,7 +113,7 @@ impl Vfs {
         // Someone else made it after the kernel had looked. It was opened without a look at its permissions.
         let ino = attr.ino;
         let result = match attr.kind {
-            FileKind::Regular => self.open(by, ino, flags).await,
+            FileKind::Regular => self.open(&by.credentials, ino, flags).await,
             FileKind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EEXIST),
         };

@@ -22,7 +22,7 @@ use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
 use super::Vfs;
-use crate::namespace::Pages;
+use crate::namespace::{By, Pages};
 
 /// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
 /// them, was asked for in vain.
@@ -114,7 +114,7 @@ impl DirHandle {
 
 impl Vfs {
     /// Opens a directory for listing.
-    pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
+    pub async fn opendir(&self, by: &By, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(by, ino).await?;
         Ok(DirHandle { ino, state: Mutex::default() })
     }
@@ -290,7 +290,10 @@ impl Vfs {
             // Should that fail, sizes are as the shards know them.
             Some(attr) => drop(self.data.show(attr)),
             None => {
-                let attr = self.namespace.lookup(&Credentials::ROOT, dir, &entry.name).await?;
+                let attr = {
+                    let by = Credentials::ROOT.into();
+                    self.namespace.lookup(&by, dir, &entry.name).await?
+                };
                 (entry.ino, entry.kind) = (attr.ino, attr.kind);
                 entry.attr = Some(attr);
             }

@@ -131,7 +131,7 @@ impl Gated {
 }
 
 fn entry(node: u64) -> Entry {
-    Entry { attr: attr(node), entry_timeout: Duration::ZERO, attr_timeout: Duration::ZERO }
+    Entry { node, attr: attr(node), entry_timeout: Duration::ZERO, attr_timeout: Duration::ZERO }
 }
 
 fn attr(node: u64) -> abi::Attr {

@@ -6,11 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use pando_client::Client;
+use pando_data::DataFs;
 use pando_fuse::Mounted;
 use pando_server::superblock::unhex;
 use pando_types::Name;
 
 use crate::failure::Failure;
+use crate::protocol::MountStatus;
 
 /// Names as they come in a question: hexadecimal.
 pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
@@ -19,6 +22,25 @@ pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
         Name::new(&bytes).map_err(|errno| format!("{:?}: {errno}", OsStr::from_bytes(&bytes)))
     };
     names.iter().map(parse).collect()
+}
+
+impl MountStatus {
+    /// What there is to say of a mount.
+    pub fn of(path: &str, client: &Client, data: &DataFs, mounted: &Mounted) -> Self {
+        let named = |counts: Vec<(&'static str, u64)>| {
+            counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+        };
+        let (requests, counters) = mounted.counters();
+        Self {
+            path: path.to_owned(),
+            known_inodes: client.known_inodes() as u64,
+            dirty_bytes: data.dirty_bytes(),
+            lost_bytes: data.lost_bytes(),
+            requests: named(requests),
+            messages: named(client.counters().requests_by_op()),
+            counters: named(counters),
+        }
+    }
 }
 
 /// Unmounts; with `force` it is detached if programs use it. `again`: the command that forces it.

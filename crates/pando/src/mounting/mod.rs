@@ -14,6 +14,7 @@ use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, Limits, Maintenance, ObjectStore, SyncObjects};
 use pando_fuse::{Mounted, Vfs};
 
+use crate::cli::CacheArgs;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::signals::Stop;
 use stop::await_unless_stopped;
@@ -33,6 +34,8 @@ pub struct Plan<'a> {
     pub threads: Option<u16>,
     /// Give up what no shard answers for this long.
     pub patience: Option<Duration>,
+    /// What the kernel may take for granted.
+    pub cache: CacheArgs,
 }
 
 /// A mounted tree. Fields are dropped in this order.
@@ -48,7 +51,9 @@ impl Mounting {
     /// Opens a session and mounts.
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
         let patience = plan.patience.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let options = pando_client::Options { patience, ..pando_client::Options::default() };
+        // The kernel remembers ways, and `pando-fuse` keeps its memory true.
+        let options =
+            pando_client::Options { patience, ways_bytes: 0, ..pando_client::Options::default() };
         let connecting = Client::connect_with(plan.transport, plan.volume, options);
         let client = pando_client::block_on(connecting)
             .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
@@ -58,7 +63,8 @@ impl Mounting {
         let maintenance = data
             .maintain(GARBAGE_INTERVAL)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
-        let mounted = mount(&client, &data, plan.mountpoint, plan.source, plan.threads)?;
+        let mounted =
+            mount(&client, &data, plan.mountpoint, plan.source, plan.threads, plan.cache)?;
         // Begun last: it holds the client until that is closed.
         let keeping = keep(&client)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
@@ -153,9 +159,12 @@ fn mount(
     mountpoint: &Path,
     source: String,
     threads: Option<u16>,
+    cache: CacheArgs,
 ) -> Result<Mounted, Failure> {
     let defaults = pando_fuse::Options::default();
     let options = pando_fuse::Options {
+        entry_timeout: cache.entry_timeout,
+        attr_timeout: cache.attr_timeout,
         threads: threads.map_or(defaults.threads, usize::from),
         // Others may only be let in by root, or where /etc/fuse.conf says so.
         allow_other: rustix::process::geteuid().is_root(),

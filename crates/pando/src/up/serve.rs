@@ -69,6 +69,7 @@ impl Parts {
 
     fn status(&self) -> Option<Told> {
         let (client, data) = (self.client.upgrade()?, self.data.upgrade()?);
+        let mounted = self.mounted.upgrade()?;
         Some(Told::Status(Box::new(VolumeStatus {
             running: true,
             folder: self.folder.clone(),
@@ -77,12 +78,7 @@ impl Parts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_seconds_ago: self.began.elapsed().as_secs(),
             durability: self.durability.to_owned(),
-            mount: MountStatus {
-                path: self.mountpoint.clone(),
-                known_inodes: client.known_inodes() as u64,
-                dirty_bytes: data.dirty_bytes(),
-                lost_bytes: data.lost_bytes(),
-            },
+            mount: MountStatus::of(&self.mountpoint, &client, &data, &mounted),
             shards: self.host.upgrade()?.status(),
         })))
     }

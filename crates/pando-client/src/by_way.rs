@@ -1,0 +1,196 @@
+//! Calls by ino of whoever came to the directory by a way that he remembers: a mount, whose kernel does. They are refused,
+//! unrun, with `ESTALE` if the way is not what it was. What concerns a file alone comes by no way: its name was asked for.
+
+use pando_types::op::{AccessMask, FileAt, FileRef, NewNode, Op, RenameFlags};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, News, SetAttr};
+
+use crate::cache::{At, OnPath};
+use crate::call::{stale, take};
+use crate::client::{Client, SYSTEM};
+use crate::names::{Entry, brief};
+use crate::nodes::Spot;
+
+const READ: AccessMask = 4;
+
+/// See the module. Each call is what that of the same name of [`Client`] is.
+#[derive(Clone, Copy)]
+pub struct ByWay<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) on: Option<&'a OnPath>,
+}
+
+impl Client {
+    /// Calls that come by a way. Without one, what a directory is called by now makes no difference.
+    #[must_use]
+    pub const fn by_way<'a>(&'a self, on: Option<&'a OnPath>) -> ByWay<'a> {
+        ByWay { client: self, on }
+    }
+
+    /// Has somebody who remembers ways hear of all news, in order, each before any call is made with its version; with which
+    /// version he begins. Only the first one who asks for it hears.
+    pub fn watch(&self, watcher: impl Fn(&News) + Send + Sync + 'static) -> u64 {
+        self.ways.watch(Box::new(watcher))
+    }
+}
+
+impl<'a> ByWay<'a> {
+    fn dir(&self, ino: Ino) -> Result<At<'a>, Errno> {
+        Ok(At { dir: self.client.nodes.dir(ino)?, on: self.on })
+    }
+
+    fn at(&self, dir: DirRef) -> At<'a> {
+        At { dir, on: self.on }
+    }
+
+    /// What `name` leads to. One more lookup of it.
+    pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+        let (client, at) = (self.client, self.dir(parent)?);
+        let asked = client.nodes.stamp();
+        let Entry { attr, spot } = client.entry(c, at, name).await?;
+        client.nodes.look_up(attr.ino, spot, asked);
+        Ok(attr)
+    }
+
+    /// The same, of a directory only what its entry says.
+    pub async fn lookup_brief(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        let (client, at) = (self.client, self.dir(parent)?);
+        let asked = client.nodes.stamp();
+        let Entry { attr, spot } = match client.found(c, at, name).await? {
+            Found::File(attr) => {
+                Entry { attr, spot: Spot::File(FileAt::Name(at.dir, name.clone())) }
+            }
+            Found::Dir(access) => Entry { attr: brief(&access), spot: Spot::Dir(access.dir) },
+            Found::Linked(..) => client.entry(c, at, name).await?,
+        };
+        client.nodes.look_up(attr.ino, spot, asked);
+        Ok(attr)
+    }
+
+    /// Attributes.
+    pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        match self.client.nodes.find(ino)? {
+            Spot::Dir(dir) => self.client.stat_dir(self.at(dir)).await,
+            Spot::File(at) => {
+                let body = self.client.by_ino(SYSTEM, FileRef { ino, at }, Op::GetAttr).await?;
+                take!(body, Body::Attr(attr) => attr)
+            }
+        }
+    }
+
+    /// Changes attributes; what they are then.
+    pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        let client = self.client;
+        match client.nodes.find(ino)? {
+            Spot::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
+            Spot::Dir(dir) => {
+                let ran = client.run_by(c, Op::DirSetAttr(dir, set), self.on).await;
+                match ran.map_err(stale)? {
+                    Body::Dir(home) => client.complete(dir, home).await,
+                    _ => client.stat_dir(dir.into()).await,
+                }
+            }
+            Spot::File(at) => {
+                let op = |file| Op::SetAttr(file, set.clone());
+                let body = client.by_ino(c, FileRef { ino, at }, op).await?;
+                take!(body, Body::Attr(attr) => attr)
+            }
+        }
+    }
+
+    /// `EACCES` unless all of `mask` is allowed.
+    pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
+        match self.client.nodes.find(ino)? {
+            Spot::Dir(dir) => self.client.dir_access(c, self.at(dir), mask).await,
+            Spot::File(at) => {
+                let op = |file| Op::Access(file, mask);
+                self.client.by_ino(c, FileRef { ino, at }, op).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that the directory may be read.
+    pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
+        let at = self.dir(ino)?;
+        self.client.dir_access(c, at, READ).await
+    }
+
+    /// Makes anything but a directory; whether it is new.
+    pub async fn create(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+        node: NewNode,
+        exclusive: bool,
+        open: bool,
+    ) -> Result<(Attr, bool), Errno> {
+        let (client, at) = (self.client, self.dir(parent)?);
+        let asked = client.nodes.stamp();
+        let (Entry { attr, spot }, is_new, session) =
+            client.create_at(c, at, name, node, exclusive, open).await?;
+        client.nodes.look_up(attr.ino, spot.clone(), asked);
+        if open {
+            client.opened(attr.ino, spot, asked, session).await;
+        }
+        Ok((attr, is_new))
+    }
+
+    /// Makes a directory.
+    pub async fn mkdir(
+        &self,
+        c: &Credentials,
+        parent: Ino,
+        name: &Name,
+        mode: u16,
+    ) -> Result<Attr, Errno> {
+        let (client, at) = (self.client, self.dir(parent)?);
+        let asked = client.nodes.stamp();
+        let (made, attr) = client.mkdir_at(c, at, name, mode).await?;
+        client.nodes.look_up(attr.ino, Spot::Dir(made), asked);
+        Ok(attr)
+    }
+
+    /// Removes a name of a file.
+    pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        self.client.unlink_at(c, self.dir(parent)?, name).await
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+        self.client.rmdir_at(c, self.dir(parent)?, name).await
+    }
+
+    /// A further name for a file.
+    pub async fn link(
+        &self,
+        c: &Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
+        let (client, dir) = (self.client, self.dir(parent)?);
+        let Spot::File(at) = client.nodes.find(ino)? else { return Err(Errno::EPERM) };
+        let attr = client.link_at(c, FileRef { ino, at }, dir, name).await?;
+        client.nodes.look_up(ino, Spot::File(FileAt::Link), client.nodes.stamp());
+        Ok(attr)
+    }
+
+    /// Moves a name. The way is that to both directories.
+    pub async fn rename(
+        &self,
+        c: &Credentials,
+        (parent, name): (Ino, &Name),
+        (new_parent, new_name): (Ino, &Name),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let (from, to) = (self.dir(parent)?, self.client.nodes.dir(new_parent)?);
+        self.client.rename_at(c, (from, name), (to, new_name), flags).await
+    }
+}

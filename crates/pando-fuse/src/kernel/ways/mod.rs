@@ -1,0 +1,340 @@
+//! The kernel's memory of directories, kept true.
+//!
+//! The kernel may remember for as long as it likes which directory a name leads to, so that a path of any depth costs as many
+//! requests as one name. Nobody tells a mount when a directory is renamed or closed to others. Instead each request about a
+//! directory carries the way by which the kernel came there, and the shard that runs it refuses one whose way has changed
+//! ([`pando_types::Trail`]). The answer is then `ESTALE`, upon which Linux walks the path again and asks for each component of it.
+//!
+//! ```text
+//!   path of the caller      kernel              here                                     shard
+//!   /a/b/c/file      ─►  a, b, c known
+//!                        LOOKUP(c, file) ─►  table: c is `c` in b, in a, in /  ─trail─►  a was renamed: refused, with news
+//!                                       ◄─ ESTALE       a is in doubt; EXPIRE(/, a) from a thread of its own
+//!                        LOOKUP(/, a)    ─►  walks: this thread walks again     ───────►  what is there now
+//!                        LOOKUP(a', b) …
+//! ```
+//!
+//! - [`table`]: what the kernel was told, node by node. *A node number stands for a directory at one place.* Found elsewhere,
+//!   the directory gets another number, so a request never leaves it open by which way the kernel came.
+//! - [`walks`]: who was told `ESTALE` and walks again. He is served by what he has asked for in this very call, so that whoever
+//!   began in the middle of the tree (a working directory, a descriptor) goes on wherever that was moved, as on Linux.
+//! - [`call`]: which system call a thread is in, for what the protocol does not tell: where its path begins, and calls that
+//!   Linux does not repeat. Looked at only where somebody is about to be refused.
+//! - [`expire`]: news become notifications, so that most paths are asked anew without `ESTALE`.
+//!
+//! Invariants:
+//! 1. A request is run by a trail that names all directories from the root to its own, each known to be where the kernel thinks it
+//!    is up to the trail's version, and searchable by the caller; or its caller holds a directory, and has walked from there
+//!    within the call.
+//! 2. Of all nodes of one directory at most one is sure, the newest.
+//! 3. Nothing waits for a notification, and no correctness hangs on one.
+
+mod call;
+mod expire;
+mod table;
+mod walks;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pando_client::OnPath;
+use pando_types::{Attr, Credentials, Errno, Ino, Name, News, Trail};
+
+use self::call::{Call, Kind};
+use self::expire::Expiry;
+use self::table::{Table, Way};
+use self::walks::{Walk, Walks};
+use super::credentials::credentials_of;
+use crate::device::{self, Notifier};
+use crate::namespace::{By, Namespace};
+
+/// What a request does with directories.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Asks what a name leads to.
+    Look(u64, Name),
+    /// Makes or removes a name.
+    Name(u64, Name),
+    /// Moves a name.
+    Move((u64, Name), (u64, Name)),
+    /// Something of the node itself.
+    Node(u64),
+}
+
+impl Step {
+    /// The directories whose way matters.
+    fn nodes(&self) -> impl Iterator<Item = u64> {
+        let (first, second) = match self {
+            Self::Look(dir, _) | Self::Name(dir, _) | Self::Node(dir) => (*dir, None),
+            Self::Move((from, _), (to, _)) => (*from, (from != to).then_some(*to)),
+        };
+        [Some(first), second].into_iter().flatten()
+    }
+}
+
+/// See the module.
+pub(super) struct Ways {
+    table: Arc<Table>,
+    /// Of the mount, as `/proc/*/mountinfo` has it.
+    device: OnceLock<Vec<u8>>,
+    walks: Walks,
+    expiry: Expiry,
+    refused: AtomicU64,
+    by_id: AtomicU64,
+}
+
+impl Ways {
+    /// Hears of changes from now on.
+    pub(super) fn new(namespace: &dyn Namespace) -> Arc<Self> {
+        let ways = Arc::new(Self {
+            table: Arc::default(),
+            device: OnceLock::new(),
+            walks: Walks::default(),
+            expiry: Expiry::default(),
+            refused: AtomicU64::new(0),
+            by_id: AtomicU64::new(0),
+        });
+        let heard = Arc::downgrade(&ways);
+        let version = namespace.watch(Box::new(move |news: &News| {
+            if let Some(ways) = heard.upgrade() {
+                ways.table.hear(news).into_iter().for_each(|name| ways.expiry.expire(name));
+            }
+        }));
+        ways.table.begin(version);
+        ways
+    }
+
+    /// The kernel can be told from now on.
+    pub(super) fn mounted(&self, device: &[u8], notifier: Notifier) -> std::io::Result<()> {
+        let _ = self.device.set(device.to_owned());
+        self.expiry.begin(&self.table, notifier)
+    }
+
+    /// There is no kernel any more.
+    pub(super) fn end(&self) {
+        self.expiry.end();
+    }
+
+    /// The inode that a node stands for.
+    pub(super) fn ino(&self, node: u64) -> Ino {
+        self.table.ino(node)
+    }
+
+    /// How the caller of a request came to what it is about.
+    pub(super) fn enter(&self, caller: device::Caller, step: Step) -> Passage<'_> {
+        let credentials = credentials_of(caller.uid, caller.gid, caller.pid);
+        let mut passage = Passage {
+            ways: self,
+            thread: caller.pid,
+            step,
+            by: By { credentials, on: None },
+            is_watched: false,
+            errno: None,
+        };
+        let is_walking = self.walks.go_on(passage.thread, &passage.step, |node| self.ino(node));
+        match self.table.way(passage.step.nodes(), &passage.by.credentials) {
+            Way::OfNoDirectory => {}
+            _ if is_walking => passage.go_by_id(),
+            Way::Sure(trail) => {
+                passage.by.on = Some(OnPath::new(trail));
+                passage.is_watched = true;
+            }
+            Way::Unsure => passage.turn_away(),
+        }
+        passage
+    }
+
+    /// A caller's path has led him to a file: what follows is of another call.
+    pub(super) fn walked(&self, caller: device::Caller) {
+        self.walks.end(caller.pid);
+    }
+
+    /// A lookup has found a directory: its node, and whether the kernel may remember that.
+    pub(super) fn found(&self, passage: &Passage<'_>, attr: &Attr) -> (u64, bool) {
+        let (Step::Look(parent, name), Some(on)) = (&passage.step, &passage.by.on) else {
+            return (attr.ino.0, false);
+        };
+        let (node, is_sure, left) =
+            self.table.found((*parent, name), attr, on.search(), on.version());
+        left.into_iter().for_each(|name| self.expiry.expire(name));
+        (node, is_sure)
+    }
+
+    /// A lookup was answered with this node, or with none.
+    pub(super) fn arrived(&self, passage: &Passage<'_>, node: Option<u64>) {
+        if let Step::Look(parent, name) = &passage.step {
+            self.walks.arrived(passage.thread, (*parent, name), node);
+        }
+    }
+
+    /// A directory was made: its node. The kernel is to ask for it once more, which tells who may come through its parent.
+    pub(super) fn made(&self, at: (u64, &Name), attr: &Attr) -> u64 {
+        self.table.made(at, attr.ino)
+    }
+
+    /// Attributes of a directory that the kernel knows were changed.
+    pub(super) fn changed(&self, node: u64, attr: &Attr) {
+        self.table.changed(node, attr);
+    }
+
+    /// A name was moved, and the kernel will move what it has there. Directories are asked for once more, so that they
+    /// need not be when they are used; those are returned.
+    pub(super) async fn renamed(
+        &self,
+        namespace: &dyn Namespace,
+        from: (u64, &Name),
+        to: (u64, &Name),
+        is_exchange: bool,
+    ) -> Vec<u64> {
+        let moved = self.table.renamed(from, to, is_exchange);
+        for (node, (parent, name)) in moved.iter().zip([to, from]) {
+            let Some(node) = node else { continue };
+            let by = self.by_id(Credentials::ROOT);
+            let found = namespace.lookup_brief(&by, self.ino(parent), name).await;
+            if let (Ok(attr), Some(on)) = (&found, &by.on) {
+                self.table.confirm(*node, (parent, name), attr, on.search(), on.version());
+                namespace.forget(attr.ino, 1);
+            }
+        }
+        moved.into_iter().flatten().collect()
+    }
+
+    /// The kernel never heard that these were moved.
+    pub(super) fn abandon(&self, nodes: &[u64]) {
+        nodes.iter().for_each(|node| self.table.abandon(*node));
+    }
+
+    /// The kernel forgets `count` lookups of a node; which inode that is.
+    pub(super) fn forget(&self, node: u64, count: u64) -> Ino {
+        self.table.forget(node, count)
+    }
+
+    /// Counts since the mount began, but for the first, which is how many directories the kernel knows now.
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("directories", self.table.len() as u64),
+            ("ways_refused", self.refused.load(Ordering::Relaxed)),
+            ("ways_by_id", self.by_id.load(Ordering::Relaxed)),
+            ("names_expired", self.expiry.expired()),
+        ]
+    }
+
+    /// On whose behalf, by no way: what a shard knew when it answered is wanted nevertheless.
+    fn by_id(&self, credentials: Credentials) -> By {
+        let trail = Trail { version: self.table.version(), dirs: Vec::new() };
+        By { credentials, on: Some(OnPath::new(trail)) }
+    }
+}
+
+/// A request on its way: as whom it is made, and what becomes of it if its way has changed.
+pub(super) struct Passage<'a> {
+    ways: &'a Ways,
+    thread: u32,
+    pub(super) step: Step,
+    by: By,
+    /// A shard may refuse it because of its way.
+    is_watched: bool,
+    /// It is not to be made at all.
+    errno: Option<Errno>,
+}
+
+impl Passage<'_> {
+    /// As whom the request is made.
+    pub(super) fn by(&self) -> Result<&By, Errno> {
+        self.errno.map_or(Ok(&self.by), Err)
+    }
+
+    /// What the caller is told; `None`: it is to be made once more.
+    pub(super) fn settle<T>(&mut self, result: Result<T, Errno>) -> Option<Result<T, Errno>> {
+        if !self.is_watched || !matches!(result, Err(Errno::ESTALE)) {
+            return Some(result);
+        }
+        for left in self.step.nodes().filter_map(|node| self.ways.table.doubt(node)) {
+            self.ways.expiry.expire(left);
+        }
+        self.turn_away();
+        self.errno.map(Err)
+    }
+
+    fn go_by_id(&mut self) {
+        self.ways.by_id.fetch_add(1, Ordering::Relaxed);
+        let credentials = std::mem::take(&mut self.by.credentials);
+        self.by = self.ways.by_id(credentials);
+        self.is_watched = false;
+    }
+
+    /// The way is not what the kernel takes it for, or not known to be, or the caller may not take it.
+    fn turn_away(&mut self) {
+        self.ways.refused.fetch_add(1, Ordering::Relaxed);
+        let ways = self.ways;
+        let call = Call::of(self.thread);
+        let device = ways.device.get().map_or(&[][..], Vec::as_slice);
+        let starts = call.as_ref().map(|call| call.starts(self.thread, device)).unwrap_or_default();
+        let begins = |dir: u64, name| starts.iter().any(|start| start.leads(ways.ino(dir), name));
+        let edges = || self.step.nodes().flat_map(|node| ways.table.edges(node)).collect();
+        match (call.as_ref().map(Call::kind), &self.step) {
+            // He holds the directory itself, and Linux does not ask again.
+            (Some(Kind::Descriptor), Step::Node(_)) => return self.go_by_id(),
+            (_, Step::Node(dir)) if starts.iter().any(|start| start.is_at(ways.ino(*dir))) => {
+                return self.go_by_id();
+            }
+            (_, Step::Look(dir, name)) if begins(*dir, name) => {
+                let walk = Walk::new(self.step.clone(), edges(), starts, call);
+                ways.walks.begin(self.thread, walk.held((*dir, name.clone())));
+                return self.go_by_id();
+            }
+            // Here Linux does not ask again either, but it does when what follows is refused.
+            (Some(Kind::Make(path)), Step::Look(_, name)) if is_last_only(&path, name) => {
+                self.errno = Some(Errno::ENOENT);
+                return;
+            }
+            // By which path he comes cannot be seen, but the kernel has none any more.
+            _ if !call.as_ref().is_some_and(Call::has_paths)
+                && ways.table.is_adrift(self.step.nodes()) =>
+            {
+                return self.go_by_id();
+            }
+            _ => {}
+        }
+        self.errno = Some(Errno::ESTALE);
+        let walk = Walk::new(self.step.clone(), edges(), starts, call);
+        ways.walks.begin(self.thread, walk);
+    }
+}
+
+/// Whether `name` is a path's last component, and no other.
+fn is_last_only(path: &[u8], name: &Name) -> bool {
+    let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).rev();
+    parts.next() == Some(name.as_bytes()) && parts.all(|part| part != name.as_bytes())
+}
+
+/// Makes a request until it is settled: `$work` is an expression of `Result` that may use `$by`.
+macro_rules! passing {
+    ($passage:expr, |$by:ident| $work:expr) => {
+        loop {
+            let result = match $passage.by() {
+                Ok($by) => $work,
+                Err(errno) => break Err(errno),
+            };
+            if let Some(result) = $passage.settle(result) {
+                break result;
+            }
+        }
+    };
+}
+pub(super) use passing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_component_is_the_last() {
+        let name = Name::new(b"x").expect("valid");
+        for (path, is_last) in
+            [("/a/x", true), ("x//", true), ("a/x/y", false), ("/x/a/x", false), ("", false)]
+        {
+            assert_eq!(is_last_only(path.as_bytes(), &name), is_last, "{path}");
+        }
+    }
+}
