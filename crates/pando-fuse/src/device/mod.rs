@@ -37,4 +37,4 @@ pub use notify::Notifier;
 pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
 pub use request::{Caller, Forgets, InitRequest, Operation, Request};
 pub use rustix::io::Errno;
-pub use session::{Config, FileSystem, Running, Session, shake_hands, start};
+pub use session::{Config, Counts, FileSystem, Running, Session, shake_hands, start};

@@ -33,6 +33,9 @@ const LINGER: Duration = Duration::from_micros(50);
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What was counted, by name.
+pub type Counts = Vec<(&'static str, u64)>;
+
 /// Opcodes that are counted: above all there are.
 const OPCODES: usize = 64;
 
@@ -48,7 +51,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
     /// What else it counts.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Counts {
         Vec::new()
     }
 }
@@ -122,7 +125,7 @@ impl Running {
 
     /// Requests read so far, for each kind with any, named as the kernel's; and what the file system itself counts.
     #[must_use]
-    pub fn counters(&self) -> (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>) {
+    pub fn counters(&self) -> (Counts, Counts) {
         let count = |code: u32| self.session.requests.get(code as usize);
         let of = |code| count(code).map_or(0, |count| count.load(Ordering::Relaxed));
         let requests = abi::opcode::NAMES.iter().map(|(code, name)| (*name, of(*code)));

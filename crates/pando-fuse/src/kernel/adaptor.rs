@@ -15,7 +15,7 @@ use super::credentials::credentials_of;
 use super::session::{Mounted, Options};
 use super::ways::{Step, Ways, passing};
 use crate::device::{
-    Caller, Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
+    Caller, Counts, Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
     abi::{fopen, write},
     step_aside,
 };
@@ -283,7 +283,7 @@ impl FileSystem for Adaptor {
         self.0.ways.end();
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Counts {
         self.0.ways.counters()
     }
 }

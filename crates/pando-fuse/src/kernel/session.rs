@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::device::{self, Config, FileSystem, MountOptions, Notifier, Running, Unmounter};
+use crate::device::{self, Config, Counts, FileSystem, MountOptions, Notifier, Running, Unmounter};
 
 /// CPUs for each thread that reads requests, unless something else is said.
 const CPUS_PER_READER: usize = 4;
@@ -137,7 +137,7 @@ impl Mounted {
 
     /// Requests read from the kernel so far, for each kind with any; and what the file system itself counts.
     #[must_use]
-    pub fn counters(&self) -> (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>) {
+    pub fn counters(&self) -> (Counts, Counts) {
         self.running.as_ref().map(Running::counters).unwrap_or_default()
     }
 

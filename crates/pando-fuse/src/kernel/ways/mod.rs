@@ -45,7 +45,7 @@ use self::expire::Expiry;
 use self::table::{Table, Way};
 use self::walks::{Walk, Walks};
 use super::credentials::credentials_of;
-use crate::device::{self, Notifier};
+use crate::device::{self, Counts, Notifier};
 use crate::namespace::{By, Namespace};
 
 /// What a request does with directories.
@@ -210,7 +210,7 @@ impl Ways {
     }
 
     /// Counts since the mount began, but for the first, which is how many directories the kernel knows now.
-    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn counters(&self) -> Counts {
         vec![
             ("directories", self.table.len() as u64),
             ("ways_refused", self.refused.load(Ordering::Relaxed)),

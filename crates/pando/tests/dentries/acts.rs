@@ -1,0 +1,162 @@
+//! Calls of all kinds, by a path or within a directory that is held, and what they are tried on.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::common::shell;
+
+/// Two trees that differ in what is in them, and what a call makes of one, by a path or within a directory that is held.
+pub type Act = (&'static str, fn(&Held) -> Result<String, Errno>);
+
+/// Where a call goes: relative to this descriptor, with this in front of each name.
+pub struct Held {
+    pub at: OwnedFd,
+    pub front: &'static str,
+}
+
+impl Held {
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.front)
+    }
+
+    /// The directory itself.
+    fn dir(&self) -> &str {
+        if self.front.is_empty() { "." } else { self.front }
+    }
+
+    pub fn read(&self, name: &str) -> Result<String, Errno> {
+        let fd = rustix::fs::openat(&self.at, self.path(name), OFlags::RDONLY, Mode::empty())?;
+        let mut text = String::new();
+        File::from(fd).read_to_string(&mut text).unwrap();
+        Ok(text)
+    }
+
+    pub fn make(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(&self.at, self.path(name), flags | OFlags::CREATE, Mode::RWXU)
+    }
+}
+
+/// Each tells what it has found, or makes something that can be found.
+pub const ACTS: [Act; 19] = [
+    ("read", |held| held.read("file")),
+    ("stat", |held| {
+        let stat = rustix::fs::statat(&held.at, held.path("file"), AtFlags::empty())?;
+        Ok(stat.st_size.to_string())
+    }),
+    ("stat of the directory", |held| {
+        let stat = rustix::fs::statat(&held.at, held.dir(), AtFlags::empty())?;
+        Ok(stat.st_ino.to_string())
+    }),
+    ("access to the directory", |held| {
+        rustix::fs::accessat(&held.at, held.dir(), rustix::fs::Access::EXEC_OK, AtFlags::empty())?;
+        Ok(String::new())
+    }),
+    ("listing", |held| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = rustix::fs::openat(&held.at, held.dir(), flags, Mode::empty())?;
+        let mut names: Vec<_> = rustix::fs::Dir::read_from(fd)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.retain(|name| name.starts_with("only"));
+        Ok(names.concat())
+    }),
+    ("create", |held| {
+        File::from(held.make("made", OFlags::WRONLY)?).write_all(b"made").unwrap();
+        Ok(String::new())
+    }),
+    ("create, or else fail", |held| {
+        drop(held.make("new", OFlags::WRONLY | OFlags::EXCL)?);
+        Ok(String::new())
+    }),
+    ("overwrite", |held| {
+        let flags = OFlags::WRONLY | OFlags::TRUNC;
+        let fd = rustix::fs::openat(&held.at, held.path("file"), flags, Mode::empty())?;
+        File::from(fd).write_all(b"over").unwrap();
+        held.read("file")
+    }),
+    ("mkdir", |held| {
+        rustix::fs::mkdirat(&held.at, held.path("sub"), Mode::RWXU)?;
+        Ok(String::new())
+    }),
+    ("mkdir of what is there", |held| {
+        match rustix::fs::mkdirat(&held.at, held.path("kept"), Mode::RWXU) {
+            Err(Errno::EXIST) => Ok("kept".to_owned()),
+            other => other.map(|()| "made".to_owned()),
+        }
+    }),
+    ("symlink", |held| {
+        rustix::fs::symlinkat("target", &held.at, held.path("symlink"))?;
+        Ok(String::new())
+    }),
+    ("mknod", |held| {
+        rustix::fs::mknodat(&held.at, held.path("pipe"), FileType::Fifo, Mode::RWXU, 0)?;
+        Ok(String::new())
+    }),
+    ("link", |held| {
+        let (old, new) = (held.path("file"), held.path("link"));
+        rustix::fs::linkat(&held.at, old, &held.at, new, AtFlags::empty())?;
+        held.read("link")
+    }),
+    ("rename", |held| {
+        rustix::fs::renameat(&held.at, held.path("movable"), &held.at, held.path("moved"))?;
+        held.read("moved")
+    }),
+    ("unlink", |held| {
+        rustix::fs::unlinkat(&held.at, held.path("doomed"), AtFlags::empty())?;
+        Ok(String::new())
+    }),
+    ("rmdir", |held| {
+        rustix::fs::unlinkat(&held.at, held.path("hollow"), AtFlags::REMOVEDIR)?;
+        Ok(String::new())
+    }),
+    ("chmod of the directory", |held| {
+        rustix::fs::chmodat(&held.at, held.dir(), Mode::from_raw_mode(0o711), AtFlags::empty())?;
+        let stat = rustix::fs::statat(&held.at, held.dir(), AtFlags::empty())?;
+        Ok(format!("{:o}", stat.st_mode & 0o777))
+    }),
+    ("through a subdirectory", |held| held.read("kept/../kept/within")),
+    ("and back up", |held| held.read("../c/file")),
+];
+
+/// A tree `NAME/b/c` with things in it that tell which one it is.
+pub fn plant(root: &Path, name: &str, which: &str) {
+    let dir = root.join(name).join("b/c");
+    fs::create_dir_all(dir.join("kept")).unwrap();
+    for file in ["file", "movable", "doomed"] {
+        fs::write(dir.join(file), which).unwrap();
+    }
+    fs::create_dir(dir.join("hollow")).unwrap();
+    fs::write(dir.join("kept/within"), which).unwrap();
+    fs::write(dir.join(format!("only-{which}")), "").unwrap();
+}
+
+/// All that is in a directory, without its times and numbers.
+pub fn picture(dir: &Path) -> String {
+    shell(dir, "find . -printf '%p %y %m %s\\n' | sort; cat $(find . -type f | sort)")
+}
+
+pub fn open_dir(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+}
+
+/// Runs `work` in a thread of its own, as a user who owns nothing.
+pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    use rustix::process::{Gid, Uid};
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    std::thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            let (uid, gid) = (Uid::from_raw(12_345), Gid::from_raw(12_345));
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(gid, gid, gid).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            work()
+        });
+        user.join().unwrap()
+    })
+}
