@@ -28,6 +28,6 @@ pub fn mount(fs: Arc<Vfs>, mountpoint: &Path, options: &Options) -> io::Result<M
     let adaptor = Arc::new(kernel::adaptor::Adaptor::new(fs, options));
     let mounted =
         kernel::session::mount_filesystem(Arc::clone(&adaptor) as _, mountpoint, options)?;
-    adaptor.mounted(&mounted)?;
+    adaptor.mounted(&mounted);
     Ok(mounted)
 }

@@ -69,7 +69,7 @@ pub struct MountStatus {
     pub requests: BTreeMap<String, u64>,
     /// Messages to shards, tries included, by operation.
     pub messages: BTreeMap<String, u64>,
-    /// Directories the kernel knows now; and since the mount began: requests whose way had changed or was not known, requests
-    /// of who holds a directory, names the kernel was told to ask for anew.
+    /// Directories the kernel knows now; and since the mount began: requests whose way had changed or was not known, and requests
+    /// of who holds a directory, or walks again.
     pub counters: BTreeMap<String, u64>,
 }

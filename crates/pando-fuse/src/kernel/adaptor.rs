@@ -54,9 +54,9 @@ impl Adaptor {
         }))
     }
 
-    /// The kernel can be told from now on.
-    pub(crate) fn mounted(&self, mounted: &Mounted) -> std::io::Result<()> {
-        self.0.ways.mounted(mounted.device(), mounted.notifier())
+    /// It is mounted now.
+    pub(crate) fn mounted(&self, mounted: &Mounted) {
+        self.0.ways.mounted(mounted.device());
     }
 }
 
@@ -280,7 +280,6 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
-        self.0.ways.end();
     }
 
     fn counters(&self) -> Counts {

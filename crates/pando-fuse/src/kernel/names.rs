@@ -143,7 +143,8 @@ impl Inner {
             Ok(attr) => Ok(self.file_entry(attr)),
             Err(error) => Err(*error),
         };
-        self.ways.arrived(&passage, entry.as_ref().ok().map(|entry| entry.node));
+        let node = entry.as_ref().map(|entry| entry.node).map_err(|errno| *errno);
+        self.ways.arrived(&passage, node);
         match entry {
             Ok(entry) => self.entry(reply, &entry),
             Err(error) => failed(reply, error),

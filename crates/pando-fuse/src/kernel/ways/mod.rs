@@ -9,7 +9,7 @@
 //!   path of the caller      kernel              here                                     shard
 //!   /a/b/c/file      ─►  a, b, c known
 //!                        LOOKUP(c, file) ─►  table: c is `c` in b, in a, in /  ─trail─►  a was renamed: refused, with news
-//!                                       ◄─ ESTALE       a is in doubt; EXPIRE(/, a) from a thread of its own
+//!                                       ◄─ ESTALE       a is in doubt
 //!                        LOOKUP(/, a)    ─►  walks: this thread walks again     ───────►  what is there now
 //!                        LOOKUP(a', b) …
 //! ```
@@ -20,17 +20,17 @@
 //!   began in the middle of the tree (a working directory, a descriptor) goes on wherever that was moved, as on Linux.
 //! - [`call`]: which system call a thread is in, for what the protocol does not tell: where its path begins, and calls that
 //!   Linux does not repeat. Looked at only where somebody is about to be refused.
-//! - [`expire`]: news become notifications, so that most paths are asked anew without `ESTALE`.
 //!
 //! Invariants:
 //! 1. A request is run by a trail that names all directories from the root to its own, each known to be where the kernel thinks it
 //!    is up to the trail's version, and searchable by the caller; or its caller holds a directory, and has walked from there
 //!    within the call.
 //! 2. Of all nodes of one directory at most one is sure, the newest.
-//! 3. Nothing waits for a notification, and no correctness hangs on one.
+//! 3. The kernel is never told anything of its own accord. `INVAL_ENTRY` and `EXPIRE_ENTRY` wait for the lock of the directory,
+//!    which a caller of ours may hold, and nothing can end that: a mount that is killed meanwhile would stay for ever, with all
+//!    its callers. (Tried: it happens.)
 
 mod call;
-mod expire;
 mod table;
 mod walks;
 
@@ -41,11 +41,10 @@ use pando_client::OnPath;
 use pando_types::{Attr, Credentials, Errno, Ino, Name, News, Trail};
 
 use self::call::{Call, Kind};
-use self::expire::Expiry;
 use self::table::{Table, Way};
 use self::walks::{Walk, Walks};
 use super::credentials::credentials_of;
-use crate::device::{self, Counts, Notifier};
+use crate::device::{self, Counts};
 use crate::namespace::{By, Namespace};
 
 /// What a request does with directories.
@@ -78,7 +77,6 @@ pub(super) struct Ways {
     /// Of the mount, as `/proc/*/mountinfo` has it.
     device: OnceLock<Vec<u8>>,
     walks: Walks,
-    expiry: Expiry,
     refused: AtomicU64,
     by_id: AtomicU64,
 }
@@ -90,29 +88,22 @@ impl Ways {
             table: Arc::default(),
             device: OnceLock::new(),
             walks: Walks::default(),
-            expiry: Expiry::default(),
             refused: AtomicU64::new(0),
             by_id: AtomicU64::new(0),
         });
         let heard = Arc::downgrade(&ways);
         let version = namespace.watch(Box::new(move |news: &News| {
             if let Some(ways) = heard.upgrade() {
-                ways.table.hear(news).into_iter().for_each(|name| ways.expiry.expire(name));
+                ways.table.hear(news);
             }
         }));
         ways.table.begin(version);
         ways
     }
 
-    /// The kernel can be told from now on.
-    pub(super) fn mounted(&self, device: &[u8], notifier: Notifier) -> std::io::Result<()> {
+    /// It is mounted now, with this device.
+    pub(super) fn mounted(&self, device: &[u8]) {
         let _ = self.device.set(device.to_owned());
-        self.expiry.begin(&self.table, notifier)
-    }
-
-    /// There is no kernel any more.
-    pub(super) fn end(&self) {
-        self.expiry.end();
     }
 
     /// The inode that a node stands for.
@@ -154,17 +145,17 @@ impl Ways {
         let (Step::Look(parent, name), Some(on)) = (&passage.step, &passage.by.on) else {
             return (attr.ino.0, false);
         };
-        let (node, is_sure, left) =
-            self.table.found((*parent, name), attr, on.search(), on.version());
-        left.into_iter().for_each(|name| self.expiry.expire(name));
-        (node, is_sure)
+        self.table.found((*parent, name), attr, on.search(), on.version())
     }
 
-    /// A lookup was answered with this node, or with none.
-    pub(super) fn arrived(&self, passage: &Passage<'_>, node: Option<u64>) {
-        if let Step::Look(parent, name) = &passage.step {
-            self.walks.arrived(passage.thread, (*parent, name), node);
+    /// A lookup is answered with this node, or fails.
+    pub(super) fn arrived(&self, passage: &Passage<'_>, node: Result<u64, Errno>) {
+        let Step::Look(parent, name) = &passage.step else { return };
+        // What other failures make of a name that the kernel has is its own affair.
+        if matches!(node, Ok(_) | Err(Errno::ENOENT)) {
+            self.table.answered((*parent, name), node.ok());
         }
+        self.walks.arrived(passage.thread, (*parent, name), node.ok());
     }
 
     /// A directory was made: its node. The kernel is to ask for it once more, which tells who may come through its parent.
@@ -215,7 +206,6 @@ impl Ways {
             ("directories", self.table.len() as u64),
             ("ways_refused", self.refused.load(Ordering::Relaxed)),
             ("ways_by_id", self.by_id.load(Ordering::Relaxed)),
-            ("names_expired", self.expiry.expired()),
         ]
     }
 
@@ -249,9 +239,7 @@ impl Passage<'_> {
         if !self.is_watched || !matches!(result, Err(Errno::ESTALE)) {
             return Some(result);
         }
-        for left in self.step.nodes().filter_map(|node| self.ways.table.doubt(node)) {
-            self.ways.expiry.expire(left);
-        }
+        self.step.nodes().for_each(|node| self.ways.table.doubt(node));
         self.turn_away();
         self.errno.map(Err)
     }

@@ -14,9 +14,6 @@ const EXTRA: u64 = 0xFFFF << 48;
 /// A name in a directory, by the kernel's number.
 pub(super) type Place = (u64, Name);
 
-/// A node in doubt, and where the kernel thinks it is.
-pub(super) type Left = (u64, Place);
-
 /// See the module.
 #[derive(Default)]
 pub(super) struct Table(Mutex<State>);
@@ -43,7 +40,7 @@ struct Node {
     search: Search,
     /// It is at its place, with these permissions, up to the version that was heard of last.
     is_sure: bool,
-    /// It is not sure, and the kernel has been told to ask for its name anew: no path leads to it without.
+    /// It is not sure, and the kernel has been told that its name leads elsewhere: no path leads to it.
     is_adrift: bool,
     lookups: u64,
 }
@@ -116,29 +113,36 @@ impl Table {
     }
 
     /// A lookup at a place has found a directory, of which a shard told that knew `version`, and also who may search the
-    /// one that was asked in. The node for it, whether it is sure, and the place where the kernel may think it still is.
+    /// one that was asked in. The node for it, and whether it is sure.
     pub(super) fn found(
         &self,
         (parent, name): (u64, &Name),
         attr: &Attr,
         told: Option<Search>,
         version: u64,
-    ) -> (u64, bool, Option<Left>) {
+    ) -> (u64, bool) {
         let mut state = self.lock();
         let place = (parent, name.clone());
         let known = state.of_ino.get(&attr.ino).copied();
         let is_there = |node: &u64| state.nodes[node].place.as_ref() == Some(&place);
-        let (node, left) = match known.filter(is_there) {
-            Some(node) => (node, None),
+        let had = state.of_place.get(&place).copied();
+        let node = match known.filter(is_there) {
+            Some(node) => node,
             None => {
-                let left = known.and_then(|node| state.supersede(node));
-                (state.add(place, attr.ino), left)
+                if let Some(elsewhere) = known {
+                    state.supersede(elsewhere);
+                }
+                state.add(place.clone(), attr.ino)
             }
         };
+        state.of_place.insert(place, node);
+        if let Some(had) = had.filter(|had| *had != node) {
+            state.cut_off(had);
+        }
         state.read(node, attr, told, version);
-        let Some(it) = state.nodes.get_mut(&node) else { return (node, false, left) };
+        let Some(it) = state.nodes.get_mut(&node) else { return (node, false) };
         it.lookups += 1;
-        (node, it.is_sure, left)
+        (node, it.is_sure)
     }
 
     /// A directory was made. It is not sure before it is looked up: only that tells who may come through its parent.
@@ -155,25 +159,17 @@ impl Table {
     }
 
     /// Something about the way to a node was wrong.
-    pub(super) fn doubt(&self, node: u64) -> Option<Left> {
-        self.lock().supersede(node)
+    pub(super) fn doubt(&self, node: u64) {
+        self.lock().supersede(node);
     }
 
-    /// Whether it is still to be asked for anew.
-    pub(super) fn is_left(&self, (node, place): &Left) -> bool {
-        let state = self.lock();
-        state
-            .nodes
-            .get(node)
-            .is_some_and(|node| !node.is_sure && node.place.as_ref() == Some(place))
-    }
-
-    /// The kernel has been told so.
-    pub(super) fn set_adrift(&self, (node, place): &Left) {
-        if let Some(node) = self.lock().nodes.get_mut(node)
-            && node.place.as_ref() == Some(place)
-        {
-            node.is_adrift = !node.is_sure;
+    /// The kernel asked for a name and is told this node, or none: what it had there before it drops.
+    pub(super) fn answered(&self, (parent, name): (u64, &Name), node: Option<u64>) {
+        let mut state = self.lock();
+        let place = (parent, name.clone());
+        if let Some(had) = state.of_place.get(&place).copied().filter(|had| Some(*had) != node) {
+            state.of_place.remove(&place);
+            state.cut_off(had);
         }
     }
 
@@ -263,16 +259,15 @@ impl Table {
         state.of_ino.retain(|_, newest| *newest != node);
     }
 
-    /// Takes news in; what the kernel should ask for anew.
-    pub(super) fn hear(&self, news: &News) -> Vec<Left> {
+    /// Takes news in.
+    pub(super) fn hear(&self, news: &News) {
         let mut state = self.lock();
         let state = &mut *state;
         match state.recent.apply(news) {
-            Applied::Known => Vec::new(),
+            Applied::Known => {}
             Applied::All => {
                 state.search = None;
-                let all: Vec<u64> = state.nodes.keys().copied().collect();
-                all.into_iter().filter_map(|node| state.supersede(node)).collect()
+                state.nodes.values_mut().for_each(|node| node.is_sure = false);
             }
             Applied::These(dirs) => {
                 if dirs.contains(&Ino::ROOT) {
@@ -280,7 +275,7 @@ impl Table {
                 }
                 let newest = |dir: &Ino| state.of_ino.get(dir).copied();
                 let nodes: Vec<u64> = dirs.iter().filter_map(newest).collect();
-                nodes.into_iter().filter_map(|node| state.supersede(node)).collect()
+                nodes.into_iter().for_each(|node| state.supersede(node));
             }
         }
     }
@@ -363,11 +358,18 @@ impl State {
         number
     }
 
-    /// A node is in doubt; where the kernel thinks it is, if it was not before.
-    fn supersede(&mut self, number: u64) -> Option<Left> {
-        let node = self.nodes.get_mut(&number)?;
-        let place = std::mem::take(&mut node.is_sure).then(|| node.place.clone()).flatten()?;
-        Some((number, place))
+    /// A node is in doubt.
+    fn supersede(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.is_sure = false;
+        }
+    }
+
+    /// The kernel has dropped the name that led to a node.
+    fn cut_off(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            (node.is_sure, node.is_adrift) = (false, true);
+        }
     }
 
     /// What a shard told of the newest node of a directory, and of the one it is in.
