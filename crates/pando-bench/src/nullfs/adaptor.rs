@@ -1,7 +1,7 @@
 //! The null file system as the device serves it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pando_fuse::Options;
 use pando_fuse::device::abi::{self, fattr, fopen};
@@ -11,6 +11,12 @@ use pando_fuse::device::{
 
 use super::Behaviour;
 use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
+
+/// The type bits of a mode, and those of a directory.
+const TYPE_BITS: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;
+/// How long the kernel may remember which directory a name leads to.
+const DIRECTORIES_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct NullFs {
     tree: Mutex<Tree>,
@@ -110,10 +116,15 @@ impl NullFs {
     fn answer(&self, request: &Request<'_>, reply: Reply) -> Delivery {
         let node = request.node;
         let entry = |reply: Reply, attr| reply.entry(&self.entry(attr));
+        // As Pando has it: the kernel remembers directories.
+        let found = |reply: Reply, attr: abi::Attr| match attr.mode & TYPE_BITS == DIRECTORY {
+            true => reply.entry(&Entry { entry_timeout: DIRECTORIES_KEPT, ..self.entry(attr) }),
+            false => entry(reply, attr),
+        };
         let attr = |reply: Reply, attr| reply.attr(attr, self.options.attr_timeout);
         let done = |reply: Reply, ()| reply.ok();
         match request.operation {
-            Operation::Lookup { name } => say(reply, self.lookup(node, name), entry),
+            Operation::Lookup { name } => say(reply, self.lookup(node, name), found),
             Operation::Getattr => {
                 let found = self.tree().node(node).map(|found| attributes(node, found));
                 say(reply, found, attr)
@@ -198,7 +209,7 @@ fn errno(refusal: Refusal) -> Errno {
 fn attributes(number: u64, node: &Node) -> abi::Attr {
     let (kind, size) = match node.content {
         Content::File { size } => (0o100_000, size),
-        Content::Dir(_) => (0o040_000, 0),
+        Content::Dir(_) => (DIRECTORY, 0),
     };
     let since = node.time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = (since.as_secs(), since.subsec_nanos());

@@ -162,6 +162,11 @@ impl Call {
         places.iter().map(|at| text_at(memory.as_ref(), self.words[*at])).collect()
     }
 
+    /// Whether it walks two paths.
+    pub(super) fn is_of_two(&self) -> bool {
+        self.paths.len() == 2
+    }
+
     /// Whether it is known by which paths it walks.
     pub(super) fn has_paths(&self) -> bool {
         !self.paths.is_empty()
@@ -172,11 +177,13 @@ impl Call {
         let (places, is_at) = self.paths_at();
         let mut starts = Vec::new();
         for (at, path) in places.iter().zip(&self.paths) {
+            let named = by_number(path);
             let descriptor = match at.checked_sub(1).filter(|_| is_at) {
+                _ if named.is_some() => named.map_or(libc::AT_FDCWD, |(number, _)| number),
                 Some(before) => self.words[before] as i32,
                 None => libc::AT_FDCWD,
             };
-            if let Some((is_up, first)) = beginning(path)
+            if let Some((is_up, first)) = beginning(named.map_or(path, |(_, rest)| rest))
                 && let Some(ino) = held(thread, descriptor, device)
             {
                 starts.push(Start { ino, is_up, first });
@@ -229,6 +236,17 @@ fn text_at(memory: Option<&File>, address: u64) -> Vec<u8> {
     let end = text[..read].iter().position(|byte| *byte == 0).unwrap_or(read);
     text.truncate(end);
     text
+}
+
+/// A path that names a descriptor of the caller's own, and what follows after that: C libraries make one of `fchmodat`.
+fn by_number(path: &[u8]) -> Option<(i32, &[u8])> {
+    const FOLDERS: [&[u8]; 3] = [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/"];
+    let rest = FOLDERS.iter().find_map(|folder| path.strip_prefix(*folder))?;
+    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    let number = str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    let rest = &rest[end..];
+    let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+    Some((number, if slashes == rest.len() { b"." } else { &rest[slashes..] }))
 }
 
 /// Whether a relative path begins with going up, and the first name in it.
@@ -347,6 +365,10 @@ mod tests {
         ] {
             assert_eq!(beginning(path.as_bytes()), expected, "{path}");
         }
+        assert_eq!(by_number(b"/proc/self/fd/7"), Some((7, &b"."[..])));
+        assert_eq!(by_number(b"/dev/fd/12//a/b"), Some((12, &b"a/b"[..])));
+        assert_eq!(by_number(b"/proc/self/fd/x"), None);
+        assert_eq!(by_number(b"/a"), None);
         let start = |is_up, first| Start { ino: Ino(7), is_up, first };
         let a = name("a").expect("a name");
         assert!(start(false, name("a")).leads(Ino(7), &a));

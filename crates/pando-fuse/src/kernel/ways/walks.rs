@@ -56,7 +56,8 @@ pub(super) struct Walk {
 enum From {
     /// It has not.
     Nowhere,
-    Root,
+    /// The root; what it has come to since, and what it has asked for.
+    Root { seen: HashSet<u64>, asked: HashSet<Place> },
     /// A directory that the caller holds; what it has come to since.
     Held(HashSet<u64>),
 }
@@ -119,7 +120,8 @@ impl Walks {
             && walk.last.as_ref().is_some_and(|last| last.0 == parent && last.1 == *name)
         {
             walk.to = node;
-            if let (From::Held(seen), Some(node)) = (&mut walk.from, node) {
+            if let (From::Held(seen) | From::Root { seen, .. }, Some(node)) = (&mut walk.from, node)
+            {
                 seen.insert(node);
             }
         }
@@ -156,16 +158,20 @@ impl Walk {
             Step::Look(dir, name) => self.look(*dir, name, is_same, ino),
             Step::Name(dir, name) => Goes::Over(match &self.from {
                 From::Nowhere => false,
-                From::Root => self.is_last(*dir, name),
+                From::Root { seen, .. } => {
+                    self.is_last(*dir, name) || self.is_of_two(is_same) && seen.contains(dir)
+                }
                 From::Held(seen) => self.is_last(*dir, name) || is_same && seen.contains(dir),
             }),
             Step::Move((dir, _), (new_dir, _)) => Goes::Over(match &self.from {
-                From::Nowhere | From::Root => false,
-                From::Held(seen) => is_same && seen.contains(dir) && seen.contains(new_dir),
+                From::Nowhere => false,
+                From::Root { seen, .. } | From::Held(seen) => {
+                    is_same && seen.contains(dir) && seen.contains(new_dir)
+                }
             }),
             Step::Node(node) => Goes::Over(match &self.from {
                 From::Nowhere => false,
-                From::Root => self.to == Some(*node),
+                From::Root { .. } => self.to == Some(*node),
                 From::Held(seen) => self.to == Some(*node) || is_same && seen.contains(node),
             }),
         }
@@ -173,8 +179,9 @@ impl Walk {
 
     fn look(&mut self, dir: u64, name: &Name, is_same: bool, ino: impl Fn(u64) -> Ino) -> Goes {
         let is_served = match &mut self.from {
+            From::Root { .. } if dir == ROOT => true,
             _ if dir == ROOT => {
-                self.from = From::Root;
+                self.from = From::Root { seen: HashSet::from([ROOT]), asked: HashSet::default() };
                 true
             }
             From::Nowhere => {
@@ -187,8 +194,11 @@ impl Walk {
                     return Goes::Over(false);
                 }
             }
-            From::Root => {
-                if self.to != Some(dir) {
+            From::Root { seen, asked } => {
+                // Of a call with two paths, once each: the names themselves are asked for after both were walked.
+                let is_of_two = is_same && self.call.as_ref().is_some_and(Call::is_of_two);
+                let is_new = asked.insert((dir, name.clone()));
+                if self.to != Some(dir) && !(is_of_two && is_new && seen.contains(&dir)) {
                     return Goes::Over(false);
                 }
                 true
@@ -209,6 +219,10 @@ impl Walk {
         self.last = Some((dir, name.clone()));
         self.to = None;
         Goes::On(is_served)
+    }
+
+    fn is_of_two(&self, is_same: bool) -> bool {
+        is_same && self.call.as_ref().is_some_and(Call::is_of_two)
     }
 
     fn is_last(&self, dir: u64, name: &Name) -> bool {
