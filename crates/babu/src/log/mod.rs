@@ -20,7 +20,8 @@
 //! was promised. What does tell is *whether the group had been durable*:
 //!
 //! 1. Each group carries the highest LSN that was durable when it was made, and each sync leaves a mark with the LSN
-//!    it made durable. Both are written after that sync, so neither ever claims too much.
+//!    it made durable, unless more was written meanwhile, which the next sync makes durable and marks. Both are written
+//!    after that sync, so neither ever claims too much.
 //! 2. Let D be the highest such claim in any intact group or mark of the logs of the last opening, wherever it
 //!    stands, also behind a hole.
 //! 3. If the first group missing or unreadable is ≤ D, it is damage: the opening is refused.
