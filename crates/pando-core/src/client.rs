@@ -210,6 +210,12 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
+        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power.
+        let is_elsewhere = matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome));
+        let need = match need {
+            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Durable,
+            need => need,
+        };
         let reply = Reply {
             id,
             shard: self.config.shard,

@@ -54,6 +54,8 @@ pub struct SimConfig {
     pub names: u8,
     /// Operations, on average, between two times that a client makes, fills, empties and removes a directory.
     pub churn: u64,
+    /// How often such a directory is emptied and filled again before it is removed.
+    pub ebbs: u64,
     /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
@@ -104,6 +106,7 @@ impl SimConfig {
             split_dirty_rows: random.between(2, 9) as usize,
             names: random.between(24, 40) as u8,
             churn: random.between(40, 90),
+            ebbs: random.below(3),
             crash_interval: if base.crash_interval > 0 {
                 random.between(40, 300) * MILLISECOND
             } else {
@@ -132,6 +135,7 @@ impl SimConfig {
             split_dirty_rows: 6,
             names: 20,
             churn: 60,
+            ebbs: 0,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),

@@ -10,4 +10,5 @@ mod paths;
 mod places;
 mod routing;
 mod sessions;
+mod shrinking;
 mod stat;

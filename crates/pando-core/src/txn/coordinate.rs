@@ -199,7 +199,7 @@ impl Shard {
                 }
                 self.page_done(ctx, number, pages)
             }
-            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
+            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::Shrunk { .. } => Ok(()),
         }
     }
 

@@ -35,7 +35,7 @@ use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
 use crate::shard::Shard;
-use crate::split::Split;
+use crate::split::Move;
 use crate::txn::{Step, StepState};
 
 /// What a plan wants.
@@ -87,8 +87,8 @@ pub enum Plan {
     DirSetAttr(DirSetAttr),
     /// Sessions.
     Session(Session),
-    /// Splits.
-    Split(Split),
+    /// Splits and merges.
+    Move(Move),
 }
 
 impl Plan {
@@ -103,7 +103,7 @@ impl Plan {
             Self::Rename(_) | Self::Exchange(_) => TxnKind::Rename,
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
-            Self::Split(_) => TxnKind::Split,
+            Self::Move(moving) => moving.kind(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Plan {
             Self::Exchange(plan) => plan.next(&mut view),
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
-            Self::Split(plan) => plan.next(&mut view),
+            Self::Move(plan) => plan.next(&mut view),
         }
     }
 
@@ -165,8 +165,8 @@ impl Plan {
 
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        if let Self::Split(split) = self {
-            split.abandon(shard, ctx, txn);
+        if let Self::Move(moving) = self {
+            moving.abandon(shard, ctx, txn);
         }
     }
 }
