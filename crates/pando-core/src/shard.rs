@@ -54,6 +54,8 @@ pub struct Shard {
     pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
     /// Partitions worth looking at for a merge.
     pub(crate) shrunk: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
+    /// Of those, what waits for its turn.
+    pub(crate) shrunk_waiting: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
     /// Partitions that are small enough to be given back, and when they are looked at.
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
     /// Partitions that are being copied away, or their upper half, by transaction.
@@ -100,6 +102,7 @@ impl Shard {
             later: BTreeMap::new(),
             grown: VecDeque::new(),
             shrunk: VecDeque::new(),
+            shrunk_waiting: VecDeque::new(),
             small: BTreeMap::new(),
             copies: BTreeMap::new(),
             ripe: VecDeque::new(),
@@ -307,6 +310,7 @@ impl Shard {
         }
         self.dirs.update(&done.headers, &done.dropped);
         self.note_loaded();
+        self.note_room();
         for change in &done.opens {
             self.opens.update(change);
         }

@@ -17,13 +17,17 @@ use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Input, Need, Out};
+use crate::counters::TxnKind;
 use crate::ctx::Ctx;
 use crate::locks::{Hold, LockKey};
 use crate::record::Header;
 use crate::shard::Shard;
 use crate::split::{COPIES_MAX, Copy, Move, What};
+use crate::txn::Txn;
 use crate::txn::plan::Plan;
 
+/// Live copies of a shard that are merges at one time: there is room left for splits.
+const MERGES_MAX: usize = COPIES_MAX / 2;
 /// Small partitions kept in mind; of more, those are found that change later.
 const SMALL_MAX: usize = 1 << 14;
 /// The pause after an attempt in vain doubles so often.
@@ -56,6 +60,19 @@ impl Shard {
         for (dir, header) in self.dirs.take_loaded() {
             self.note_shrinkage(dir, &header);
         }
+    }
+
+    /// The next in turn, if another merge may begin.
+    pub(crate) fn note_room(&mut self) {
+        if !self.shrunk_waiting.is_empty() && self.shrunk.is_empty() && self.has_room() {
+            self.shrunk.extend(self.shrunk_waiting.pop_front());
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let is_merge =
+            |number: &&u64| self.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge);
+        self.copies.len() < COPIES_MAX && self.copies.keys().filter(is_merge).count() < MERGES_MAX
     }
 
     fn is_small(&self, dir: DirId, header: &Header) -> bool {
@@ -98,8 +115,8 @@ impl Shard {
         if target == self.config.shard {
             return self.merge_here(ctx, dir, &header);
         }
-        if self.copies.len() >= COPIES_MAX {
-            self.look_again(ctx, dir, index);
+        if !self.has_room() {
+            self.shrunk_waiting.push_back((dir, index));
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);

@@ -459,6 +459,23 @@ fn trees_collapse_and_grow_again_under_every_policy() {
     }
 }
 
+/// However many partitions are small at once, each has its turn as soon as there is room: none waits out a pause for that.
+#[test]
+fn a_tree_of_many_partitions_collapses_soon() {
+    let mut c = Cluster::with(4, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (10, u16::MAX);
+    });
+    let dir = c.mkdir(ROOT, "big").unwrap();
+    fill(&mut c, dir, "f", 900);
+    c.settle();
+    assert!(partitions(&mut c, dir).len() > 90);
+    for n in 0..900 {
+        c.unlink(dir, &format!("f{n}")).unwrap();
+    }
+    c.wait(20 * SECOND);
+    assert_eq!(partitions(&mut c, dir), [(0, 0, 0)]);
+}
+
 /// A listing that overlaps merges at every page has each entry once.
 #[test]
 fn a_listing_over_merges_returns_every_entry_once() {
