@@ -82,7 +82,7 @@ fn of_peer(peer: &Peer) -> Wants {
             Wants::Space(bytes)
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
-        Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        Say::Finished | Say::Ask | Say::PageDone(_) | Say::Shrunk { .. } => Wants::Reserve(bytes),
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
     }
 }
@@ -95,5 +95,6 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         Say::Page { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
+        Say::Shrunk { .. } => None,
     }
 }
