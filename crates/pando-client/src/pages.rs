@@ -265,3 +265,45 @@ impl Stretch {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::task::Waker;
+
+    use super::*;
+    use pando_types::reply::Found;
+    use pando_types::{FileKind, Name};
+
+    fn page(orders: &[u64], next: u64) -> Page {
+        let name = Name::new(b"a").expect("a name");
+        let found = Found::Linked(Ino(7), FileKind::Regular);
+        let listed =
+            |&order: &u64| Listed { order: Order(order), name: name.clone(), found: found.clone() };
+        Page { entries: orders.iter().map(listed).collect(), next: Order(next) }
+    }
+
+    /// What a stretch up to 100 has after these answers: the orders of its pages, and whether it is asked for to its end.
+    fn check(answers: Vec<Page>) -> (Vec<Vec<u64>>, bool) {
+        let (from, has_waited, pages) = (Order(0), false, VecDeque::new());
+        let mut stretch = Stretch { from, end: 100, request: None, has_waited, pages };
+        for answer in answers {
+            stretch.request = Some(Box::pin(ready(Ok(answer))));
+            assert_eq!(stretch.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+        }
+        let orders = |page: &Vec<Listed>| page.iter().map(|entry| entry.order.0).collect();
+        (stretch.pages.iter().map(orders).collect(), stretch.is_asked())
+    }
+
+    /// A partition may be wider than it was thought to be: what is behind belongs to the next stretch, which asks for it.
+    #[test]
+    fn a_stretch_takes_of_a_page_what_is_within_it() {
+        assert_eq!(check(vec![page(&[1, 99, 100, 120], 150)]), (vec![vec![1, 99]], true));
+        assert_eq!(check(vec![page(&[100], 150)]), (vec![], true));
+        assert_eq!(
+            check(vec![page(&[1, 2], 3), page(&[7], 99)]),
+            (vec![vec![1, 2], vec![7]], false)
+        );
+        assert_eq!(check(vec![page(&[], 50), page(&[60], 100)]), (vec![vec![60]], true));
+    }
+}

@@ -13,6 +13,11 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// A number with its noun.
+pub fn several(n: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { more })
+}
+
 /// Bytes in the largest unit that leaves a whole part.
 pub fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -6,7 +6,8 @@
 //! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it forgets, and goes back to where
 //! that ended: so the last entries delivered are kept, too.
 //!
-//! A request with something to deliver never waits for more: what is at hand is answered, and the next page comes meanwhile.
+//! The first request of a listing that has something to deliver does not wait for more, so that a program sees the first names
+//! after one page. Later ones fill the kernel's buffer: the pages for it are under way, and a request costs more than the wait.
 //!
 //! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
 //! newer than the request, and they would undo what a write has told it since.
@@ -52,6 +53,8 @@ struct State {
     pages: Option<Box<dyn Pages>>,
     /// There is nothing after `page`.
     at_end: bool,
+    /// A request has delivered entries.
+    is_begun: bool,
 }
 
 /// An entry as it is delivered.
@@ -134,6 +137,7 @@ impl Vfs {
             state = State::at(position);
         }
         let result = self.list_on(handle.ino, &mut state, add).await;
+        state.is_begun |= state.position > PARENT;
         std::mem::swap(&mut *handle.lock(), &mut state);
         result
     }
@@ -148,7 +152,7 @@ impl Vfs {
             return Ok(());
         }
         state.delivered.0 = state.delivered.0.max(PARENT);
-        let mut delivered = false;
+        let (mut delivered, is_first) = (false, !state.is_begun);
         loop {
             while let Some(entry) = state.page.front() {
                 if add(listed(entry)) {
@@ -161,7 +165,8 @@ impl Vfs {
                 return Ok(());
             }
             let next = self.next_page(ino, state);
-            let page = if delivered { at_once(next).await } else { Some(next.await) };
+            let is_enough = delivered && is_first;
+            let page = if is_enough { at_once(next).await } else { Some(next.await) };
             match page {
                 Some(Ok(page)) => {
                     state.at_end = page.is_empty();

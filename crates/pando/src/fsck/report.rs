@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pando_fsck::{Code, Finding, Pending, Repaired, Report};
 use serde_json::{Value, json};
 
-use crate::text::count;
+use crate::text::{count, several};
 
 /// Findings of one kind that are shown to people; a script gets all.
 const SHOWN_MAX: usize = 20;
@@ -97,11 +97,6 @@ pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
     }
     under_way(&mut text, left);
     text
-}
-
-/// A number with its noun.
-fn several(n: u64, one: &str, more: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { more })
 }
 
 fn list(text: &mut String, findings: &[Finding], with_advice: bool) {

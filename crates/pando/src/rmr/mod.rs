@@ -17,7 +17,7 @@ use crate::cli::RmrArgs;
 use crate::connect::{Named, connect, secret};
 use crate::failure::Failure;
 use crate::mounts::{self, Located};
-use crate::text::count;
+use crate::text::{count, several};
 use tree::{Job, Progress};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -79,12 +79,8 @@ async fn remove(client: &Arc<Client>, located: &Located) -> Result<ExitCode, Fai
     }
     let (files, directories, failures) = progress.counts();
     let seconds = begun.elapsed().as_secs_f64();
-    eprintln!(
-        "  {} files and {} directories removed in {seconds:.1} s: {} a second",
-        count(files),
-        count(directories),
-        count(((files + directories) as f64 / seconds) as u64)
-    );
+    let rate = count(((files + directories) as f64 / seconds) as u64);
+    eprintln!("  {} in {seconds:.1} s: {rate} a second", removed(files, directories));
     match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::plain(format!(
@@ -102,8 +98,13 @@ async fn told(work: impl Future<Output = ()>, progress: &Progress) {
             return;
         }
         let (files, directories, _) = progress.counts();
-        eprintln!("  {} files and {} directories removed", count(files), count(directories));
+        eprintln!("  {}", removed(files, directories));
     }
+}
+
+fn removed(files: u64, directories: u64) -> String {
+    let files = several(files, "file", "files");
+    format!("{files} and {} removed", several(directories, "directory", "directories"))
 }
 
 /// The directory that the object is in, and its name there. Asks for search permission all the way.
