@@ -158,11 +158,8 @@ impl Shard {
             self.counters.redirected += 1;
             return;
         }
-        // A way that has changed stays changed: a late repetition is refused as well.
-        if matches!(result, Err(Refusal::Stale)) {
-            self.counters.stale_ways += 1;
-            return;
-        }
+        // Recorded like any refusal: a shard that could not tell may be able to when a late repetition comes.
+        self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
         if !self.sessions.contains(&id.session) {
             return;
         }

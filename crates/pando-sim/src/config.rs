@@ -156,7 +156,7 @@ impl SimConfig {
             churn: 60,
             by_path: 15,
             ways_bytes: 1 << 20,
-            versions_wait: 400 * MILLISECOND,
+            versions_wait: 10 * SECOND,
             ebbs: 0,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,

@@ -5,10 +5,12 @@
 //! | 1 | what is cached | the news have dropped what they name; the last directory is dropped, too |
 //! | 2 | what is cached | all directories on the way are dropped |
 //! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
-//! | 9 | nothing, and nothing is refused but by what directories are themselves | `ESTALE` |
+//! | 9 … 12 | nothing, and nothing is refused but by what directories are themselves | begins anew; in the end `ENOENT` |
 //!
 //! Each refusal means that somebody else has renamed a directory on the way, or changed who may search it, in the meantime.
-//! The last walk is what Linux does: each component was there at some moment of the call, if not all at one.
+//! The last walks are what Linux does: each component was there at some moment of the call, if not all at one. A directory
+//! that such a walk has found and that is gone when something is asked of it was removed meanwhile, and at that moment the
+//! path led nowhere.
 
 use pando_types::{Credentials, Errno};
 
@@ -19,6 +21,8 @@ use crate::client::Client;
 const CACHED_MAX: u32 = 2;
 /// Walks after which the way is not asked about any more.
 const TRAILED_MAX: u32 = 8;
+/// All walks.
+const WALKS_MAX: u32 = 12;
 
 /// Walks of one call.
 pub(super) struct Tries<'a> {
@@ -49,8 +53,11 @@ impl<'a> Tries<'a> {
         walk: &Walk<'_>,
         result: Result<T, Errno>,
     ) -> Option<Result<T, Errno>> {
-        if !matches!(result, Err(Errno::ESTALE)) || self.walks > TRAILED_MAX {
+        if !matches!(result, Err(Errno::ESTALE)) {
             return Some(result);
+        }
+        if self.walks >= WALKS_MAX {
+            return Some(Err(Errno::ENOENT));
         }
         let dirs = walk.dirs();
         let last = dirs.len().saturating_sub(1);

@@ -229,10 +229,10 @@ fn orders(left: [usize; 3], order: &mut Vec<usize>, each: &mut impl FnMut(&[usiz
 #[test]
 fn three_renames_in_any_order_of_their_parts_are_as_if_one_after_the_other() {
     let mut tried = 0;
-    for a in 0..RENAMES.len() {
-        for b in a + 1..RENAMES.len() {
-            for c in b + 1..RENAMES.len() {
-                let three = [RENAMES[a], RENAMES[b], RENAMES[c]];
+    for (first, a) in RENAMES.iter().enumerate() {
+        for (second, b) in RENAMES.iter().enumerate().skip(first + 1) {
+            for c in &RENAMES[second + 1..] {
+                let three = [*a, *b, *c];
                 orders([PARTS; 3], &mut Vec::new(), &mut |order| {
                     // Builds for debugging are slow: they try one order in eleven, others for each three.
                     tried += 1;
