@@ -81,6 +81,8 @@ fn of_peer(peer: &Peer) -> Wants {
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
         Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        // It may begin a merge, which in the end takes as much room as it gives back.
+        Say::Shrunk { .. } => Wants::Space(bytes),
     }
 }
 
@@ -91,5 +93,6 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         // The split is given up.
         Say::Page { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
+        Say::Shrunk { .. } => None,
     }
 }
