@@ -86,7 +86,9 @@ impl Client {
     async fn part(&self, dir: DirRef, i: PartitionIndex, owner: ShardIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
         let head = self.head(self.reading());
-        let (route, deadline) = (Route::Partition(dir, i), self.deadline(Via::Current));
+        // Not by what all requests know: that may have forgotten since that the directory ever split, and home refutes nothing
+        // of what is elsewhere.
+        let (route, deadline) = (Route::Shard(owner), self.deadline(Via::Current));
         let reply = self.send(SYSTEM, (&op).into(), route, head, deadline, &mut false).await;
         match reply.map_err(Errno::from)? {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),

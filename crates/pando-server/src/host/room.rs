@@ -82,7 +82,9 @@ fn of_peer(peer: &Peer) -> Wants {
             Wants::Space(bytes)
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
-        Say::Finished | Say::Ask | Say::PageDone(_) | Say::Shrunk { .. } => Wants::Reserve(bytes),
+        Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        // It may begin a merge, which in the end takes as much room as it gives back.
+        Say::Shrunk { .. } => Wants::Space(bytes),
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
     }
 }
