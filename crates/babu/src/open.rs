@@ -99,7 +99,7 @@ impl Db {
             let file = disk.open(&name).during("open", &name)?;
             file.sync().during("sync", &name)?;
         }
-        let epoch = Epoch(old.epoch.0 + 1);
+        let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
         let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
         let header = LogHeader { database_id: old.database_id, number, epoch, base: last };
         let made = create_first_log(&*disk, &header, &options)?;

@@ -21,6 +21,9 @@ pub struct Options {
     /// Identity of the database if this call creates it: any number that tells it from others. All checksums depend
     /// on it, so that a file of another database is never mistaken for one of this.
     pub database_id: u64,
+    /// The epoch that begins with this opening is at least this: a copy of another database goes on where that one has
+    /// ended.
+    pub epoch_at_least: u64,
 }
 
 impl Default for Options {
@@ -33,6 +36,7 @@ impl Default for Options {
             filter_prefix_bytes: crate::MAX_KEY_BYTES,
             cache_bytes: 64 << 20,
             database_id: 0,
+            epoch_at_least: 0,
         }
     }
 }

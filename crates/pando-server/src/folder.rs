@@ -4,12 +4,15 @@
 //! FOLDER/superblock          what the volume is (mode 0600); written last, so that without it nothing was promised
 //! FOLDER/formatting          there while `format` is at work
 //! FOLDER/shard-0000/ …       one store each
+//! FOLDER/shard-0003.coming/   one that is being moved here, and FOLDER/coming-0003 how far (see `moving`)
+//! FOLDER/given-0003           that shard was moved away, and where to: it is never served from this folder again
 //! FOLDER/objects/            file data
 //! FOLDER/objects/volume      which volume the objects belong to
+//! FOLDER/objects-at           in a folder that was made to move shards to: where file data is instead
 //! FOLDER/run/lock            held (flock) by the process that has the whole volume; its pid is inside; shared by servers
 //! FOLDER/run/shard-0000.lock   held (flock) by the server of that shard; its pid is inside
 //! FOLDER/run/hosts/          who serves which shard, and where
-//! FOLDER/run/server-0000.sock  where the server listens whose first shard that is
+//! FOLDER/run/server-0000.sock  where the server listens whose first shard that is; `server-empty.sock`: it had none
 //! FOLDER/run/admin.sock      where that process answers `status`, `info`, `down`
 //! FOLDER/run/sessions        client sessions not yet ended
 //! FOLDER/run/log             messages of a process in the background
@@ -23,11 +26,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
+use crate::moving::Given;
 use crate::superblock::{SUPERBLOCK_FILE, Superblock, SuperblockError};
 
 const FORMATTING_FILE: &str = "formatting";
 const OBJECTS: &str = "objects";
 const OBJECTS_MARK: &str = "volume";
+const OBJECTS_AT: &str = "objects-at";
 const RUN: &str = "run";
 /// How long the lock of a killed process is waited for.
 const DYING_FOR: Duration = Duration::from_secs(10);
@@ -123,14 +128,48 @@ pub enum FolderError {
         /// Which shard.
         shard: u16,
     },
+    /// The shard was moved away.
+    #[error(
+        "shard {shard} is not in {} any more: it was moved to the server at {}",
+        .path.display(), .addresses.join(" or ")
+    )]
+    Given {
+        /// The folder.
+        path: PathBuf,
+        /// Which shard.
+        shard: u16,
+        /// Where its new host listens.
+        addresses: Vec<String>,
+    },
 }
 
 /// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the process dies.
 #[derive(Debug)]
 pub struct FolderLock {
     /// With this process's pid inside.
-    files: Vec<File>,
+    files: Vec<(Option<u16>, File)>,
     _shared: Option<File>,
+}
+
+impl FolderLock {
+    /// Takes one more shard, which is on its way to this folder.
+    pub(crate) fn add(&mut self, folder: &Folder, shard: u16) -> Result<(), FolderError> {
+        if self.files.iter().all(|(held, _)| *held != Some(shard)) {
+            self.files.push((Some(shard), folder.lock_shard(shard)?));
+        }
+        Ok(())
+    }
+
+    /// Lets one go.
+    pub(crate) fn release(&mut self, shard: u16) {
+        self.files.retain(|(held, file)| {
+            let stays = *held != Some(shard);
+            if !stays {
+                let _ = file.set_len(0);
+            }
+            stays
+        });
+    }
 }
 
 impl Folder {
@@ -151,6 +190,52 @@ impl Folder {
     /// Where shard `shard` keeps its store.
     pub fn shard(&self, shard: u16) -> PathBuf {
         self.path.join(format!("shard-{shard:04}"))
+    }
+
+    /// Where the store of a shard is collected that is being moved here.
+    pub fn coming(&self, shard: u16) -> PathBuf {
+        self.path.join(format!("shard-{shard:04}.coming"))
+    }
+
+    /// Shards whose stores are here, and are this folder's to serve.
+    pub fn kept(&self) -> Result<Vec<u16>, FolderError> {
+        let all = 0..self.read()?.shards;
+        Ok(all.filter(|&shard| self.check_kept(shard).is_ok()).collect())
+    }
+
+    fn check_kept(&self, shard: u16) -> Result<(), FolderError> {
+        let path = self.path.clone();
+        match Given::read(self, shard) {
+            Ok(None) if self.shard(shard).is_dir() => Ok(()),
+            Ok(None) => Err(FolderError::NoShard { path, shard }),
+            Ok(Some(given)) => {
+                Err(FolderError::Given { path, shard, addresses: given.to.addresses })
+            }
+            Err(error) => Err(io_error("read", &Given::path(self, shard))(error)),
+        }
+    }
+
+    /// Where file data is, as others are to be told.
+    pub fn told_objects(&self) -> PathBuf {
+        match fs::read_to_string(self.path.join(OBJECTS_AT)) {
+            Ok(path) => PathBuf::from(path.trim_end_matches('\n')),
+            Err(_) => self.objects(),
+        }
+    }
+
+    /// Makes a folder without any shard, for some that will be moved here: of the volume with this superblock, whose file data
+    /// is elsewhere.
+    pub fn join(&self, superblock: &[u8], objects: &str) -> Result<(), FolderError> {
+        let path = self.superblock_file();
+        Superblock::decode(superblock)
+            .map_err(|cause| FolderError::Superblock { path: path.clone(), cause })?;
+        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
+        self.check_empty()?;
+        let run = self.run();
+        make_folder(&run).map_err(io_error("make the folder", &run))?;
+        let at = self.path.join(OBJECTS_AT);
+        create(&at, format!("{objects}\n").as_bytes(), 0o600).map_err(io_error("write", &at))?;
+        self.write_superblock(superblock)
     }
 
     /// Where file data is.
@@ -221,14 +306,27 @@ impl Folder {
             make_folder(&folder).map_err(io_error("make the folder", &folder))?;
             format_shard(shard, &folder).map_err(io_error("format", &folder))?;
         }
-        let path = self.superblock_file();
-        let draft = path.with_extension("new");
-        create(&draft, &superblock.encode(), 0o600).map_err(io_error("write", &draft))?;
-        fs::rename(&draft, &path).map_err(io_error("write", &path))?;
+        self.write_superblock(&superblock.encode())?;
         fs::remove_file(&marker).map_err(io_error("remove", &marker))?;
-        File::open(&self.path)
-            .and_then(|folder| folder.sync_all())
-            .map_err(io_error("sync", &self.path))
+        self.sync().map_err(io_error("sync", &self.path))
+    }
+
+    fn write_superblock(&self, bytes: &[u8]) -> Result<(), FolderError> {
+        let path = self.superblock_file();
+        self.replace(&path, bytes).map_err(io_error("write", &path))
+    }
+
+    /// Replaces a file of this folder as a whole, durably.
+    pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let draft = path.with_extension("new");
+        create(&draft, bytes, 0o600)?;
+        fs::rename(&draft, path)?;
+        self.sync()
+    }
+
+    /// What was made, renamed or removed in this folder is so for good.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 
     /// Refuses a folder with anything in it, except what an interrupted `format` left.
@@ -253,7 +351,12 @@ impl Folder {
     pub fn lock(&self) -> Result<FolderLock, FolderError> {
         let path = self.run_lock()?;
         match take(&path, FlockOperation::NonBlockingLockExclusive)? {
-            Taken::Here(file) => Ok(FolderLock { files: vec![file], _shared: None }),
+            Taken::Here(file) => {
+                if let Ok(superblock) = self.read() {
+                    (0..superblock.shards).try_for_each(|shard| self.check_kept(shard))?;
+                }
+                Ok(FolderLock { files: vec![(None, file)], _shared: None })
+            }
             Taken::By(pid) => {
                 let shards = self.shard_holders()?;
                 let path = self.path.clone();
@@ -274,16 +377,17 @@ impl Folder {
         };
         let mut files = Vec::new();
         for &shard in shards {
-            if !self.shard(shard).is_dir() {
-                return Err(FolderError::NoShard { path, shard });
-            }
-            let lock = self.shard_lock(shard);
-            match take(&lock, FlockOperation::NonBlockingLockExclusive)? {
-                Taken::Here(file) => files.push(file),
-                Taken::By(pid) => return Err(FolderError::ShardLocked { path, shard, pid }),
-            }
+            self.check_kept(shard)?;
+            files.push((Some(shard), self.lock_shard(shard)?));
         }
         Ok(FolderLock { files, _shared: Some(shared) })
+    }
+
+    pub(crate) fn lock_shard(&self, shard: u16) -> Result<File, FolderError> {
+        match take(&self.shard_lock(shard), FlockOperation::NonBlockingLockExclusive)? {
+            Taken::Here(file) => Ok(file),
+            Taken::By(pid) => Err(FolderError::ShardLocked { path: self.path.clone(), shard, pid }),
+        }
     }
 
     fn run_lock(&self) -> Result<PathBuf, FolderError> {
@@ -301,6 +405,11 @@ impl Folder {
         self.run().join(format!("server-{shard:04}.sock"))
     }
 
+    /// Where a server listens that has no shard when it starts.
+    pub fn empty_server_socket(&self) -> PathBuf {
+        self.run().join("server-empty.sock")
+    }
+
     /// Shards of this folder that are served, and by which processes.
     pub fn shard_holders(&self) -> Result<Vec<(u16, String)>, FolderError> {
         let mut holders = Vec::new();
@@ -314,6 +423,9 @@ impl Folder {
 
     /// Notes in the objects' folder whose they are.
     pub fn mark_objects(&self, uuid: &str) -> Result<(), FolderError> {
+        if self.told_objects() != self.objects() {
+            return Ok(());
+        }
         let objects = self.objects();
         make_folder(&objects).map_err(io_error("make the folder", &objects))?;
         let path = objects.join(OBJECTS_MARK);
@@ -391,7 +503,7 @@ fn holder_of(path: &Path) -> Result<Option<String>, FolderError> {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        self.files.iter().for_each(|file| drop(file.set_len(0)));
+        self.files.iter().for_each(|(_, file)| drop(file.set_len(0)));
     }
 }
 

@@ -19,6 +19,7 @@ pub mod host;
 pub mod inspect;
 pub mod machine;
 pub mod metrics;
+pub mod moving;
 pub mod net;
 pub mod sessions;
 pub mod store;

@@ -29,11 +29,18 @@ pub struct StoreOptions {
     pub reserve_bytes: u64,
     /// Memory for blocks of index files, bytes.
     pub cache_bytes: usize,
+    /// The epoch that begins with an opening is at least this.
+    pub epoch_at_least: u64,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { log_chunk_bytes: 4 << 20, reserve_bytes: 1 << 20, cache_bytes: 64 << 20 }
+        Self {
+            log_chunk_bytes: 4 << 20,
+            reserve_bytes: 1 << 20,
+            cache_bytes: 64 << 20,
+            epoch_at_least: 0,
+        }
     }
 }
 
@@ -99,6 +106,7 @@ impl Store {
             reserve_bytes: options.reserve_bytes,
             cache_bytes: options.cache_bytes,
             database_id,
+            epoch_at_least: options.epoch_at_least,
             filter_prefix_bytes: ORDER_KEY_BYTES,
             ..babu::Options::default()
         };

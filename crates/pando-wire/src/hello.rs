@@ -13,6 +13,7 @@ use pando_types::{Epoch, ShardIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Mac;
+use crate::moving::{Census, MoveAsk, MoveToken, MoveTold, Moving};
 use crate::{Message, VERSION};
 
 /// What this build can do beyond its protocol's version; both sides use the lower of theirs.
@@ -167,6 +168,16 @@ pub enum Ask {
     },
     /// Stop the process; taken from a Unix socket only.
     Stop,
+    /// What a server with a folder of its own must have: the volume's superblock.
+    Superblock,
+    /// What some directories of a shard add up to, from a key on.
+    Census(ShardIndex, Vec<u8>),
+    /// Shards that are on their way here.
+    Moves,
+    /// Take a shard over from the process that serves it, at no more than so many bytes a second.
+    Adopt(ShardIndex, u64),
+    /// From the process that takes a shard over.
+    Move(ShardIndex, MoveToken, MoveAsk),
 }
 
 /// The answer.
@@ -189,6 +200,21 @@ pub enum Told {
     Stopping,
     /// It could not be done.
     Failed(String),
+    /// To [`Ask::Superblock`].
+    Superblock {
+        /// The file.
+        file: Vec<u8>,
+        /// Where file data is: a path on the server's host.
+        objects: String,
+    },
+    /// To [`Ask::Census`].
+    Census(Census),
+    /// To [`Ask::Moves`].
+    Moves(Vec<Moving>),
+    /// To [`Ask::Adopt`]: it has begun, or had.
+    Adopting,
+    /// To [`Ask::Move`].
+    Move(MoveTold),
 }
 
 /// What must be known of a volume to use it.

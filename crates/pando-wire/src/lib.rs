@@ -20,6 +20,7 @@ pub mod auth;
 mod decode;
 mod encode;
 mod hello;
+mod moving;
 
 pub use address::{Address, NoAddress};
 pub use decode::{Decoder, FrameError};
@@ -28,6 +29,7 @@ pub use hello::{
     Ask, Challenge, FEATURE_LEVEL, Hello, Hosting, Proof, Refused, Role, Told, VolumeFacts,
     Welcome, uuid,
 };
+pub use moving::{Census, Group, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
 use pando_types::op::Request;
 use pando_types::peer::Peer;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pando_server::Durability;
+use pando_server::moving::DieAt;
 use pando_wire::Address;
 
 use crate::bench::args::BenchArgs;
@@ -58,6 +59,7 @@ pub enum Command {
     Info(InfoArgs),
     Rmr(RmrArgs),
     Fsck(FsckArgs),
+    Shard(ShardArgs),
     Store(StoreArgsGroup),
     Manifest(ManifestArgs),
     Fill(FillArgs),
@@ -177,11 +179,12 @@ Examples:
   pando server ~/volume --shard 0,1 -d                  for mounts on this machine
   pando server ~/volume --shard 2,3 -d
   pando mount ~/volume ~/tree -d
+  pando server /disk2/v --shard all --join unix:$HOME/volume/run/server-0000.sock -d   to move shards to
   pando server /srv/v --shard 0 --listen 10.0.0.1:7400 --secret /etc/pando.secret   for others, too")]
 pub struct ServerArgs {
     /// Where the volume is kept
     pub folder: PathBuf,
-    /// Which shards, separated by commas; `all` of them
+    /// Which shards, separated by commas; `all` that are kept in the folder
     #[arg(long = "shard", value_name = "K[,K…]|all", required = true)]
     pub shards: String,
     /// Where to listen for other machines: HOST:PORT, or unix:PATH; may be given more than once
@@ -190,7 +193,8 @@ pub struct ServerArgs {
     /// What others are told, where that is not what it listens on
     #[arg(long, value_name = "ADDRESS")]
     pub advertise: Vec<Address>,
-    /// A server that knows where the other shards are, if they are not served from this very folder
+    /// A server that knows where the other shards are, if they are not served from this very folder. With `--shard all` and a
+    /// folder that is empty or new, it becomes one that shards can be moved to
     #[arg(long, value_name = "ADDRESS")]
     pub join: Vec<Address>,
     /// File with the secret that everybody who comes over TCP must know; needed beyond this machine
@@ -210,6 +214,9 @@ pub struct ServerArgs {
     pub json: bool,
     #[command(flatten)]
     pub sizes: SizesArgs,
+    /// Die at this point of a move, for tests
+    #[arg(long, value_name = "POINT", hide = true)]
+    pub die_at: Option<DieAt>,
     /// Seconds after which a client that takes no replies is cut off
     #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 60)]
     pub stall_seconds: u64,
@@ -372,6 +379,70 @@ pub struct FsckArgs {
     /// Mend what can be mended without guessing
     #[arg(long)]
     pub repair: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which shards a volume has, and where they run: list, move
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando shard list ~/volume
+  pando server /disk2/v --shard all --join unix:$HOME/volume/run/server-0000.sock -d
+  pando shard move 3 --to unix:/disk2/v/run/server-empty.sock")]
+pub struct ShardArgs {
+    #[command(subcommand)]
+    pub command: ShardCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ShardCommand {
+    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is on its way elsewhere
+    List(ShardListArgs),
+    /// Move a shard to another server process, with a folder of its own, while the volume is in use
+    ///
+    /// The shard stands still only for the exchange in the end. Whatever is killed meanwhile, exactly one process serves it, or
+    /// will once it is started again; the same command goes on with a move, or begins it anew.
+    Move(ShardMoveArgs),
+}
+
+impl ShardCommand {
+    pub const fn as_json(&self) -> bool {
+        match self {
+            Self::List(args) => args.json,
+            Self::Move(args) => args.json,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct ShardListArgs {
+    /// The volume's folder, or the address of any of its servers
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ShardMoveArgs {
+    /// Which shard
+    #[arg(value_name = "K")]
+    pub shard: u16,
+    /// The server that is to serve it
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Address,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Copy no faster than this, MiB a second
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub rate: u64,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -27,6 +27,9 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
         if !folder.shard_holders()?.is_empty() {
             return stop_servers(folder);
         }
+        if stop_empty(&folder)? {
+            return Ok(ExitCode::SUCCESS);
+        }
         return Err(Failure::new(
             NOT_RUNNING,
             format!("{} is not running", folder.path().display()),
@@ -53,6 +56,31 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     }
     output::line(&format!("{shown} is unmounted and stopped"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stops a server that has no shard; whether there was one.
+fn stop_empty(folder: &Folder) -> Result<bool, Failure> {
+    let socket = folder.empty_server_socket();
+    if !socket.exists() {
+        return Ok(false);
+    }
+    let address = Address::Unix(socket.clone());
+    let named = Named::Servers(vec![address.clone()]);
+    let Ok(mut questioner) = Questioner::new(&named, None) else { return Ok(false) };
+    if let Ok(wire::Failed(error)) = questioner.ask(&[address], Ask::Stop) {
+        return Err(Failure::plain(error));
+    }
+    let begun = Instant::now();
+    // It takes it along.
+    while socket.exists() {
+        if begun.elapsed() > END_WITHIN {
+            let log = folder.log();
+            return Err(Failure::plain(format!("its server has not ended: see {}", log.display())));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    output::line(&format!("the server of {} is stopped", folder.path().display()));
+    Ok(true)
 }
 
 /// Stops all servers of this folder's shards.

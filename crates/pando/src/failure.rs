@@ -48,6 +48,7 @@ impl From<FolderError> for Failure {
             FolderError::Superblock { .. } => DAMAGED,
             FolderError::Io { .. }
             | FolderError::NoShard { .. }
+            | FolderError::Given { .. }
             | FolderError::NoVolume(_)
             | FolderError::Exists(_)
             | FolderError::Occupied { .. } => FAILED,

@@ -6,6 +6,7 @@ use std::time::Instant;
 use pando_net::this_host;
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
+use pando_server::moving::{DieAt, Moves, Parts};
 use pando_server::net::{Answer, Hosts, Server, ServerOptions};
 use pando_server::store::StoreOptions;
 use pando_server::{Folder, Host, Superblock};
@@ -19,12 +20,13 @@ use crate::protocol::ServerStatus;
 
 /// See the module. Fields are dropped in this order.
 pub struct Hosting {
-    server: Server,
+    server: Arc<Server>,
+    moves: Option<Arc<Moves>>,
     pub host: Arc<Host>,
     pub superblock: Superblock,
     pub folder: Folder,
     pub durability: &'static str,
-    _lock: FolderLock,
+    _lock: Option<FolderLock>,
 }
 
 /// What is done about `Ask::Stop`.
@@ -40,6 +42,15 @@ pub struct Plan<'a> {
     pub options: &'a HostOptions,
     pub listen: ServerOptions,
     pub on_stop: OnStop,
+    /// Whether shards may leave and come while it runs: who has a mount beside must have all of them.
+    pub may_move: MayMove,
+}
+
+/// See [`Plan::may_move`].
+#[derive(Clone, Copy)]
+pub enum MayMove {
+    No,
+    Yes { die_at: Option<DieAt> },
 }
 
 pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
@@ -59,7 +70,7 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
 impl Hosting {
     /// Recovers the shards and listens.
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
-        let Plan { folder, superblock, lock, shards, durability, options, listen, on_stop } = plan;
+        let Plan { folder, superblock, lock, shards, durability, options, listen, .. } = plan;
         allow_many_files();
         folder.mark_objects(&superblock.uuid)?;
         let (host, starts) = Host::start(&folder, &superblock, options, shards)?;
@@ -69,26 +80,48 @@ impl Hosting {
             }
         }
         let host = Arc::new(host);
+        let (mut lock, mut moves) = (Some(lock), None);
+        if let MayMove::Yes { die_at } = plan.may_move
+            && let Some(lock) = lock.take()
+        {
+            moves = Some(Arc::new(Moves::new(Parts {
+                folder: folder.clone(),
+                superblock: superblock.clone(),
+                options: options.clone(),
+                secret: listen.secret.clone(),
+                host: host.clone(),
+                lock,
+                die_at,
+            })));
+        }
         let answers = Answers {
+            moves: moves.clone(),
             host: host.clone(),
             superblock: superblock.clone(),
             folder: folder.clone(),
             durability: durability.name(),
             began: Instant::now(),
-            on_stop,
+            on_stop: plan.on_stop,
         };
         let server = Server::start(host.clone(), listen, |hosts| answers.into_answer(hosts))
             .map_err(|error| Failure::new(IN_USE, error))?;
+        let server = Arc::new(server);
+        if let Some(moves) = &moves {
+            moves.begin(&server);
+        }
         let durability = durability.name();
-        Ok(Self { server, host, superblock, folder, durability, _lock: lock })
+        Ok(Self { server, moves, host, superblock, folder, durability, _lock: lock })
     }
 
-    pub const fn server(&self) -> &Server {
+    pub fn server(&self) -> &Server {
         &self.server
     }
 
     /// Ends all in order.
     pub fn finish(self) -> Result<(), Failure> {
+        if let Some(moves) = &self.moves {
+            moves.stop();
+        }
         self.server.stop();
         self.host.stop();
         match self.host.status_failures().first() {
@@ -109,6 +142,7 @@ fn allow_many_files() {
 }
 
 struct Answers {
+    moves: Option<Arc<Moves>>,
     host: Arc<Host>,
     superblock: Superblock,
     folder: Folder,
@@ -123,6 +157,9 @@ impl Answers {
     }
 
     fn answer(&self, ask: Ask, is_near: bool, hosts: &Hosts) -> Told {
+        if let Some(told) = self.moves.as_ref().and_then(|moves| moves.answer(&ask)) {
+            return told;
+        }
         match ask {
             Ask::Volume => Told::Volume(Box::new(self.facts(hosts.all()))),
             Ask::Hosts => Told::Hosts(hosts.all()),
@@ -135,6 +172,20 @@ impl Answers {
                 (self.on_stop)();
                 Told::Stopping
             }
+            Ask::Superblock => Told::Superblock {
+                file: self.superblock.encode(),
+                objects: self.folder.told_objects().display().to_string(),
+            },
+            Ask::Census(shard, from) => match self.host.census(shard, &from) {
+                None => Told::Failed(format!("shard {shard} is not served here")),
+                Some(Ok(census)) => Told::Census(census),
+                Some(Err(why)) => Told::Failed(format!("shard {shard}: {why}")),
+            },
+            Ask::Moves => Told::Moves(Vec::new()),
+            Ask::Adopt(..) | Ask::Move(..) => Told::Failed(
+                "`pando up` serves all shards of its volume by itself: shards move between processes of `pando server`"
+                    .to_owned(),
+            ),
             Ask::Stop => {
                 Told::Failed("only a process of the same machine may stop a server".to_owned())
             }
@@ -146,7 +197,7 @@ impl Answers {
             id: self.superblock.id(),
             secrets: self.superblock.secrets(),
             map: self.superblock.map(),
-            objects: self.folder.objects().display().to_string(),
+            objects: self.folder.told_objects().display().to_string(),
             host: this_host(),
             hosts,
         }

@@ -22,6 +22,7 @@ mod protocol;
 mod repro;
 mod rmr;
 mod server;
+mod shard;
 mod signals;
 mod status;
 mod store;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Info(args) => (args.json, info::run(&args)),
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
+        Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),

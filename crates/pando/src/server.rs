@@ -5,19 +5,26 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use pando_server::Folder;
+use pando_server::moving::{Given, finish_taken};
 use pando_server::net::{Limits, ServerOptions};
 use pando_types::ShardIndex;
-use pando_wire::Address;
+use pando_wire::{Address, Ask, Told};
 
 use crate::background::{self, Service, Way};
 use crate::cli::ServerArgs;
-use crate::connect::secret;
+use crate::connect::{Named, Questioner, secret};
 use crate::failure::Failure;
-use crate::hosting::{Hosting, Plan, host_options};
+use crate::hosting::{Hosting, MayMove, Plan, host_options};
 use crate::signals::{self, Stop};
+
+/// All shards whose stores are in the folder.
+const ALL: &str = "all";
 
 pub fn run(args: &ServerArgs) -> Result<ExitCode, Failure> {
     let folder = Folder::new(&args.folder)?;
+    if !folder.is_formatted() && !args.join.is_empty() && args.shards == ALL {
+        join(&folder, args)?;
+    }
     folder.read()?;
     let log = folder.log();
     let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
@@ -31,9 +38,15 @@ struct Serving {
 
 fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop>), Failure> {
     let superblock = folder.read()?;
-    let shards = parse_shards(&args.shards, superblock.shards)?;
+    finish_taken(&folder).map_err(|error| {
+        Failure::plain(format!("cannot end what moved to {}: {error}", folder.path().display()))
+    })?;
+    let shards = shards_of(&folder, &args.shards, superblock.shards)?;
     let lock = folder.lock_shards(&shards)?;
-    let mut listen = vec![Address::Unix(folder.server_socket(shards[0]))];
+    let socket = shards
+        .first()
+        .map_or_else(|| folder.empty_server_socket(), |&first| folder.server_socket(first));
+    let mut listen = vec![Address::Unix(socket)];
     listen.extend(args.listen.iter().cloned());
     let listen = ServerOptions {
         volume: superblock.id(),
@@ -60,15 +73,50 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         options: &host_options(args.durability, &args.sizes),
         listen,
         on_stop: Box::new(move || drop(stop.send(Stop::Asked))),
+        may_move: MayMove::Yes { die_at: args.die_at },
     })?;
     Ok((Serving { hosting, shards }, stops))
 }
 
-/// `all`, or numbers and commas: ascending, each once.
-fn parse_shards(text: &str, count: u16) -> Result<Vec<u16>, Failure> {
-    if text == "all" {
-        return Ok((0..count).collect());
+/// Makes a folder to move shards to, of the volume whose servers were named.
+fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
+    let named = Named::Servers(args.join.clone());
+    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let told =
+        questioner.ask(&args.join, Ask::Superblock).map_err(|error| named.explain(&error))?;
+    match told {
+        Told::Superblock { file, objects } => Ok(folder.join(&file, &objects)?),
+        Told::Failed(why) => Err(Failure::plain(why)),
+        _ => Err(Failure::plain(format!("{} answered something else", named.shown()))),
     }
+}
+
+/// Those that are asked for, without those that were moved away.
+fn shards_of(folder: &Folder, text: &str, count: u16) -> Result<Vec<u16>, Failure> {
+    let mut shards = match text {
+        ALL => return Ok(folder.kept()?),
+        numbers => parse_shards(numbers, count)?,
+    };
+    let mut is_gone = Ok(());
+    shards.retain(|&shard| match Given::read(folder, shard) {
+        Ok(None) => true,
+        Ok(Some(given)) => {
+            let at = given.to.addresses.join(" or ");
+            eprintln!(
+                "pando: shard {shard} is not served here: it was moved to the server at {at}"
+            );
+            false
+        }
+        Err(error) => {
+            is_gone = Err(Failure::plain(error));
+            true
+        }
+    });
+    is_gone.map(|()| shards)
+}
+
+/// Numbers and commas: ascending, each once.
+fn parse_shards(text: &str, count: u16) -> Result<Vec<u16>, Failure> {
     let mut shards = Vec::new();
     for part in text.split(',') {
         match part.trim().parse() {
@@ -111,6 +159,10 @@ impl Service for Serving {
 
     fn greeting(&self) -> String {
         let shards: Vec<_> = self.shards.iter().map(u16::to_string).collect();
+        if shards.is_empty() {
+            let (folder, at) = (self.hosting.folder.path().display(), self.addresses().join(", "));
+            return format!("no shard served from {folder} yet, some can be moved to {at}");
+        }
         format!(
             "shard{} {} of {} served at {}",
             if shards.len() == 1 { "" } else { "s" },

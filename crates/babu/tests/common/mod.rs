@@ -163,6 +163,7 @@ pub fn small_options() -> Options {
         filter_prefix_bytes: 17,
         cache_bytes: 1024,
         database_id: 77,
+        epoch_at_least: 0,
     }
 }
 

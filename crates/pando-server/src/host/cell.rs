@@ -29,6 +29,8 @@ pub(crate) struct Cell {
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     failure: OnceLock<String>,
+    /// It runs elsewhere from now on.
+    is_over: AtomicBool,
 }
 
 impl Cell {
@@ -48,6 +50,7 @@ impl Cell {
             counters: Counters::default(),
             latencies: Latencies::default(),
             failure: OnceLock::new(),
+            is_over: AtomicBool::new(false),
         }
     }
 
@@ -99,6 +102,27 @@ impl Cell {
 
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
+    }
+
+    /// Nobody who asked here is answered any more; its threads end.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.abandon();
+        self.sync.request();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Who waits for an answer is told that there will be none.
+    pub(crate) fn abandon(&self) {
+        self.state.lock().abandon();
+        for incoming in self.inbox.lock().drain(..) {
+            if let Incoming::Call { to, .. } = incoming {
+                to.abandon();
+            }
+        }
     }
 
     pub(crate) fn complain(&self, what: &str) {

@@ -74,20 +74,23 @@ impl Host {
         requests: &mut Vec<(u64, Request)>,
     ) {
         if self.shared.is_stopped() {
-            for (stream, _) in requests.drain(..) {
-                ReplyTo::Stream(sink.clone(), stream).abandon();
-            }
-            return;
+            return abandon_all(sink, requests);
         }
         let begun = Instant::now();
-        self.shared.cell(shard).push_all(requests.drain(..).map(|(stream, request)| {
-            Incoming::Call { to: ReplyTo::Stream(sink.clone(), stream), request, begun }
+        let Some(cell) = self.shared.cell(shard) else { return abandon_all(sink, requests) };
+        cell.push_all(requests.drain(..).map(|(stream, request)| Incoming::Call {
+            to: ReplyTo::Stream(sink.clone(), stream),
+            request,
+            begun,
         }));
     }
 
     /// Puts a message of another process's shard before one that runs here.
     pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
-        self.shared.cell(shard).push(Incoming::Peer(peer));
+        // If it has left, its new host hears it again.
+        if let Some(cell) = self.shared.cell(shard) {
+            cell.push(Incoming::Peer(peer));
+        }
     }
 
     /// Runs a shard that runs here, unless another thread is at it, which then does it all.
@@ -95,5 +98,11 @@ impl Host {
         if !self.shared.is_stopped() {
             self.shared.run(shard);
         }
+    }
+}
+
+fn abandon_all(sink: &Arc<dyn ReplySink>, requests: &mut Vec<(u64, Request)>) {
+    for (stream, _) in requests.drain(..) {
+        ReplyTo::Stream(sink.clone(), stream).abandon();
     }
 }

@@ -20,6 +20,7 @@
 pub(crate) mod cell;
 pub mod connection;
 mod held;
+mod leaving;
 mod objects;
 mod pending;
 mod room;
@@ -41,6 +42,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
 use pando_types::{Epoch, ShardIndex};
@@ -54,6 +56,7 @@ use slot::Slot;
 use state::{Incoming, Outbox};
 use timer::Timer;
 
+pub use leaving::{Changes, MoveRefused};
 pub use start::{RecoveryError, ShardStart, format_shard};
 
 /// Batches after which a thread leaves a shard to another.
@@ -108,15 +111,18 @@ pub struct Host {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// A checkpoint, and whose it is.
+type Job = (Arc<Cell>, babu::CheckpointJob);
+
 pub(crate) struct Shared {
-    /// By shard; `None`: another process hosts it.
-    cells: Vec<Option<Cell>>,
+    /// By shard; empty: another process hosts it.
+    cells: Vec<ArcSwapOption<Cell>>,
     /// How the others are reached.
     links: OnceLock<Arc<dyn PeerLinks>>,
     pub(crate) clock: Clock,
     pub(crate) timer: Timer,
     before_sync: OnceLock<BeforeSync>,
-    jobs: Mutex<Option<mpsc::Sender<(ShardIndex, babu::CheckpointJob)>>>,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
     is_stopped: AtomicBool,
 }
 
@@ -133,7 +139,7 @@ impl Host {
 
     /// Epoch of a shard that runs here; `None`: it does not.
     pub fn epoch(&self, shard: ShardIndex) -> Option<Epoch> {
-        Some(self.shared.cells.get(usize::from(shard.0))?.as_ref()?.epoch)
+        Some(self.shared.cell(shard)?.epoch)
     }
 
     /// Sets how shards of other processes are reached. Only the first call counts; before it, what is said to them is
@@ -148,10 +154,7 @@ impl Host {
     }
 
     /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`: the host has been
-    /// stopped, and whether the request was run is unknown.
-    ///
-    /// # Panics
-    /// When polled, if the shard does not run here.
+    /// stopped, or the shard does not run here (any more), and whether the request was run is unknown.
     pub fn call(&self, shard: ShardIndex, request: Request) -> Call {
         Call { shared: self.shared.clone(), shard, request: Some(request), slot: Arc::default() }
     }
@@ -178,14 +181,7 @@ impl Host {
         for thread in std::mem::take(&mut *self.threads.lock()) {
             let _ = thread.join();
         }
-        for cell in self.shared.hosted() {
-            cell.state.lock().abandon();
-            for incoming in cell.inbox.lock().drain(..) {
-                if let Incoming::Call { to, .. } = incoming {
-                    to.abandon();
-                }
-            }
-        }
+        self.shared.hosted().for_each(|cell| cell.abandon());
     }
 }
 
@@ -196,18 +192,13 @@ impl Drop for Host {
 }
 
 impl Shared {
-    /// # Panics
-    /// If the shard does not run here.
-    pub(crate) fn cell(&self, shard: ShardIndex) -> &Cell {
-        self.cells[usize::from(shard.0)].as_ref().expect("a shard that runs here")
+    /// A shard that runs here; `None`: it does not, or does so no more.
+    pub(crate) fn cell(&self, shard: ShardIndex) -> Option<Arc<Cell>> {
+        self.cells.get(usize::from(shard.0))?.load_full()
     }
 
-    pub(crate) fn hosted(&self) -> impl Iterator<Item = &Cell> {
-        self.cells.iter().flatten()
-    }
-
-    fn is_hosted(&self, shard: ShardIndex) -> bool {
-        self.cells.get(usize::from(shard.0)).is_some_and(Option::is_some)
+    pub(crate) fn hosted(&self) -> impl Iterator<Item = Arc<Cell>> {
+        self.cells.iter().filter_map(ArcSwapOption::load_full)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -220,7 +211,7 @@ impl Shared {
         // A caller's own reply is most often all there is.
         let mut outbox = Outbox { replies: Vec::with_capacity(1), ..Outbox::default() };
         while let Some(shard) = work.pop() {
-            let cell = self.cell(shard);
+            let Some(cell) = self.cell(shard) else { continue };
             let mut rounds = 0;
             while cell.attention.load(Ordering::SeqCst) {
                 if rounds == ROUNDS_MAX {
@@ -230,31 +221,36 @@ impl Shared {
                 fence(Ordering::SeqCst);
                 let Some(mut state) = cell.state.try_lock() else { break };
                 cell.attention.store(false, Ordering::SeqCst);
-                state.run(cell, self, &mut outbox);
+                state.run(&cell, self, &mut outbox);
                 drop(state);
                 fence(Ordering::SeqCst);
-                self.deliver(shard, &mut outbox, &mut work);
+                self.deliver(&cell, &mut outbox, &mut work);
                 rounds += 1;
             }
         }
     }
 
-    fn deliver(&self, from: ShardIndex, outbox: &mut Outbox, work: &mut Vec<ShardIndex>) {
+    pub(crate) fn deliver(
+        &self,
+        from: &Arc<Cell>,
+        outbox: &mut Outbox,
+        work: &mut Vec<ShardIndex>,
+    ) {
         for (to, reply) in outbox.replies.drain(..) {
             to.answer(reply, &mut outbox.sinks);
         }
         outbox.sinks.drain(..).for_each(|sink| sink.flush());
         let mut is_said_afar = false;
         for (to, peer) in outbox.peers.drain(..) {
-            if !self.is_hosted(to) {
+            let Some(cell) = self.cell(to) else {
                 if let Some(links) = self.links.get() {
                     links.send(to, &peer);
                     is_said_afar = true;
                 }
                 continue;
-            }
-            self.cell(to).push(Incoming::Peer(peer));
-            if to != from && !work.contains(&to) {
+            };
+            cell.push(Incoming::Peer(peer));
+            if to != from.shard && !work.contains(&to) {
                 work.push(to);
             }
         }
@@ -265,12 +261,12 @@ impl Shared {
             && let Some(jobs) = &*self.jobs.lock()
         {
             // The receiver ends only after the sender is taken.
-            let _ = jobs.send((from, job));
+            let _ = jobs.send((from.clone(), job));
         }
         if let Some(retired) = outbox.retired.take()
             && let Err(error) = retired.remove()
         {
-            self.cell(from).complain(&format!("old files stay until the next start: {error}"));
+            from.complain(&format!("old files stay until the next start: {error}"));
         }
     }
 }
@@ -287,7 +283,7 @@ impl Call {
     /// While somebody else holds the shard, it is worth a few microseconds to see whether he answers: being woken on another
     /// CPU takes twenty.
     fn await_holder(&self) {
-        let cell = self.shared.cell(self.shard);
+        let Some(cell) = self.shared.cell(self.shard) else { return };
         for _ in 0..SPINS_MAX {
             if self.slot.is_filled() {
                 return;
@@ -314,14 +310,17 @@ impl Future for Call {
                 return Poll::Ready(None);
             }
             let (to, begun) = (ReplyTo::Slot(self.slot.clone()), Instant::now());
-            self.shared.cell(self.shard).push(Incoming::Call { to, request, begun });
+            let Some(cell) = self.shared.cell(self.shard) else { return Poll::Ready(None) };
+            cell.push(Incoming::Call { to, request, begun });
             self.shared.run(self.shard);
             self.await_holder();
         }
         match self.slot.take(context.waker()) {
             Some(reply) => Poll::Ready(reply),
             // `stop` empties inboxes once; who comes in between is not waited for.
-            None if self.shared.is_stopped() => Poll::Ready(None),
+            None if self.shared.is_stopped() || self.shared.cell(self.shard).is_none() => {
+                Poll::Ready(None)
+            }
             None => Poll::Pending,
         }
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, mpsc};
 
+use arc_swap::ArcSwapOption;
 use pando_core::contract::{Config, Effects, Halt, Now};
 use pando_types::{ShardIndex, Timestamp};
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use super::cell::Cell;
 use super::state::State;
 use super::timer::Timer;
-use super::{Host, HostOptions, Shared};
+use super::{Host, HostOptions, Job, Shared};
 use crate::clock::Clock;
 use crate::folder::Folder;
 use crate::machine::Machine;
@@ -76,9 +77,7 @@ impl Host {
         hosted: &[ShardIndex],
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
         let recover = |shard: ShardIndex, now: Now, store: &Store| {
-            let config = config(superblock, shard, options);
-            let (shard, effects) = pando_core::Shard::recover(config, now, store)?;
-            Ok((Box::new(shard) as Box<dyn Machine>, effects))
+            self::recover(superblock, options, shard, now, store)
         };
         let open = |shard: u16| {
             let database_id = superblock.database_id(shard);
@@ -109,33 +108,12 @@ impl Host {
         .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
         let clock = Clock::default();
         clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
-        let mut cells: Vec<Option<Cell>> = (0..shards).map(|_| None).collect();
+        let cells: Vec<_> = (0..shards).map(|_| ArcSwapOption::empty()).collect();
         let mut starts = Vec::new();
         for ((store, opened), &shard) in opened.into_iter().zip(hosted) {
-            let now = Now {
-                nanos: clock.now_nanos(),
-                epoch: store.epoch(),
-                seen: store.applied(),
-                durable: store.durable(),
-            };
-            let (machine, effects) = recover(shard, now, &store).map_err(|halt| {
-                let what = match halt {
-                    Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
-                    Halt::NotResident(_) => {
-                        format!("shard {shard} asks for a block during recovery")
-                    }
-                };
-                RecoveryError { what, is_damage: true }
-            })?;
-            let state =
-                State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
-            let cell = Cell::new(shard, state);
-            cell.state.lock().absorb_recovery(effects, &cell);
-            make_durable(&cell).map_err(|why| RecoveryError {
-                what: format!("shard {shard} cannot write what its recovery decided: {why}"),
-                is_damage: false,
-            })?;
-            cells[usize::from(shard.0)] = Some(cell);
+            let recover = |now, store: &Store| recover(shard, now, store);
+            let cell = cell(&clock, shard, store, options, recover)?;
+            cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
             starts.push(ShardStart { shard, opened });
         }
         let (sender, jobs) = mpsc::channel();
@@ -160,23 +138,66 @@ impl Host {
         Ok((host, starts))
     }
 
-    fn spawn_threads(
-        &self,
-        jobs: mpsc::Receiver<(ShardIndex, babu::CheckpointJob)>,
-    ) -> io::Result<()> {
-        let spawn = |name: String, body: Box<dyn FnOnce(&Shared) + Send>| {
-            let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().name(name).spawn(move || body(&shared))?;
-            self.threads.lock().push(thread);
-            Ok::<_, io::Error>(())
-        };
-        spawn("pando-timer".to_owned(), Box::new(|shared| shared.timer.serve(shared)))?;
-        spawn("pando-index".to_owned(), Box::new(move |shared| shared.run_checkpoints(&jobs)))?;
-        for shard in self.hosted() {
-            spawn(format!("pando-sync-{shard}"), Box::new(move |shared| shared.sync_loop(shard)))?;
-        }
+    fn spawn(&self, name: String, body: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name(name).spawn(move || body(&shared))?;
+        self.threads.lock().push(thread);
         Ok(())
     }
+
+    fn spawn_threads(&self, jobs: mpsc::Receiver<Job>) -> io::Result<()> {
+        self.spawn("pando-timer".to_owned(), |shared| shared.timer.serve(shared))?;
+        self.spawn("pando-index".to_owned(), move |shared| shared.run_checkpoints(&jobs))?;
+        self.hosted().into_iter().try_for_each(|shard| self.spawn_syncer(shard))
+    }
+
+    pub(super) fn spawn_syncer(&self, shard: ShardIndex) -> io::Result<()> {
+        self.spawn(format!("pando-sync-{shard}"), move |shared| shared.sync_loop(shard))
+    }
+}
+
+/// The real machine, from its records.
+pub(super) fn recover(
+    superblock: &Superblock,
+    options: &HostOptions,
+    shard: ShardIndex,
+    now: Now,
+    store: &Store,
+) -> Result<(Box<dyn Machine>, Effects), Halt> {
+    let config = config(superblock, shard, options);
+    let (shard, effects) = pando_core::Shard::recover(config, now, store)?;
+    Ok((Box::new(shard), effects))
+}
+
+/// Recovers one shard, durably.
+pub(super) fn cell(
+    clock: &Clock,
+    shard: ShardIndex,
+    store: Store,
+    options: &HostOptions,
+    recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+) -> Result<Cell, RecoveryError> {
+    let now = Now {
+        nanos: clock.now_nanos(),
+        epoch: store.epoch(),
+        seen: store.applied(),
+        durable: store.durable(),
+    };
+    let (machine, effects) = recover(now, &store).map_err(|halt| {
+        let what = match halt {
+            Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
+            Halt::NotResident(_) => format!("shard {shard} asks for a block during recovery"),
+        };
+        RecoveryError { what, is_damage: true }
+    })?;
+    let state = State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
+    let cell = Cell::new(shard, state);
+    cell.state.lock().absorb_recovery(effects, &cell);
+    make_durable(&cell).map_err(|why| RecoveryError {
+        what: format!("shard {shard} cannot write what its recovery decided: {why}"),
+        is_damage: false,
+    })?;
+    Ok(cell)
 }
 
 /// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.

@@ -4,6 +4,7 @@
 //! may leave leaves.
 
 mod checkpoint;
+pub(crate) mod leaving;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,7 @@ use super::room::{Wants, no_room_for, wants};
 use super::{Durability, Shared};
 use crate::machine::Machine;
 use crate::store::{Room, Store};
+use leaving::Leaving;
 
 /// After this long a shard that found no room for its own work tries again, nanoseconds.
 const RETRY_FULL_NANOS: u64 = 200_000_000;
@@ -66,6 +68,7 @@ pub(crate) struct State {
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
+    pub(super) leaving: Leaving,
 }
 
 /// What the clock said, for a few inputs: they are handled within microseconds.
@@ -112,11 +115,16 @@ impl State {
             wants_sync: false,
             wake_at: None,
             moment: Moment::default(),
+            leaving: Leaving::default(),
         }
     }
 
     /// Handles all that is at hand as one batch.
     pub(crate) fn run(&mut self, cell: &Cell, shared: &Shared, outbox: &mut Outbox) {
+        if self.leaving.is_frozen() {
+            // Whoever thaws it runs it.
+            return;
+        }
         cell.counters.batches.increment();
         self.moment = Moment::default();
         self.finish_checkpoint(cell, outbox);
@@ -226,7 +234,8 @@ impl State {
 
     fn absorb(&mut self, effects: Effects, cell: &Cell) {
         if !effects.writes.is_empty() {
-            self.store.apply(&effects.writes, &effects.meta);
+            let lsn = self.store.apply(&effects.writes, &effects.meta);
+            self.leaving.note(lsn, &effects.writes, &effects.meta);
             cell.counters.groups.increment();
         }
         let (seen, durable) = (self.store.applied(), self.store.durable());

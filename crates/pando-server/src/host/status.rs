@@ -54,7 +54,7 @@ pub struct ShardStatus {
 impl Host {
     /// All shards that run here. Waits for each to be free.
     pub fn status(&self) -> Vec<ShardStatus> {
-        self.hosted().into_iter().map(|shard| self.shard_status(shard)).collect()
+        self.hosted().into_iter().filter_map(|shard| self.shard_status(shard)).collect()
     }
 
     /// Records of a shard in key order, from a key on: about so many bytes of them, but at least one; and whether that was
@@ -65,10 +65,10 @@ impl Host {
         from: &[u8],
         bytes: usize,
     ) -> Option<Result<Page, String>> {
-        self.epoch(shard)?;
+        let cell = self.shared.cell(shard)?;
         let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
         let read = {
-            let state = self.shared.cell(shard).state.lock();
+            let state = cell.state.lock();
             // No key is longer.
             state.store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
                 if size >= bytes {
@@ -96,8 +96,8 @@ impl Host {
             .collect()
     }
 
-    fn shard_status(&self, shard: ShardIndex) -> ShardStatus {
-        let cell = self.shared.cell(shard);
+    fn shard_status(&self, shard: ShardIndex) -> Option<ShardStatus> {
+        let cell = self.shared.cell(shard)?;
         let counted = self.count(shard);
         let (stats, held, machine) = {
             let state = cell.state.lock();
@@ -109,7 +109,7 @@ impl Host {
             machine.into_iter().map(|(name, count)| (format!("shard_{name}"), count)).collect();
         counters.extend(cell.counters.list().into_iter().map(|(name, n)| (name.to_owned(), n)));
         let (written, durable) = (cell.written().0, cell.durable().0);
-        ShardStatus {
+        Some(ShardStatus {
             shard: shard.0,
             failed: cell.failure().map(str::to_owned),
             inodes: counted.map(|(inodes, _)| inodes),
@@ -126,7 +126,7 @@ impl Host {
             held,
             counters,
             latencies: cell.latencies.list(),
-        }
+        })
     }
 
     fn count(&self, shard: ShardIndex) -> Option<(u64, u64)> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pando_types::ShardIndex;
 use std::sync::atomic::Ordering;
 
-use super::Shared;
 use super::cell::Cell;
+use super::{Job, Shared};
 
 /// Longest time a log stays unsynced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -16,12 +16,12 @@ impl Shared {
     /// Syncs when asked, and at least every second while there is something to sync. Group commit: what is written while
     /// a sync is under way is covered by the next.
     pub(super) fn sync_loop(&self, shard: ShardIndex) {
-        let cell = self.cell(shard);
-        while !self.is_stopped() {
+        let Some(cell) = self.cell(shard) else { return };
+        while !self.is_stopped() && !cell.is_over() {
             cell.sync.wait(SYNC_INTERVAL);
-            self.sync_once(cell);
+            self.sync_once(&cell);
         }
-        self.sync_once(cell);
+        self.sync_once(&cell);
     }
 
     fn sync_once(&self, cell: &Cell) {
@@ -44,13 +44,15 @@ impl Shared {
     }
 
     /// Makes checkpoints one after the other, until the host stops.
-    pub(super) fn run_checkpoints(&self, jobs: &mpsc::Receiver<(ShardIndex, babu::CheckpointJob)>) {
-        while let Ok((shard, job)) = jobs.recv() {
+    pub(super) fn run_checkpoints(&self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok((cell, job)) = jobs.recv() {
+            if cell.is_over() {
+                continue;
+            }
             let result = job.run();
-            let cell = self.cell(shard);
             *cell.checkpoint_done.lock() = Some(result);
             cell.attention.store(true, Ordering::SeqCst);
-            self.run(shard);
+            self.run(cell.shard);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use pando_types::ShardIndex;
+use pando_wire::MoveToken;
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
@@ -31,6 +32,7 @@ enum Event {
     Tick(ShardIndex),
     Run(ShardIndex),
     Wake(Waker),
+    Thaw(ShardIndex, MoveToken),
 }
 
 impl Timer {
@@ -48,6 +50,11 @@ impl Timer {
 
     pub(crate) fn wake_at(&self, at_nanos: u64, waker: Waker) {
         self.add(at_nanos, Event::Wake(waker));
+    }
+
+    /// The shard goes on by then, unless it was given away.
+    pub(crate) fn thaw_at(&self, at_nanos: u64, shard: ShardIndex, token: MoveToken) {
+        self.add(at_nanos, Event::Thaw(shard, token));
     }
 
     pub(crate) fn stop(&self) {
@@ -98,8 +105,9 @@ fn fire(shared: &Shared, at: u64, event: Event) {
     match event {
         Event::Wake(waker) => waker.wake(),
         Event::Run(shard) => shared.run(shard),
+        Event::Thaw(shard, token) => shared.thaw(shard, token),
         Event::Tick(shard) => {
-            let cell = shared.cell(shard);
+            let Some(cell) = shared.cell(shard) else { return };
             let planned = &cell.wake_at;
             // Otherwise an earlier tick has taken its place.
             if planned.compare_exchange(at, u64::MAX, Ordering::AcqRel, Ordering::Acquire).is_ok() {

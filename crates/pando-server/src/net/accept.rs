@@ -8,14 +8,14 @@ use pando_net::{Accepted, HandshakeError, Listener, Reception, accept};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Refused, Role, Welcome};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::say;
 use super::tool::{self, Answer};
-use super::worker::{Arriving, Place};
+use super::worker::{Arriving, Place, Workers};
 use crate::host::Host;
 
 /// Who has not come in by then is shown out.
@@ -31,8 +31,7 @@ pub(super) struct Door {
     pub(super) limits: Limits,
     pub(super) hosts: Arc<Hosts>,
     pub(super) answer: Answer,
-    /// By shard; `None`: hosted elsewhere.
-    pub(super) workers: Vec<Option<mpsc::UnboundedSender<Arriving>>>,
+    pub(super) workers: Workers,
     /// Connections there are.
     pub(super) connections: Arc<AtomicU32>,
     /// One permit for each connection that is not let in yet.
@@ -123,10 +122,10 @@ impl Door {
             Role::Client(shard) => (shard, None),
             Role::Peer(shard, speakers) => (shard, Some(speakers)),
         };
-        let worker = self.workers.get(usize::from(shard.0)).and_then(Option::as_ref);
+        let worker = self.workers.get(shard);
         match (worker, inbound.detach()) {
             (Some(worker), Ok(inbound)) => {
-                // The thread ends only with the process.
+                // The thread ends with the process, or when the shard has left it.
                 let _ = worker.send(Arriving { inbound, from, speakers, place });
             }
             (_, Err(error)) => say(&format!("lost the connection from {from}: {error}")),

@@ -5,6 +5,7 @@ use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Address, Hosting, Role};
 use parking_lot::Mutex;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::links::Way;
@@ -18,7 +19,11 @@ const JOIN_WITHIN: Duration = Duration::from_secs(3);
 pub struct Hosts {
     folder: HostsFolder,
     known: Mutex<Vec<Hosting>>,
-    own: Vec<Hosting>,
+    own: Mutex<Vec<Hosting>>,
+    /// What own shards are told to be at.
+    addresses: Vec<String>,
+    /// Own shards have come or gone.
+    pub(super) changed: Notify,
     /// How many the volume has.
     shards: u16,
 }
@@ -32,15 +37,56 @@ impl Hosts {
         addresses: &[Address],
     ) -> Self {
         let addresses: Vec<String> = addresses.iter().map(Address::to_string).collect();
-        let host = this_host();
-        let own: Vec<Hosting> = own
-            .iter()
-            .map(|&(shard, epoch)| Hosting { shard, epoch, host, addresses: addresses.clone() })
-            .collect();
-        let hosts = Self { known: Mutex::new(folder.read()), folder, own, shards };
-        hosts.learn(&hosts.own);
-        hosts.own.iter().for_each(|hosting| hosts.write(hosting));
+        let hosts = Self {
+            known: Mutex::new(folder.read()),
+            folder,
+            own: Mutex::default(),
+            addresses,
+            changed: Notify::new(),
+            shards,
+        };
+        own.iter().for_each(|&(shard, epoch)| hosts.add_own(shard, epoch));
         hosts
+    }
+
+    /// This process as the host of a shard.
+    #[must_use]
+    pub fn here(&self, shard: ShardIndex, epoch: Epoch) -> Hosting {
+        Hosting { shard, epoch, host: this_host(), addresses: self.addresses.clone() }
+    }
+
+    /// This process hosts a shard from now on.
+    pub(super) fn add_own(&self, shard: ShardIndex, epoch: Epoch) {
+        let hosting = self.here(shard, epoch);
+        {
+            let mut own = self.own.lock();
+            own.retain(|own| own.shard != shard);
+            own.push(hosting.clone());
+        }
+        newest(&mut self.known.lock(), std::slice::from_ref(&hosting));
+        self.write(&hosting);
+        self.changed.notify_waiters();
+    }
+
+    /// This process hosts a shard no more.
+    pub(super) fn drop_own(&self, shard: ShardIndex) {
+        self.own.lock().retain(|own| own.shard != shard);
+        self.changed.notify_waiters();
+    }
+
+    fn is_own(&self, shard: ShardIndex) -> bool {
+        self.own.lock().iter().any(|own| own.shard == shard)
+    }
+
+    /// Returns once another process hosts the shard.
+    pub(super) async fn afar(&self, shard: ShardIndex) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.is_own(shard) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// All that is known.
@@ -51,8 +97,8 @@ impl Hosts {
 
     /// What this process hosts.
     #[must_use]
-    pub fn own(&self) -> &[Hosting] {
-        &self.own
+    pub fn own(&self) -> Vec<Hosting> {
+        self.own.lock().clone()
     }
 
     /// Who hosts a shard.
@@ -73,7 +119,7 @@ impl Hosts {
     pub fn refresh(&self) {
         let heard = self.folder.read();
         newest(&mut self.known.lock(), &heard);
-        self.own.iter().for_each(|hosting| self.write(hosting));
+        self.own().iter().for_each(|hosting| self.write(hosting));
     }
 
     /// Whether one that says it hosts these is not what is known to be newer: `Err` names the shard.
@@ -83,7 +129,7 @@ impl Hosts {
             if speaker.shard.0 >= self.shards {
                 return Err(speaker.shard);
             }
-            let is_here = self.own.iter().any(|own| own.shard == speaker.shard);
+            let is_here = self.is_own(speaker.shard);
             let is_newer =
                 |known: &Hosting| known.shard == speaker.shard && known.epoch > speaker.epoch;
             if is_here || known.iter().any(is_newer) {

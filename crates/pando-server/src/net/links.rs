@@ -53,11 +53,21 @@ impl Links {
         &self.links[usize::from(shard.0)]
     }
 
-    /// Keeps the link to `shard` open, for ever.
+    /// All links are closed, and opened again: what is hosted here has changed, and that is said at their beginning.
+    pub(super) fn reopen(&self) {
+        for link in &self.links {
+            if let Some(out) = link.current.lock().take() {
+                out.close();
+            }
+        }
+    }
+
+    /// Keeps the link to `shard` open, for ever, except while it is hosted here.
     pub(super) async fn keep(self: Arc<Self>, shard: ShardIndex, way: Arc<Way>) {
         let mut pause = PAUSE_MIN;
         let mut is_said = true;
         loop {
+            way.hosts.afar(shard).await;
             let begun = Instant::now();
             match self.once(shard, &way, is_said).await {
                 Ok(()) => {
@@ -111,7 +121,8 @@ impl Links {
             listen.as_mut().poll(context).map(drop)
         })
         .await;
-        *self.link(shard).current.lock() = None;
+        // Another may be there by now, if this one was told to end.
+        self.link(shard).current.lock().take_if(|current| Arc::ptr_eq(current, &out));
         out.close();
         Ok(())
     }
@@ -123,7 +134,7 @@ async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Open
     for address in usable(hosting) {
         let attempt = async {
             let stream = Stream::connect(&address).await.map_err(|error| error.to_string())?;
-            let role = Role::Peer(shard, way.hosts.own().to_vec());
+            let role = Role::Peer(shard, way.hosts.own());
             open(stream, way.volume, role, way.secret.as_ref())
                 .await
                 .map_err(|error| error.to_string())
@@ -140,7 +151,7 @@ async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Open
 }
 
 /// Addresses that lead there from here.
-fn usable(hosting: &Hosting) -> Vec<Address> {
+pub(crate) fn usable(hosting: &Hosting) -> Vec<Address> {
     let is_here = hosting.host == this_host();
     let all = hosting.addresses.iter().filter_map(|address| address.parse().ok());
     all.filter(|address| is_here || matches!(address, Address::Tcp(..))).collect()

@@ -20,7 +20,7 @@ mod budget;
 mod client;
 mod hosts;
 mod limits;
-mod links;
+pub(crate) mod links;
 mod peer;
 mod server;
 mod sink;
@@ -33,6 +33,6 @@ pub use server::{Server, ServerOptions, StartError};
 pub use tool::Answer;
 
 /// A line in the log.
-fn say(what: &str) {
+pub(crate) fn say(what: &str) {
     eprintln!("pando: {what}");
 }

@@ -8,19 +8,18 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use pando_net::{HostsFolder, ListenError, Listener, is_loopback};
-use pando_types::ShardIndex;
+use pando_types::{Epoch, ShardIndex};
 use pando_wire::Address;
 use pando_wire::auth::Secret;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::accept::{Door, listen};
-use super::budget::Budget;
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::links::{Links, Way};
 use super::tool::Answer;
-use super::worker;
+use super::worker::Workers;
 use crate::host::Host;
 
 /// How a process serves its shards.
@@ -78,6 +77,7 @@ pub struct Server {
     hosts: Arc<Hosts>,
     links: Arc<Links>,
     connections: Arc<AtomicU32>,
+    workers: Workers,
 }
 
 impl Server {
@@ -99,15 +99,17 @@ impl Server {
         host.set_links(links.clone());
         let connections = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
-        let workers = start_workers(&host, &options.limits, &mut threads)?;
+        let workers = Workers::new(&host, &options.limits);
+        for shard in host.hosted() {
+            threads.push(workers.start(shard)?);
+        }
         threads.push(net);
         let way = Arc::new(Way {
             volume: options.volume,
             secret: options.secret.clone(),
             hosts: hosts.clone(),
         });
-        let afar =
-            (0..host.shards()).map(ShardIndex).filter(|s| host.epoch(*s).is_none()).collect();
+        let shards = host.shards();
         let door = Arc::new(Door {
             host,
             volume: options.volume,
@@ -115,12 +117,12 @@ impl Server {
             limits: options.limits,
             hosts: hosts.clone(),
             answer: answer(hosts.clone()),
-            workers,
+            workers: workers.clone(),
             connections: connections.clone(),
             greetings: Arc::new(Semaphore::new(GREETINGS_MAX)),
         });
         let (stop, stopped) = oneshot::channel();
-        let duty = Duty { door, links: links.clone(), way, afar, join: options.join, stopped };
+        let duty = Duty { door, links: links.clone(), way, shards, join: options.join, stopped };
         // Its thread waits for nothing else.
         let _ = entrance.begin.send(duty);
         Ok(Self {
@@ -130,6 +132,7 @@ impl Server {
             hosts,
             links,
             connections,
+            workers,
         })
     }
 
@@ -157,12 +160,29 @@ impl Server {
         self.links.dropped.load(Ordering::Relaxed)
     }
 
+    /// Lets others come to a shard that the host runs from now on, and tells them.
+    pub fn open_shard(&self, shard: ShardIndex, epoch: Epoch) -> io::Result<()> {
+        let thread = self.workers.start(shard)?;
+        self.threads.lock().push(thread);
+        self.hosts.add_own(shard, epoch);
+        self.links.reopen();
+        Ok(())
+    }
+
+    /// Shows all out who came to a shard that the host runs no more.
+    pub fn close_shard(&self, shard: ShardIndex) {
+        self.hosts.drop_own(shard);
+        self.workers.end(shard);
+        self.links.reopen();
+    }
+
     /// Ends all connections and threads.
     pub fn stop(&self) {
         if let Some(stop) = self.stop.lock().take() {
             let _ = stop.send(());
         }
-        // The door holds the way to the workers: they end after it.
+        self.workers.end_all();
+        // The door lets nobody in any more: it ends first.
         for thread in self.threads.lock().drain(..).rev() {
             let _ = thread.join();
         }
@@ -180,8 +200,8 @@ struct Duty {
     door: Arc<Door>,
     links: Arc<Links>,
     way: Arc<Way>,
-    /// Shards of other processes.
-    afar: Vec<ShardIndex>,
+    /// How many the volume has.
+    shards: u16,
     join: Vec<Address>,
     stopped: oneshot::Receiver<()>,
 }
@@ -192,7 +212,7 @@ impl Duty {
             tokio::spawn(listen(self.door.clone(), listener));
         }
         super::hosts::join(&self.way, &self.join).await;
-        for shard in self.afar {
+        for shard in (0..self.shards).map(ShardIndex) {
             tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
         }
         let _ = self.stopped.await;
@@ -232,28 +252,6 @@ impl Entrance {
         let addresses = is_open.recv().map_err(|_| io::Error::other("the net thread ended"))??;
         Ok((Self { addresses, begin }, thread))
     }
-}
-
-type Workers = Vec<Option<mpsc::UnboundedSender<worker::Arriving>>>;
-
-fn start_workers(
-    host: &Arc<Host>,
-    limits: &Limits,
-    threads: &mut Vec<JoinHandle<()>>,
-) -> Result<Workers, StartError> {
-    let budget = Arc::new(Budget::new(limits.memory));
-    let mut workers: Workers = (0..host.shards()).map(|_| None).collect();
-    for shard in host.hosted() {
-        let (sender, arriving) = mpsc::unbounded_channel();
-        workers[usize::from(shard.0)] = Some(sender);
-        let (host, limits, budget) = (host.clone(), *limits, budget.clone());
-        threads.push(
-            std::thread::Builder::new()
-                .name(format!("pando-shard-{shard}"))
-                .spawn(move || worker::run(host, shard, limits, budget, arriving))?,
-        );
-    }
-    Ok(workers)
 }
 
 /// An address beyond this machine needs a secret.

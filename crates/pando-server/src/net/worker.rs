@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pando_net::{Closed, DetachedInbound, Inbound, Outbound, READ_MAX};
 use pando_types::ShardIndex;
 use pando_wire::Hosting;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
 
@@ -29,6 +32,49 @@ pub(super) struct Arriving {
     pub(super) speakers: Option<Vec<Hosting>>,
     /// Dropped when the connection ends.
     pub(super) place: Place,
+}
+
+/// The threads of shards that are hosted here.
+#[derive(Clone)]
+pub(super) struct Workers {
+    /// By shard; `None`: hosted elsewhere. A thread ends, and with it all its connections, when its sender is dropped.
+    senders: Arc<Mutex<Vec<Option<mpsc::UnboundedSender<Arriving>>>>>,
+    host: Arc<Host>,
+    limits: Limits,
+    budget: Arc<Budget>,
+}
+
+impl Workers {
+    pub(super) fn new(host: &Arc<Host>, limits: &Limits) -> Self {
+        let senders = (0..host.shards()).map(|_| None).collect();
+        let budget = Arc::new(Budget::new(limits.memory));
+        Self { senders: Arc::new(Mutex::new(senders)), host: host.clone(), limits: *limits, budget }
+    }
+
+    pub(super) fn get(&self, shard: ShardIndex) -> Option<mpsc::UnboundedSender<Arriving>> {
+        self.senders.lock().get(usize::from(shard.0))?.clone()
+    }
+
+    /// Begins to serve a shard.
+    pub(super) fn start(&self, shard: ShardIndex) -> io::Result<JoinHandle<()>> {
+        let (sender, arriving) = mpsc::unbounded_channel();
+        let (host, limits, budget) = (self.host.clone(), self.limits, self.budget.clone());
+        let thread = std::thread::Builder::new()
+            .name(format!("pando-shard-{shard}"))
+            .spawn(move || run(host, shard, limits, budget, arriving))?;
+        self.senders.lock()[usize::from(shard.0)] = Some(sender);
+        Ok(thread)
+    }
+
+    /// Ends all connections to a shard.
+    pub(super) fn end(&self, shard: ShardIndex) {
+        self.senders.lock()[usize::from(shard.0)] = None;
+    }
+
+    /// Ends all.
+    pub(super) fn end_all(&self) {
+        self.senders.lock().iter_mut().for_each(|sender| *sender = None);
+    }
 }
 
 /// A place among the connections a process takes.
@@ -120,7 +166,7 @@ async fn linger(run: &Notify) {
 }
 
 /// The thread's body; ends when `arriving` does.
-pub(super) fn run(
+fn run(
     host: Arc<Host>,
     shard: ShardIndex,
     limits: Limits,

@@ -57,6 +57,7 @@ impl Running {
         // Its mount must be gone first, which `pando down` sees to over the admin socket.
         let on_stop = Box::new(|| {});
         let hosting = Hosting::start(hosting::Plan {
+            may_move: hosting::MayMove::No,
             folder,
             superblock,
             lock,

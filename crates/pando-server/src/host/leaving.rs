@@ -1,0 +1,251 @@
+//! A shard leaves this process for another, or comes here: what the shell does (see `pando_wire::MoveAsk`).
+//!
+//! 1. Frozen, a shard runs nothing, and its log is synced: what is told then is all there will be.
+//! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one excludes the other.
+//! 3. A shard given away is never run here again, whatever happens: that it is was made durable first.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pando_core::contract::Rows;
+use pando_core::keys::{self, Kind};
+use pando_core::record::{Header, Record};
+use pando_types::{DirId, Epoch, Lsn, ShardIndex};
+use pando_wire::{Census, Group, MoveToken};
+
+use super::cell::Cell;
+use super::start::{self, RecoveryError, ShardStart};
+use super::state::State;
+use super::{Host, HostOptions, Shared};
+use crate::store::Store;
+use crate::superblock::Superblock;
+
+/// A frozen shard thaws after this long, unless it is given away.
+const FROZEN_MAX: Duration = Duration::from_secs(5);
+/// What is told at one time, bytes.
+const TOLD_MAX: usize = 1 << 20;
+/// What may be left when a shard is frozen, bytes.
+const LAST_MAX: usize = 4 << 20;
+/// Directories that are counted without letting the shard go.
+const COUNTED_MAX: u64 = 64;
+/// The same of headers.
+const HEADERS_MAX: u64 = 1_024;
+
+/// Why a step of a move was not done: the attempt is over, in words why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveRefused(pub String);
+
+impl MoveRefused {
+    fn elsewhere(shard: ShardIndex) -> Self {
+        Self(format!("shard {shard} is not served there"))
+    }
+}
+
+/// What has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Changes {
+    /// Insert groups in order.
+    pub groups: Vec<Group>,
+    /// Position of the last of them, or that which was asked for.
+    pub upto: Lsn,
+    /// Position of the last group there is.
+    pub last: Lsn,
+    /// Epoch of the log.
+    pub epoch: Epoch,
+    /// The shard's clock, nanoseconds.
+    pub clock: u64,
+    /// Bytes that the store takes, roughly.
+    pub bytes: u64,
+}
+
+impl Host {
+    /// What has changed after a position; `None`: it is kept from now on.
+    pub fn follow(
+        &self,
+        shard: ShardIndex,
+        token: MoveToken,
+        after: Option<Lsn>,
+    ) -> Result<Changes, MoveRefused> {
+        let cell = self.leaver(shard)?;
+        let told = {
+            let mut state = cell.state.lock();
+            let last = state.store.applied();
+            if after.is_none() && !state.leaving.follow(token, last) {
+                return Err(MoveRefused(format!("shard {shard} is being given away already")));
+            }
+            let after = after.unwrap_or(last);
+            self.changes(&mut state, token, after, TOLD_MAX)
+        };
+        // Others may have come while it was held.
+        self.run(shard);
+        told
+    }
+
+    fn changes(
+        &self,
+        state: &mut State,
+        token: MoveToken,
+        after: Lsn,
+        most: usize,
+    ) -> Result<Changes, MoveRefused> {
+        let (groups, upto) = state.leaving.after(token, after, most).ok_or_else(|| {
+            MoveRefused(
+                "its changes are not kept any more: it was restarted, or they were too many"
+                    .to_owned(),
+            )
+        })?;
+        let (last, epoch) = (state.store.applied(), state.store.epoch());
+        let stats = state.store.stats();
+        let bytes = stats.index_bytes + (stats.active_bytes + stats.frozen_bytes) as u64;
+        Ok(Changes { groups, upto, last, epoch, clock: self.shared.clock.now_nanos(), bytes })
+    }
+
+    /// Runs nothing more of a shard for some seconds, makes durable what it has, and tells the last of it.
+    pub fn freeze(
+        &self,
+        shard: ShardIndex,
+        token: MoveToken,
+        after: Lsn,
+    ) -> Result<Changes, MoveRefused> {
+        let cell = self.leaver(shard)?;
+        let told = {
+            let mut state = cell.state.lock();
+            let Some(left) = state.leaving.left(token) else {
+                return Err(MoveRefused("its changes are not kept any more".to_owned()));
+            };
+            if left > LAST_MAX + TOLD_MAX {
+                return Err(MoveRefused("too much has changed in the meantime".to_owned()));
+            }
+            state.leaving.freeze();
+            self.changes(&mut state, token, after, usize::MAX)
+        };
+        let thaw_at = self.shared.clock.now_nanos() + FROZEN_MAX.as_nanos() as u64;
+        self.shared.timer.thaw_at(thaw_at, shard, token);
+        let synced = told.and_then(|told| match cell.syncer.sync() {
+            Ok(_) => Ok(told),
+            Err(fatal) => Err(MoveRefused(fatal.to_string())),
+        });
+        if synced.is_err() {
+            self.shared.thaw(shard, token);
+        }
+        synced
+    }
+
+    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is another's.
+    pub fn give_away(
+        &self,
+        shard: ShardIndex,
+        token: MoveToken,
+        last: (Epoch, Lsn),
+        commit: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), MoveRefused> {
+        let cell = self.leaver(shard)?;
+        let state = cell.state.lock();
+        let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
+        if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
+            return Err(MoveRefused("it has gone on in the meantime".to_owned()));
+        }
+        commit().map_err(|error| MoveRefused(format!("it cannot be given away: {error}")))?;
+        self.shared.cells[usize::from(shard.0)].store(None);
+        drop(state);
+        cell.end();
+        Ok(())
+    }
+
+    fn leaver(&self, shard: ShardIndex) -> Result<Arc<Cell>, MoveRefused> {
+        let cell = self.shared.cell(shard).ok_or_else(|| MoveRefused::elsewhere(shard))?;
+        match cell.failure() {
+            None => Ok(cell),
+            Some(reason) => Err(MoveRefused(format!("shard {shard} has stopped: {reason}"))),
+        }
+    }
+
+    /// Opens a shard's store that has come here whole, and runs it.
+    pub fn take_over(
+        &self,
+        folder: &Path,
+        superblock: &Superblock,
+        options: &HostOptions,
+        shard: ShardIndex,
+    ) -> Result<ShardStart, RecoveryError> {
+        let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)
+            .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
+        self.shared.clock.at_least(opened.last_nanos);
+        let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
+        let cell = start::cell(&self.shared.clock, shard, store, options, recover)?;
+        self.shared.cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
+        self.spawn_syncer(shard).map_err(|error| RecoveryError {
+            what: format!("cannot start a thread: {error}"),
+            is_damage: false,
+        })?;
+        if let Some(cell) = self.shared.cell(shard) {
+            cell.set_tick();
+            self.run(shard);
+        }
+        Ok(ShardStart { shard, opened })
+    }
+
+    /// Counts some of a shard's partitions and names, from a key on. `None`: it does not run here.
+    pub fn census(&self, shard: ShardIndex, from: &[u8]) -> Option<Result<Census, String>> {
+        let cell = self.shared.cell(shard)?;
+        let counted = {
+            let state = cell.state.lock();
+            count(&state.store, from)
+        };
+        // Others may have come while it was held.
+        self.run(shard);
+        Some(counted.map_err(|halt| format!("{halt:?}")))
+    }
+}
+
+impl Shared {
+    /// A shard that was frozen for this attempt goes on, unless it was given away.
+    pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
+        let Some(cell) = self.cell(shard) else { return };
+        if cell.state.lock().leaving.thaw(token) {
+            cell.complain("it was not given away in time, and goes on");
+            cell.set_tick();
+            self.run(shard);
+        }
+    }
+}
+
+/// From directory to directory, without looking at names.
+fn count(store: &Store, from: &[u8]) -> Result<Census, pando_core::Halt> {
+    let (first, end) = (keys::dir(DirId([0; 16]), Kind::Content, 0), keys::after(b"d"));
+    let mut census = Census::default();
+    let mut at = from.max(&first[..1]).to_vec();
+    for _ in 0..COUNTED_MAX {
+        let mut found = None;
+        store.scan(&at, &end, &mut |key, _| {
+            found = keys::dir_of(key);
+            false
+        })?;
+        let Some(dir) = found else { return Ok(census) };
+        let (from, to) = keys::dir_range(dir, Kind::Header, &(0..u64::MAX));
+        let mut bad = None;
+        store.scan(&from, &to, &mut |_, value| match Header::decode(value) {
+            Ok(header) => {
+                census.partitions += 1;
+                census.entries += header.entries;
+                true
+            }
+            Err(halt) => {
+                bad = Some(halt);
+                false
+            }
+        })?;
+        if let Some(halt) = bad {
+            return Err(halt);
+        }
+        // Directory ids are hashes: none is all ones.
+        at = keys::after(&from[..17]);
+        if census.partitions >= HEADERS_MAX {
+            break;
+        }
+    }
+    census.next = Some(at);
+    Ok(census)
+}

@@ -1,0 +1,193 @@
+//! What folders say of moves. Each file is replaced as a whole, durably, and checked when it is read.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use pando_types::{Epoch, Lsn, ShardIndex};
+use pando_wire::{Hosting, MoveToken};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Folder;
+
+/// `given-K`: this folder's shard was given away.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Given {
+    /// In which attempt.
+    pub token: MoveToken,
+    /// To whom, and from which epoch on.
+    pub to: Hosting,
+}
+
+/// `coming-K`: a copy is complete.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Coming {
+    /// Of which attempt.
+    pub(super) token: MoveToken,
+    /// Whose it was.
+    pub(super) from: Hosting,
+    /// The source's last group.
+    pub(super) last: (Epoch, Lsn),
+    /// Whether the source has said that it is given away.
+    pub(super) is_taken: bool,
+}
+
+impl Given {
+    pub(crate) fn path(folder: &Folder, shard: u16) -> PathBuf {
+        folder.path().join(format!("given-{shard:04}"))
+    }
+
+    /// Whether it was given away.
+    pub fn read(folder: &Folder, shard: u16) -> io::Result<Option<Self>> {
+        read(&Self::path(folder, shard))
+    }
+
+    pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
+        write(folder, &Self::path(folder, self.to.shard.0), self)
+    }
+}
+
+impl Coming {
+    fn path(folder: &Folder, shard: u16) -> PathBuf {
+        folder.path().join(format!("coming-{shard:04}"))
+    }
+
+    pub(super) fn read(folder: &Folder, shard: u16) -> io::Result<Option<Self>> {
+        read(&Self::path(folder, shard))
+    }
+
+    pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
+        write(folder, &Self::path(folder, self.from.shard.0), self)
+    }
+
+    pub(super) fn remove(folder: &Folder, shard: ShardIndex) -> io::Result<()> {
+        remove(&Self::path(folder, shard.0))?;
+        folder.sync()
+    }
+}
+
+/// Puts a copy that was given to this folder in its place. What was begun is ended.
+pub(super) fn put_in_place(folder: &Folder, shard: ShardIndex) -> io::Result<()> {
+    let coming = folder.coming(shard.0);
+    if coming.exists() {
+        // From an earlier life of the shard in this folder.
+        match fs::remove_dir_all(folder.shard(shard.0)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::rename(&coming, folder.shard(shard.0))?;
+        folder.sync()?;
+    }
+    remove(&Given::path(folder, shard.0))?;
+    folder.sync()
+}
+
+/// Ends moves to this folder that its last process had heard the end of: their shards are this folder's. To be called before
+/// shards are locked.
+pub fn finish_taken(folder: &Folder) -> io::Result<()> {
+    let Ok(superblock) = folder.read() else { return Ok(()) };
+    for shard in (0..superblock.shards).map(ShardIndex) {
+        let is_taken = |coming: Coming| coming.is_taken;
+        // Who holds the lock is at it.
+        if Coming::read(folder, shard.0)?.is_some_and(is_taken)
+            && let Ok(_lock) = folder.lock_shard(shard.0)
+        {
+            put_in_place(folder, shard)?;
+            Coming::remove(folder, shard)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &PathBuf) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A line of BLAKE3, a line of JSON.
+fn write(folder: &Folder, path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
+    let body = serde_json::to_string(value).map_err(io::Error::other)?;
+    let text = format!("{}\n{body}\n", blake3::hash(body.as_bytes()).to_hex());
+    folder.replace(path, text.as_bytes())
+}
+
+fn read<T: DeserializeOwned>(path: &PathBuf) -> io::Result<Option<T>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+    let (sum, body) = text.trim_end().split_once('\n').ok_or_else(damaged)?;
+    if *sum != *blake3::hash(body.as_bytes()).to_hex() {
+        return Err(damaged());
+    }
+    serde_json::from_str(body).map(Some).map_err(|_| damaged())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Superblock;
+
+    fn folder() -> (tempfile::TempDir, Folder) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap();
+        (temp, folder)
+    }
+
+    fn hosting(shard: u16) -> Hosting {
+        let addresses = vec!["10.0.0.7:7400".to_owned()];
+        Hosting { shard: ShardIndex(shard), epoch: Epoch(5), host: [1; 16], addresses }
+    }
+
+    #[test]
+    fn a_shard_given_away_is_not_served_from_there() {
+        let (_temp, folder) = folder();
+        assert_eq!(folder.kept().unwrap(), [0, 1]);
+        let given = Given { token: MoveToken([3; 16]), to: hosting(1) };
+        given.write(&folder).unwrap();
+        assert_eq!(Given::read(&folder, 1).unwrap(), Some(given));
+        assert_eq!(folder.kept().unwrap(), [0]);
+        for error in [folder.lock().unwrap_err(), folder.lock_shards(&[1]).unwrap_err()] {
+            assert!(error.to_string().contains("10.0.0.7:7400"), "{error}");
+        }
+        folder.lock_shards(&[0]).unwrap();
+    }
+
+    #[test]
+    fn a_copy_is_put_in_place_only_when_it_was_given() {
+        let (_temp, folder) = folder();
+        Given { token: MoveToken([3; 16]), to: hosting(1) }.write(&folder).unwrap();
+        fs::create_dir(folder.coming(1)).unwrap();
+        fs::write(folder.coming(1).join("new"), "").unwrap();
+        let mut coming = Coming {
+            token: MoveToken([4; 16]),
+            from: hosting(1),
+            last: (Epoch(5), Lsn(7)),
+            is_taken: false,
+        };
+        coming.write(&folder).unwrap();
+        finish_taken(&folder).unwrap();
+        assert_eq!(Coming::read(&folder, 1).unwrap(), Some(coming.clone()));
+        coming.is_taken = true;
+        coming.write(&folder).unwrap();
+        finish_taken(&folder).unwrap();
+        assert_eq!(Coming::read(&folder, 1).unwrap(), None);
+        assert!(folder.shard(1).join("new").exists());
+        assert_eq!(folder.kept().unwrap(), [0, 1]);
+        finish_taken(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_nothing_is_served() {
+        let (_temp, folder) = folder();
+        fs::write(Given::path(&folder, 1), "nonsense").unwrap();
+        let error = folder.lock_shards(&[1]).unwrap_err().to_string();
+        assert!(error.contains("given-0001") && error.contains("damaged"), "{error}");
+    }
+}

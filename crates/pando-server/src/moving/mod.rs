@@ -1,0 +1,302 @@
+//! Moving a shard to another process, with a folder of its own (the messages: `pando_wire::MoveAsk`).
+//!
+//! The target copies the shard's records page by page while the source goes on serving, and follows what changes meanwhile.
+//! Pages are read at different times; that is no matter, since every change of after the copy's beginning is made again on
+//! top of them, in order, and each says what a key's value is, not how it differs. When little is left the source freezes: it
+//! tells the last changes, and either gives the shard away or goes on after some seconds.
+//!
+//! ```text
+//!            FOLDER/coming-K   shard-K.coming   shard-K        source: shard-K   given-K
+//!  copying         –              partial          –                 served         –
+//!  ready         ready            complete         –                 frozen         –
+//!  given         ready            complete         –                  dead         there      ◄ the one moment that counts
+//!  taken         taken            complete         –                  dead         there
+//!  opened          –                 –           served            dead, removed   there
+//! ```
+//!
+//! 1. At every moment at most one process may serve the shard: the source until its `given-K` is durable, the target after it has
+//!    heard so. Each can tell from its own folder.
+//! 2. A target that is ready when it starts asks the source until that answers; a copy that is not ready is thrown away.
+//! 3. A repetition of `GiveAway` with the same token is answered from `given-K`, for ever.
+//! 4. The copy's epoch is later than the source's from the beginning, so that its host is newer to everybody.
+//! 5. The old copy goes when the source knows a host of the later epoch: from its word, or from the table of hosts.
+
+mod ask;
+mod journal;
+mod source;
+mod target;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pando_types::ShardIndex;
+use pando_wire::auth::Secret;
+use pando_wire::{Ask, MoveStage, Moving, Told};
+use parking_lot::{Condvar, Mutex};
+
+use crate::folder::FolderLock;
+use crate::host::HostOptions;
+use crate::net::{Hosts, Server, say};
+use crate::{Folder, Host, Superblock};
+
+pub use journal::{Given, finish_taken};
+
+/// What is needed to move shards from and to this process.
+pub struct Parts {
+    /// Where the volume is kept here.
+    pub folder: Folder,
+    /// What it is.
+    pub superblock: Superblock,
+    /// How shards are run.
+    pub options: HostOptions,
+    /// To prove that we may ask other servers.
+    pub secret: Option<Secret>,
+    /// The shards that run here.
+    pub host: Arc<Host>,
+    /// The lock on them.
+    pub lock: FolderLock,
+    /// Where this process dies, for tests.
+    pub die_at: Option<DieAt>,
+}
+
+/// A moment in a move at which a test lets the process die.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DieAt {
+    /// Target: a first page of records is copied.
+    Copying,
+    /// Target: the copy is complete, and the source has not been asked.
+    Ready,
+    /// Source: it is given away, and nobody has heard it.
+    Given,
+    /// Target: it has heard it, and has not opened its copy.
+    Taken,
+    /// Target: it serves, and the source has not heard it.
+    Opened,
+}
+
+impl std::str::FromStr for DieAt {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "copying" => Self::Copying,
+            "ready" => Self::Ready,
+            "given" => Self::Given,
+            "taken" => Self::Taken,
+            "opened" => Self::Opened,
+            _ => return Err("copying, ready, given, taken or opened"),
+        })
+    }
+}
+
+/// All moves from and to this process.
+pub struct Moves {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    folder: Folder,
+    superblock: Superblock,
+    options: HostOptions,
+    secret: Option<Secret>,
+    host: Arc<Host>,
+    lock: Mutex<FolderLock>,
+    die_at: Option<DieAt>,
+    hosts: OnceLock<Arc<Hosts>>,
+    server: OnceLock<Weak<Server>>,
+    /// Shards that are, or were, on their way here.
+    coming: Mutex<BTreeMap<ShardIndex, Moving>>,
+    is_stopped: AtomicBool,
+    stopping: Condvar,
+    waiting: Mutex<()>,
+}
+
+impl Moves {
+    /// None yet.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { folder, superblock, options, secret, host, lock, die_at } = parts;
+        let shared = Shared {
+            folder,
+            superblock,
+            options,
+            secret,
+            host,
+            lock: Mutex::new(lock),
+            die_at,
+            hosts: OnceLock::new(),
+            server: OnceLock::new(),
+            coming: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+            stopping: Condvar::new(),
+            waiting: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared), threads: Mutex::default() }
+    }
+
+    /// Goes on with what an earlier process of this folder had begun.
+    pub fn begin(&self, server: &Arc<Server>) {
+        let _ = self.shared.hosts.set(server.hosts().clone());
+        let _ = self.shared.server.set(Arc::downgrade(server));
+        for shard in (0..self.shared.superblock.shards).map(ShardIndex) {
+            if let Ok(Some(given)) = Given::read(&self.shared.folder, shard.0) {
+                server.hosts().learn(&[given.to]);
+                if self.shared.folder.shard(shard.0).exists() {
+                    self.clear(shard);
+                }
+            }
+            match journal::Coming::read(&self.shared.folder, shard.0) {
+                Ok(Some(coming)) => self.spawn(shard, move |shared| {
+                    target::resume(&shared, shard, coming);
+                }),
+                Ok(None) => self.shared.forget_copy(shard),
+                Err(error) => say(&format!("shard {shard}: a move cannot go on: {error}")),
+            }
+        }
+    }
+
+    /// Answers what is asked about moves; `None`: it is something else.
+    pub fn answer(&self, ask: &Ask) -> Option<Told> {
+        Some(match ask {
+            Ask::Moves => Told::Moves(self.shared.coming.lock().values().cloned().collect()),
+            Ask::Adopt(shard, rate) => match self.adopt(*shard, *rate) {
+                Ok(()) => Told::Adopting,
+                Err(why) => Told::Failed(why),
+            },
+            Ask::Move(shard, token, ask) => {
+                let (told, is_given) = source::answer(&self.shared, *shard, *token, ask);
+                if is_given {
+                    self.clear(*shard);
+                }
+                Told::Move(told)
+            }
+            _ => return None,
+        })
+    }
+
+    fn adopt(&self, shard: ShardIndex, rate: u64) -> Result<(), String> {
+        let shared = &self.shared;
+        if shard.0 >= shared.superblock.shards {
+            let last = shared.superblock.shards - 1;
+            return Err(format!("there is no shard {shard}: the volume has shards 0 to {last}"));
+        }
+        if shared.coming.lock().get(&shard).is_some_and(|moving| moving.stage.is_under_way()) {
+            return Ok(());
+        }
+        if shared.host.epoch(shard).is_some() {
+            shared.note(shard, |moving| moving.stage = MoveStage::Done);
+            return Ok(());
+        }
+        let given = Given::read(&shared.folder, shard.0).map_err(|error| error.to_string())?;
+        let own = shared.folder.shard(shard.0);
+        if given.is_none() && own.exists() {
+            return Err(format!(
+                "{} is there already: another process serves it from this very folder, or is to; a shard moves to another folder",
+                own.display()
+            ));
+        }
+        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
+        let source =
+            known.ok_or_else(|| format!("nobody has said yet who serves shard {shard}"))?;
+        shared.lock.lock().add(&shared.folder, shard.0).map_err(|error| error.to_string())?;
+        shared.note(shard, |moving| {
+            (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, 0);
+            moving.from.clone_from(&source.addresses);
+        });
+        self.spawn(shard, move |shared| target::adopt(&shared, shard, source, rate));
+        Ok(())
+    }
+
+    /// Removes what is left of a shard that was given away, once its new host is known.
+    fn clear(&self, shard: ShardIndex) {
+        self.spawn(shard, move |shared| source::clear(&shared, shard));
+    }
+
+    fn spawn(&self, shard: ShardIndex, body: impl FnOnce(Arc<Shared>) + Send + 'static) {
+        let shared = self.shared.clone();
+        let name = format!("pando-move-{shard}");
+        match std::thread::Builder::new().name(name).spawn(move || body(shared)) {
+            Ok(thread) => {
+                let mut threads = self.threads.lock();
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+            }
+            Err(error) => {
+                let why = format!("cannot start a thread: {error}");
+                say(&format!("shard {shard}: {why}"));
+                self.shared.note(shard, |moving| moving.stage = MoveStage::Failed(why));
+            }
+        }
+    }
+
+    /// Ends all that is under way; a later process of this folder goes on with it.
+    pub fn stop(&self) {
+        self.shared.is_stopped.store(true, Ordering::SeqCst);
+        drop(self.shared.waiting.lock());
+        self.shared.stopping.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Moves {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn note(&self, shard: ShardIndex, change: impl FnOnce(&mut Moving)) {
+        let fresh =
+            Moving { shard, from: Vec::new(), stage: MoveStage::Copying, copied: 0, total: 0 };
+        change(self.coming.lock().entry(shard).or_insert(fresh));
+    }
+
+    /// A copy that was not complete when an earlier process of this folder ended goes.
+    fn forget_copy(&self, shard: ShardIndex) {
+        let copy = self.folder.coming(shard.0);
+        // Otherwise another process of this folder may be at it.
+        let mut lock = self.lock.lock();
+        if copy.exists()
+            && self.host.epoch(shard).is_none()
+            && lock.add(&self.folder, shard.0).is_ok()
+        {
+            self.remove(&copy);
+            lock.release(shard.0);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
+    /// Waits, or until the process is to end.
+    fn pause(&self, time: Duration) {
+        let mut waiting = self.waiting.lock();
+        if !self.is_stopped() {
+            self.stopping.wait_for(&mut waiting, time);
+        }
+    }
+
+    fn die_at(&self, point: DieAt) {
+        if self.die_at == Some(point) {
+            say(&format!("dies as it was told, at {point:?}"));
+            std::process::abort();
+        }
+    }
+
+    /// A store's files, wherever they are.
+    fn remove(&self, path: &PathBuf) {
+        if let Err(error) = std::fs::remove_dir_all(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            say(&format!("cannot remove {}: {error}", path.display()));
+        }
+    }
+}

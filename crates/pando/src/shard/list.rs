@@ -1,0 +1,228 @@
+//! `pando shard list`.
+
+use std::process::ExitCode;
+
+use pando_placement::ClusterMap;
+use pando_types::{ShardIndex, SlotIndex};
+use pando_wire::{Address, Ask, MoveStage, Told, uuid};
+use serde::Serialize;
+
+use crate::cli::ShardListArgs;
+use crate::connect::{Named, Questioner, secret};
+use crate::failure::{FAILED, Failure};
+use crate::output;
+use crate::protocol::ServerStatus;
+use crate::text::{bytes, count, table};
+
+/// A volume's shards.
+#[derive(Serialize)]
+struct List {
+    volume: String,
+    uuid: String,
+    /// Of the table of slots.
+    map_epoch: u64,
+    shards: Vec<Row>,
+    moves: Vec<Move>,
+}
+
+/// One shard.
+#[derive(Serialize)]
+struct Row {
+    shard: u16,
+    /// Where its host listens; none: nobody knows.
+    addresses: Vec<String>,
+    epoch: Option<u64>,
+    /// Slots whose home it is, of 65,536.
+    slots: u32,
+    /// What could not be found out since it does not answer is `None`.
+    partitions: Option<u64>,
+    entries: Option<u64>,
+    /// Of its store, in index files and memory.
+    bytes: Option<u64>,
+    error: Option<String>,
+}
+
+/// One on its way to another process.
+#[derive(Serialize)]
+struct Move {
+    shard: u16,
+    from: Vec<String>,
+    to: Vec<String>,
+    stage: &'static str,
+    copied_bytes: u64,
+    /// Roughly.
+    total_bytes: u64,
+    error: Option<String>,
+}
+
+pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
+    let named = Named::parse(&args.target)?;
+    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let list = ask_all(&named, &mut questioner);
+    if args.json {
+        output::json(&list);
+    } else {
+        output::line(show(&list).trim_end());
+    }
+    let all_answer = list.shards.iter().all(|row| row.error.is_none());
+    Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
+    let facts = questioner.facts().clone();
+    let slots = slots(&facts.map);
+    let mut rows: Vec<Row> = (0..facts.map.shards)
+        .map(|shard| Row {
+            shard,
+            addresses: Vec::new(),
+            epoch: None,
+            slots: slots[usize::from(shard)],
+            partitions: None,
+            entries: None,
+            bytes: None,
+            error: Some("never started, or nobody knows where".to_owned()),
+        })
+        .collect();
+    let mut moves = Vec::new();
+    for (addresses, shards) in questioner.processes() {
+        let shown: Vec<String> = addresses.iter().map(Address::to_string).collect();
+        let status = status(questioner, &addresses);
+        for shard in shards {
+            let Some(row) = rows.get_mut(usize::from(shard.0)) else { continue };
+            row.addresses.clone_from(&shown);
+            row.error = status.as_ref().err().cloned();
+            if let Ok(status) = &status {
+                fill(row, status, questioner, &addresses);
+            }
+        }
+        if let Ok(Told::Moves(coming)) = questioner.ask(&addresses, Ask::Moves) {
+            let coming = coming.into_iter().filter(|moving| moving.stage != MoveStage::Done);
+            moves.extend(coming.map(|moving| Move {
+                shard: moving.shard.0,
+                from: moving.from,
+                to: shown.clone(),
+                stage: moving.stage.name(),
+                copied_bytes: moving.copied,
+                total_bytes: moving.total,
+                error: match moving.stage {
+                    MoveStage::Failed(why) => Some(why),
+                    _ => None,
+                },
+            }));
+        }
+    }
+    List {
+        volume: named.shown(),
+        uuid: uuid(&facts.id),
+        map_epoch: facts.map.epoch,
+        shards: rows,
+        moves,
+    }
+}
+
+fn slots(map: &ClusterMap) -> Vec<u32> {
+    let mut slots = vec![0; usize::from(map.shards)];
+    for slot in 0..=u16::MAX {
+        slots[usize::from(map.slot_owner(SlotIndex(slot)).0)] += 1;
+    }
+    slots
+}
+
+fn status(questioner: &mut Questioner, addresses: &[Address]) -> Result<ServerStatus, String> {
+    match questioner.ask(addresses, Ask::Status) {
+        Ok(Told::Json(json)) => serde_json::from_str(&json).map_err(|error| error.to_string()),
+        Ok(_) => Err("it answered something else".to_owned()),
+        Err(_) if addresses.is_empty() => {
+            Err("none of its addresses can be used from here".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn fill(row: &mut Row, status: &ServerStatus, questioner: &mut Questioner, at: &[Address]) {
+    let Some(shard) = status.shards.iter().find(|shard| shard.shard == row.shard) else {
+        row.error = Some("its host does not serve it any more".to_owned());
+        return;
+    };
+    row.error.clone_from(&shard.failed);
+    row.epoch = Some(shard.epoch);
+    row.bytes = Some(shard.index_bytes + shard.tree_bytes + shard.frozen_bytes);
+    match census(questioner, at, ShardIndex(row.shard)) {
+        Ok((partitions, entries)) => {
+            (row.partitions, row.entries) = (Some(partitions), Some(entries));
+        }
+        Err(why) => row.error = row.error.take().or(Some(why)),
+    }
+}
+
+/// Partitions and names: many answers add up, since each may keep the shard only for a moment.
+fn census(
+    questioner: &mut Questioner,
+    addresses: &[Address],
+    shard: ShardIndex,
+) -> Result<(u64, u64), String> {
+    let (mut partitions, mut entries, mut from) = (0, 0, Some(Vec::new()));
+    while let Some(at) = from {
+        match questioner.ask(addresses, Ask::Census(shard, at)) {
+            Ok(Told::Census(census)) => {
+                partitions += census.partitions;
+                entries += census.entries;
+                from = census.next;
+            }
+            Ok(Told::Failed(why)) => return Err(why),
+            Ok(_) => return Err("it answered something else".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok((partitions, entries))
+}
+
+fn show(list: &List) -> String {
+    let heading = ["shard", "epoch", "slots", "partitions", "names", "bytes", "served at"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let or_unknown = |n: Option<String>| n.unwrap_or_else(|| "?".to_owned());
+    rows.extend(list.shards.iter().map(|row| {
+        vec![
+            row.shard.to_string(),
+            or_unknown(row.epoch.map(count)),
+            count(row.slots.into()),
+            or_unknown(row.partitions.map(count)),
+            or_unknown(row.entries.map(count)),
+            or_unknown(row.bytes.map(bytes)),
+            row.addresses.first().cloned().unwrap_or_else(|| "?".to_owned()),
+        ]
+    }));
+    let mut text = table(&rows);
+    for row in &list.shards {
+        if let Some(error) = &row.error {
+            text.push_str(&format!("shard {}: {error}\n", row.shard));
+        }
+    }
+    for moving in &list.moves {
+        let (shard, to) = (moving.shard, moving.to.first().map_or("?", String::as_str));
+        match &moving.error {
+            Some(error) => {
+                text.push_str(&format!("shard {shard} could not move to {to}: {error}\n"));
+            }
+            None => text.push_str(&format!(
+                "shard {shard} moves to {to}: {}, {} of about {}\n",
+                moving.stage,
+                bytes(moving.copied_bytes),
+                bytes(moving.total_bytes.max(moving.copied_bytes))
+            )),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_is_somebodys() {
+        let slots = slots(&ClusterMap::new(4));
+        assert_eq!((slots.len(), slots.iter().sum::<u32>()), (4, 1 << 16));
+        assert!(slots.iter().all(|&slots| slots > 1 << 13), "{slots:?}");
+    }
+}

@@ -1,0 +1,16 @@
+//! `pando shard`: which shards there are, and where they run.
+
+mod list;
+mod moving;
+
+use std::process::ExitCode;
+
+use crate::cli::ShardCommand;
+use crate::failure::Failure;
+
+pub fn run(command: &ShardCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ShardCommand::List(args) => list::run(args),
+        ShardCommand::Move(args) => moving::run(args),
+    }
+}

@@ -1,0 +1,322 @@
+//! `pando shard`: shards move between processes with folders of their own, while a client works and processes die.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use common::site::until;
+use common::{Scratch, TINY, all, pando};
+use pando_client::net::{Net, NetOptions, Target};
+use pando_client::path::Paths;
+use pando_client::{Client, Volume};
+use pando_types::Credentials;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Directories of the workload.
+const DIRS: u64 = 7;
+
+/// A server process with a folder of its own.
+struct Server {
+    folder: PathBuf,
+    address: String,
+    pid: Pid,
+}
+
+impl Server {
+    fn start(folder: &Path, extra: &[&str]) -> Self {
+        let mut command = pando();
+        command.arg("server").arg(folder).args(["--shard", "all", "-d", "--json"]);
+        let output =
+            command.args(TINY).args(["--lease-ms", "600000"]).args(extra).output().unwrap();
+        assert!(output.status.success(), "{}\n{}", all(&output), log(folder));
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
+        let address = summary["addresses"][0].as_str().unwrap().to_owned();
+        Self { folder: folder.to_owned(), address, pid: Pid::from_raw(pid).unwrap() }
+    }
+
+    fn kill(&self) {
+        let _ = kill_process(self.pid, Signal::KILL);
+        self.is_gone();
+    }
+
+    /// Waits until it has died.
+    fn is_gone(&self) {
+        let stat = format!("/proc/{}/stat", self.pid.as_raw_nonzero());
+        until("the process is gone", || match std::fs::read_to_string(&stat) {
+            Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+            Err(_) => true,
+        });
+    }
+
+    /// The same folder, served again.
+    fn restart(&mut self, extra: &[&str]) {
+        *self = Self::start(&self.folder.clone(), extra);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", log(&self.folder));
+        }
+        let _ = kill_process(self.pid, Signal::KILL);
+    }
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("run/log")).unwrap_or_default()
+}
+
+fn shard_move(shard: u16, to: &str) -> Output {
+    let shard = shard.to_string();
+    pando().args(["shard", "move", &shard, "--to", to]).output().unwrap()
+}
+
+fn list(target: &str) -> Value {
+    let output = pando().args(["shard", "list", target, "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn hosts_of(shard: usize, target: &str) -> Vec<String> {
+    let list = list(target);
+    let addresses = list["shards"][shard]["addresses"].as_array().unwrap().iter();
+    addresses.map(|address| address.as_str().unwrap().to_owned()).collect()
+}
+
+/// Two servers: the first has all shards, the second none.
+struct Site {
+    old: Server,
+    new: Server,
+    worker: Option<Worker>,
+    // Last: it is removed after the processes are gone.
+    _scratch: Scratch,
+}
+
+impl Site {
+    fn new(old: &[&str], new: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let folder = scratch.path().join("old");
+        let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
+        assert!(made.status.success(), "{}", all(&made));
+        let old = Server::start(&folder, old);
+        let join = ["--join", &old.address];
+        let new = Server::start(&scratch.path().join("new"), &[&join[..], new].concat());
+        let worker = Some(Worker::start(&old.folder));
+        Self { old, new, worker, _scratch: scratch }
+    }
+
+    fn rejoin(&mut self, extra: &[&str]) {
+        let old = self.old.address.clone();
+        self.new.restart(&[&["--join", &old], extra].concat());
+    }
+
+    /// All that the client has done is there, and the volume is whole.
+    fn end(mut self) {
+        self.worker.take().unwrap().end();
+        let output = pando().args(["fsck", &self.new.address]).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+    }
+}
+
+/// A client that works until it is told to stop, and knows what must be there.
+struct Worker {
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+}
+
+impl Worker {
+    fn start(folder: &Path) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (run, is_over, count) = (folder.join("run"), stop.clone(), done.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(work(run, is_over, count));
+        });
+        let worker = Self { thread: Some(thread), stop, done };
+        worker.goes_on(200);
+        worker
+    }
+
+    /// Returns once so many operations more are done.
+    fn goes_on(&self, operations: u64) {
+        let wanted = self.done.load(Ordering::SeqCst) + operations;
+        until("the client goes on", || {
+            assert!(!self.thread.as_ref().unwrap().is_finished(), "the client has failed");
+            self.done.load(Ordering::SeqCst) >= wanted
+        });
+    }
+
+    fn end(mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+async fn work(run: PathBuf, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) {
+    let options = NetOptions { notice: |_| {}, ..NetOptions::default() };
+    let (net, facts) = Net::connect(&Target::Run(run), options).await.unwrap();
+    let client = Client::connect(net, Volume::from(&facts)).await.unwrap();
+    let paths = Paths::new(&client, Credentials::ROOT);
+    let mut there: BTreeSet<(u64, u64)> = BTreeSet::new();
+    for dir in 0..DIRS {
+        paths.mkdir(format!("/dir-{dir}").as_bytes(), 0o755).await.unwrap();
+    }
+    for n in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let dir = n % DIRS;
+        let path = |n: u64| format!("/dir-{}/file-{n}", n % DIRS).into_bytes();
+        paths.create(&path(n), 0o644, true).await.unwrap();
+        there.insert((dir, n));
+        match n % 5 {
+            0 if n > 100 => {
+                let gone = n - 100;
+                paths.unlink(&path(gone)).await.unwrap();
+                assert!(there.remove(&(gone % DIRS, gone)));
+            }
+            1 => {
+                let link = n + (1 << 40);
+                paths.link(&path(n), &path(link)).await.unwrap();
+                there.insert((link % DIRS, link));
+            }
+            2 => {
+                let sub = format!("/dir-{dir}/sub-{n}").into_bytes();
+                paths.mkdir(&sub, 0o755).await.unwrap();
+                paths.rmdir(&sub).await.unwrap();
+            }
+            3 => assert_eq!(paths.stat(&path(n)).await.unwrap().size, 0),
+            _ => {}
+        }
+        done.fetch_add(1, Ordering::SeqCst);
+    }
+    let mut found = BTreeSet::new();
+    for dir in 0..DIRS {
+        for entry in paths.readdir(format!("/dir-{dir}").as_bytes()).await.unwrap() {
+            let name = String::from_utf8(entry.name.as_bytes().to_vec()).unwrap();
+            if let Some(number) = name.strip_prefix("file-") {
+                found.insert((dir, number.parse().unwrap()));
+            }
+        }
+    }
+    assert_eq!(found, there);
+    client.close().await.unwrap();
+}
+
+#[test]
+fn shards_move_while_a_client_works_and_come_back() {
+    let mut site = Site::new(&[], &[]);
+    let listed = list(site.old.folder.to_str().unwrap());
+    let shards = listed["shards"].as_array().unwrap();
+    let slots: u64 = shards.iter().map(|shard| shard["slots"].as_u64().unwrap()).sum();
+    assert_eq!((shards.len(), slots), (4, 1 << 16));
+    assert!(shards.iter().all(|shard| shard["partitions"].as_u64().unwrap() > 0), "{listed}");
+    for shard in [1, 0] {
+        let moved = shard_move(shard, &site.new.address);
+        assert!(moved.status.success(), "{}", all(&moved));
+        site.worker.as_ref().unwrap().goes_on(100);
+        let kept = site.old.folder.join(format!("shard-{shard:04}"));
+        until("the old copy is removed", || !kept.exists());
+    }
+    for target in [site.old.folder.to_str().unwrap(), &site.new.address] {
+        assert_eq!(hosts_of(1, target)[0], site.new.address);
+        assert_eq!(hosts_of(2, target)[0], site.old.address);
+    }
+    // Again: it is there.
+    let again = shard_move(1, &site.new.address);
+    assert!(again.status.success(), "{}", all(&again));
+    // Both processes begin again, each with what is its own now.
+    site.old.kill();
+    site.old.restart(&[]);
+    site.new.kill();
+    site.rejoin(&[]);
+    site.worker.as_ref().unwrap().goes_on(100);
+    let back = shard_move(1, &site.old.address);
+    assert!(back.status.success(), "{}", all(&back));
+    site.worker.as_ref().unwrap().goes_on(100);
+    assert_eq!(hosts_of(1, &site.new.address)[0], site.old.address);
+    site.end();
+}
+
+/// The process of which side dies, at which point of a move.
+fn dies(is_target: bool, point: &str) {
+    let die = ["--die-at", point];
+    let none: &[&str] = &[];
+    let mut site = if is_target { Site::new(none, &die) } else { Site::new(&die, none) };
+    let to = site.new.address.clone();
+    let first = std::thread::spawn(move || shard_move(2, &to));
+    if is_target {
+        let died = first.join().unwrap();
+        assert!(!died.status.success(), "{}", all(&died));
+        site.new.is_gone();
+        site.rejoin(&[]);
+    } else {
+        // The target asks until it is answered.
+        site.old.is_gone();
+        site.old.restart(&[]);
+        let moved = first.join().unwrap();
+        assert!(moved.status.success(), "{}", all(&moved));
+    }
+    site.worker.as_ref().unwrap().goes_on(100);
+    let moved = shard_move(2, &site.new.address);
+    assert!(moved.status.success(), "{}", all(&moved));
+    assert_eq!(hosts_of(2, &site.old.address)[0], site.new.address);
+    site.worker.as_ref().unwrap().goes_on(100);
+    let kept = site.old.folder.join("shard-0002");
+    until("the old copy is removed", || !kept.exists());
+    site.end();
+}
+
+#[test]
+fn a_target_that_dies_while_it_copies_copies_anew() {
+    dies(true, "copying");
+}
+
+#[test]
+fn a_target_that_dies_with_a_whole_copy_asks_for_it() {
+    dies(true, "ready");
+}
+
+#[test]
+fn a_source_that_dies_when_it_has_given_the_shard_away_has_given_it_away() {
+    dies(false, "given");
+}
+
+#[test]
+fn a_target_that_dies_with_what_is_its_own_serves_it_when_it_is_back() {
+    dies(true, "taken");
+}
+
+#[test]
+fn a_target_that_dies_before_it_could_tell_serves_all_the_same() {
+    dies(true, "opened");
+}
+
+#[test]
+fn what_cannot_be_moved_is_said() {
+    let site = Site::new(&[], &[]);
+    let cases = [(9, &site.new, "there is no shard 9"), (1, &site.old, "")];
+    for (shard, to, said) in cases {
+        let output = shard_move(shard, &to.address);
+        assert_eq!(output.status.success(), said.is_empty(), "{}", all(&output));
+        assert!(all(&output).contains(said), "{}", all(&output));
+    }
+    let up = pando().args(["up"]).arg(&site.new.folder).arg("--mount").arg("/nowhere").output();
+    assert!(!up.unwrap().status.success());
+    site.end();
+}
