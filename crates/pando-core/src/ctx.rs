@@ -195,6 +195,13 @@ impl<'a> Ctx<'a> {
         self.dropped.push((dir, start));
     }
 
+    /// Whether this input has dropped a header, and not written it since.
+    pub fn is_dropped(&self, dir: DirId, start: u64) -> bool {
+        !self.dropped.is_empty()
+            && self.dropped.contains(&(dir, start))
+            && self.header(dir, start).is_none()
+    }
+
     /// Where this input has put an open inode.
     pub fn open_place(&self, ino: Ino) -> Option<OpenAt> {
         self.opens.iter().rev().find_map(|change| match change {

@@ -1,9 +1,9 @@
 //! The participant's side: lock, check, log, vote; and in the end apply or undo, exactly once.
 
 use alloc::vec::Vec;
-use pando_placement::range;
+use pando_placement::{parent, range};
 use pando_types::op::Place;
-use pando_types::peer::{Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
+use pando_types::peer::{Arrival, Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex, Radix, TxnId};
 
@@ -43,11 +43,21 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             let header = Header::decode(&arrival.header)?;
             let orders = header.range();
             let hold = Hold::Arrival { from: orders.start, to: orders.end };
-            (Some(LockKey::Partition(arrival.dir.id, header.partition)), hold)
+            let partition = holder(arrival, &header)?;
+            (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
         Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
         Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
     })
+}
+
+/// The partition that holds the orders that arrive: itself, or the parent that it comes back to.
+pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt> {
+    match (arrival.given_back, parent(header.partition)) {
+        (false, _) => Ok(header.partition),
+        (true, Some(parent)) => Ok(parent),
+        (true, None) => Err(broken("partition 0 is given back")),
+    }
 }
 
 impl Shard {
@@ -265,8 +275,9 @@ impl Shard {
             other => other?,
         };
         let headers = self.headers(ctx, dir.id)?;
+        // It was given back: who wants all partitions looks for them anew.
         if header.partition != index {
-            return Err(Refusal::Redirect(history(&headers)).into());
+            return Ok(None);
         }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
         match hold {
@@ -285,7 +296,7 @@ impl Shard {
         if let Some((split, Hold::Copy)) = hold {
             self.give_up_copy(ctx, split.number, true)?;
         }
-        Ok(Some((history(&headers), header.subdirs)))
+        Ok(Some((history(self.config.shard, &headers), header.subdirs)))
     }
 
     /// Applies a decision's changes and unlocks.

@@ -2,6 +2,7 @@
 
 mod births;
 mod invalidation;
+mod merges;
 mod namespace;
 mod splits;
 mod support;
