@@ -15,14 +15,8 @@ use crate::keys;
 use crate::locks::{Hold, LockKey};
 use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
+use crate::txn::redo::{can_redo, votes_unsynced};
 use crate::{names, perm};
-
-/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
-/// not synced, and with it all that came after.
-#[must_use]
-pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
-}
 
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
@@ -146,8 +140,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = prepare.locks();
-        let redo =
-            !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
+        let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
@@ -157,7 +150,7 @@ impl Shard {
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
         let need =
-            if matches!(vote, Vote::Yes(_)) && !redo { Need::Synced } else { Need::Committed };
+            if matches!(vote, Vote::Yes(_)) && !unsynced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, from, at, Say::Voted(vote));
         Ok(())
     }
@@ -323,6 +316,7 @@ impl Shard {
             let header = Header::decode(&arrival.header)?;
             self.clear_range(ctx, arrival.dir.id, &header.range());
             ctx.delete(keys::arrival(arrival.dir.id, header.partition));
+            self.note_freed(ctx, arrival.dir.id);
         }
         Ok(())
     }

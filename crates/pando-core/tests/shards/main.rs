@@ -4,6 +4,7 @@ mod births;
 mod invalidation;
 mod merges;
 mod namespace;
+mod power;
 mod splits;
 mod support;
 mod three_renames;
