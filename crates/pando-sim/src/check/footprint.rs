@@ -51,10 +51,10 @@ impl Footprint {
         match op {
             Op::EndSession => {
                 let of = opened.get(&event.call.who).into_iter().flatten();
-                print.changes.extend(of.flat_map(|ino| [*ino, opens(*ino)]));
+                print.changes.extend(of.flat_map(|ino| all_of(*ino)));
             }
             Op::Create { .. } | Op::Mkdir(..) => match made(event) {
-                Some(ino) => print.changes.extend([ino, opens(ino)]),
+                Some(ino) => print.changes.extend(all_of(ino)),
                 // It may have made whatever was seen that nobody is known to have made.
                 None if event.ended().is_none() => print.changes_any = true,
                 None => {}
@@ -93,29 +93,38 @@ impl Footprint {
             Op::Link(ino, dir, name) => {
                 self.name(*dir, name);
                 self.changes.push(*ino);
+                self.reads.push(data(*ino));
             }
             Op::Rename { from, name, to, new_name, .. } => {
                 self.name(*from, name);
                 self.name(*to, new_name);
                 (self.changes_any, self.reads_emptiness) = (true, true);
             }
-            Op::GetAttr(ino)
-            | Op::Access(ino, _)
-            | Op::Readlink(ino)
-            | Op::Read(ino, ..)
+            Op::GetAttr(ino) | Op::Readlink(ino) | Op::Read(ino, ..) => {
+                self.reads.extend([*ino, data(*ino)]);
+            }
+            Op::Access(ino, _)
             | Op::GetXattr(ino, _)
             | Op::ListXattr(ino)
             | Op::ReadDir(ino)
             | Op::Parent(ino) => self.reads.push(*ino),
             Op::Open { ino, truncate, .. } => {
                 self.changes.push(opens(*ino));
-                if *truncate { &mut self.changes } else { &mut self.reads }.push(*ino);
+                if *truncate { &mut self.changes } else { &mut self.reads }.push(data(*ino));
+                self.reads.push(*ino);
             }
-            Op::Release(ino) => self.changes.extend([*ino, opens(*ino)]),
-            Op::SetAttr(ino, _)
-            | Op::Write(ino, ..)
-            | Op::SetXattr(ino, ..)
-            | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
+            Op::Release(ino) => self.changes.extend(all_of(*ino)),
+            Op::SetAttr(ino, set) => {
+                self.changes.push(*ino);
+                // It tells the size as well.
+                let of = if set.size.is_some() { &mut self.changes } else { &mut self.reads };
+                of.push(data(*ino));
+            }
+            Op::Write(ino, ..) => {
+                self.changes.push(data(*ino));
+                self.reads.push(*ino);
+            }
+            Op::SetXattr(ino, ..) | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
             Op::EndSession => {}
             Op::ByPath { way, to_way, op } => {
                 self.add(op);
@@ -159,7 +168,7 @@ impl Footprint {
                 match b.node(ino) {
                     Ok(other) if other == node => {}
                     Ok(other) => print.differs(ino, node, other),
-                    Err(_) => print.changes.extend([ino, opens(ino)]),
+                    Err(_) => print.changes.extend(all_of(ino)),
                 }
             }
         }
@@ -170,13 +179,12 @@ impl Footprint {
         if (&a.opens, a.is_moved) != (&b.opens, b.is_moved) {
             self.changes.push(opens(ino));
         }
+        if a.data != b.data {
+            self.changes.push(data(ino));
+        }
         let attributes = |n: &Node| (n.mode, n.uid, n.gid, n.parent);
         let counts = |n: &Node| if n.is_dir() { 0 } else { n.nlink };
-        if attributes(a) != attributes(b)
-            || counts(a) != counts(b)
-            || a.data != b.data
-            || a.xattrs != b.xattrs
-        {
+        if attributes(a) != attributes(b) || counts(a) != counts(b) || a.xattrs != b.xattrs {
             self.changes.push(ino);
         }
     }
@@ -253,6 +261,16 @@ impl Footprint {
 /// no inode has.
 const fn opens(ino: Ino) -> Ino {
     Ino(ino.0 | 1 << 63)
+}
+
+/// The contents of an inode: the same.
+const fn data(ino: Ino) -> Ino {
+    Ino(ino.0 | 1 << 62)
+}
+
+/// An inode that may come or go.
+const fn all_of(ino: Ino) -> [Ino; 3] {
+    [ino, opens(ino), data(ino)]
 }
 
 /// The number that an operation is known to have given to what it made.
