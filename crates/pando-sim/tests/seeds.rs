@@ -154,13 +154,15 @@ fn enough_was_split(stats: &Stats) {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
+    // `PANDO_SIM_PATHS=1`: that by path.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
         (Some(1), Some(1)) => {
             SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
         }
         (Some(1), _) => SimConfig::losing_power(seed),
         (_, Some(1)) => SimConfig::splitting(seed),
+        _ if number("PANDO_SIM_PATHS") == Some(1) => SimConfig::by_path(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });
