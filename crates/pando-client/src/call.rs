@@ -50,6 +50,9 @@ const ASTRAY_MAX: u32 = 64;
 /// Of those, how many are followed at once; before the others there is a pause, since the target of a split may not be
 /// ready yet.
 const ASTRAY_AT_ONCE: u32 = 4;
+/// Answers of "not here" from which something can be learned, after which they count as fruitless, too: a tree of partitions
+/// is 24 deep, and as much of it may be known that is gone.
+const LEARNED_MAX: u32 = 48;
 
 /// What an operation's caller must tell apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -278,7 +281,7 @@ impl Client {
         is_unsure: &mut bool,
     ) -> Result<Answer, Unanswered> {
         let head = self.head(id);
-        let mut astray = 0;
+        let (mut astray, mut learned) = (0, 0);
         let mut backoff = Backoff::astray();
         let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
@@ -309,7 +312,8 @@ impl Client {
                     false
                 }
             };
-            if is_progress {
+            if is_progress && learned < LEARNED_MAX {
+                learned += 1;
                 continue;
             }
             astray += 1;
