@@ -32,7 +32,7 @@
 //!
 //! Nothing is appended behind a cut: an opening begins a new file, so what was cut can never come back to life.
 //! (What the rule cannot see: damage to a group that was synced while, in addition, power was lost before the next
-//! sync and the mark with it.)
+//! sync and the mark with it; or, where writing went on during the sync, while no sync and no group came after it.)
 
 pub(crate) mod group;
 pub(crate) mod header;
