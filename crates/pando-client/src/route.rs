@@ -153,6 +153,11 @@ impl Routes {
         self.with(dir, end).unwrap_or(Order::END)
     }
 
+    /// Who has a partition of `dir`, by this map.
+    pub(crate) fn owner(&self, dir: DirRef, map: &DirMap, i: PartitionIndex) -> ShardIndex {
+        map.shard(self.cluster.home(dir.id), i)
+    }
+
     /// What is known of `dir`: that it never split, unless something else was learned.
     pub(crate) fn map(&self, dir: DirRef) -> DirMap {
         self.with(dir, DirMap::clone).unwrap_or_default()
@@ -181,18 +186,23 @@ impl Routes {
         Some(read(&known.map))
     }
 
-    /// Learns where partitions of `dir` are; true if anything was new.
+    /// Learns where partitions of `dir` are, and where they are no more; true if anything was new. A directory that has
+    /// shrunk to one partition is forgotten.
     pub(crate) fn learn(&self, dir: DirRef, history: &SplitHistory) -> bool {
         // Most often there is nothing new: `stat` of a directory tells its history each time.
         let mut map = self.map(dir);
-        if !map.merge(history) {
+        if !map.learn(history) {
             return false;
         }
         let mut split = self.split.write();
         match split.get_mut(&dir.id).filter(|known| known.ino == dir.ino) {
             Some(known) => {
-                known.map.merge(history);
+                known.map.learn(history);
+                if known.map.len() == 1 {
+                    split.remove(&dir.id);
+                }
             }
+            None if map.len() == 1 => {}
             None => {
                 if split.len() >= CACHED_MAX {
                     sweep(&mut split);
@@ -236,7 +246,7 @@ mod tests {
 
     fn history(i: u32, r: u8) -> SplitHistory {
         let spread = Spread { base: ShardIndex(0), servers: 4, per_server: 1 };
-        SplitHistory { spread: Some(spread), leaves: vec![(PartitionIndex(i), Radix(r))] }
+        SplitHistory { of: None, spread: Some(spread), leaves: vec![(PartitionIndex(i), Radix(r))] }
     }
 
     #[test]
@@ -254,9 +264,24 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_whole_again_is_not_remembered() {
+        let routes = Routes::new(ClusterMap::new(4));
+        assert!(routes.learn(dir(9), &history(5, 3)));
+        let gone = |shard| SplitHistory { of: Some(ShardIndex(shard)), ..SplitHistory::default() };
+        assert!(!routes.learn(dir(9), &gone(2)));
+        assert!(routes.learn(dir(9), &gone(5)));
+        assert!(routes.map(dir(9)).contains(PartitionIndex(3)), "5 was split off later");
+        assert!(!routes.map(dir(9)).contains(PartitionIndex(5)));
+        assert!(routes.learn(dir(9), &gone(1)));
+        assert_eq!(routes.known.load(Ordering::Relaxed), 0);
+        assert_eq!(routes.map(dir(9)), DirMap::new());
+    }
+
+    #[test]
     fn an_unsplit_directory_is_not_remembered() {
         let routes = Routes::new(ClusterMap::new(4));
-        let history = SplitHistory { spread: None, leaves: vec![(PartitionIndex(0), Radix(0))] };
+        let history =
+            SplitHistory { of: None, spread: None, leaves: vec![(PartitionIndex(0), Radix(0))] };
         assert!(!routes.learn(dir(9), &history));
         assert_eq!(routes.known.load(Ordering::Relaxed), 0);
     }

@@ -2,15 +2,16 @@
 //!
 //! One message while the directory is unsplit. Else the home's answer leads to the other partitions, which are asked all
 //! at once; answers that are deeper than expected lead to the partitions that split off, until the answers tile the
-//! directory. Not atomic: each partition is counted at its own moment. But nothing is counted twice: a partition that
-//! splits after it answered has answered for its children.
+//! directory. A partition that is gone was given back to its parent: if that has answered before, it is asked again. Not
+//! atomic: each partition is counted at its own moment. But nothing is counted twice, and nothing is left out: a partition
+//! that splits after it answered has answered for its children, and one that has taken back another answers for both.
 
 use std::collections::BTreeMap;
 
 use pando_placement::{DirMap, range};
 use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
-use pando_types::{Attr, DirRef, Errno, PartitionIndex, Timestamp};
+use pando_types::{Attr, DirRef, Errno, PartitionIndex, Radix, ShardIndex, Timestamp};
 
 use crate::cache::At;
 use crate::call::{Backoff, Via, stale, take};
@@ -20,6 +21,8 @@ use crate::route::Route;
 
 /// Rounds in which nothing was learned, after which shards are taken for mistaken.
 const ROUNDS_MAX: u32 = 64;
+/// Rounds in which something was learned, after which they count as fruitless, too.
+const LEARNED_MAX: u32 = 48;
 
 impl Client {
     /// Attributes of a directory. `ESTALE` if it is gone.
@@ -39,20 +42,21 @@ impl Client {
             return Ok(merge(home.base, home.generation, [only]));
         }
         let mut map = self.routes.map(dir);
-        map.merge(&home.history);
+        map.learn(&home.history);
         let mut tiles = Tiles::default();
         for delta in home.deltas {
             tiles.add(delta, &mut map);
         }
         let mut backoff = Backoff::astray();
-        let mut fruitless = 0;
+        let (mut fruitless, mut learned) = (0, 0);
         loop {
             let missing = tiles.missing(&map);
             if missing.is_empty() {
                 return Ok(merge(home.base, home.generation, tiles.0.into_values()));
             }
             let mut is_progress = false;
-            for part in join_all(missing.into_iter().map(|i| self.part(dir, i))).await {
+            let ask = |i| self.part(dir, i, self.routes.owner(dir, &map, i));
+            for part in join_all(missing.into_iter().map(ask)).await {
                 match part? {
                     Part::Delta(delta) => {
                         tiles.add(delta, &mut map);
@@ -60,11 +64,13 @@ impl Client {
                     }
                     Part::Elsewhere(history) => {
                         self.routes.learn(dir, &history);
-                        is_progress |= map.merge(&history);
+                        is_progress |= map.learn(&history);
                     }
                 }
             }
-            if !is_progress {
+            if is_progress && learned < LEARNED_MAX {
+                learned += 1;
+            } else {
                 fruitless += 1;
                 if fruitless >= ROUNDS_MAX {
                     return Err(Errno::EIO);
@@ -76,11 +82,13 @@ impl Client {
         }
     }
 
-    /// Asks one partition.
-    async fn part(&self, dir: DirRef, i: PartitionIndex) -> Result<Part, Errno> {
+    /// Asks one partition, of which `owner` is the owner if it exists.
+    async fn part(&self, dir: DirRef, i: PartitionIndex, owner: ShardIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
         let head = self.head(self.reading());
-        let (route, deadline) = (Route::Partition(dir, i), self.deadline(Via::Current));
+        // Not by what all requests know: that may have forgotten since that the directory ever split, and home refutes nothing
+        // of what is elsewhere.
+        let (route, deadline) = (Route::Shard(owner), self.deadline(Via::Current));
         let reply = self.send(SYSTEM, (&op).into(), route, head, deadline, &mut false).await;
         match reply.map_err(Errno::from)? {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
@@ -88,8 +96,11 @@ impl Client {
                 self.counters.redirected();
                 Ok(Part::Elsewhere(history))
             }
-            // It is on its way there: its owner-to-be does not own it yet.
-            Err(Refusal::AskHome) => Ok(Part::Elsewhere(SplitHistory::default())),
+            // It was given back, and the shard has no other.
+            Err(Refusal::AskHome) => {
+                self.counters.redirected();
+                Ok(Part::Elsewhere(SplitHistory { of: Some(owner), ..SplitHistory::default() }))
+            }
             Err(Refusal::Errno(errno)) => Err(stale(errno)),
             Err(_) => Err(Errno::EIO),
         }
@@ -99,7 +110,7 @@ impl Client {
 /// What came of asking a partition.
 enum Part {
     Delta(Delta),
-    /// Not there, or not yet.
+    /// Not there (any more), or not yet.
     Elsewhere(SplitHistory),
 }
 
@@ -112,7 +123,7 @@ impl Tiles {
     /// those the wider answer counts, which stands for both.
     fn add(&mut self, delta: Delta, map: &mut DirMap) {
         let leaves = vec![(delta.partition, delta.radix)];
-        map.merge(&SplitHistory { spread: map.spread, leaves });
+        map.merge(&SplitHistory { of: None, spread: map.spread, leaves });
         let new = range(delta.partition, delta.radix);
         if self.tile_at(new.start).is_some_and(|tile| tile.radix < delta.radix) {
             return;
@@ -127,13 +138,12 @@ impl Tiles {
         range(delta.partition, delta.radix).contains(&order).then_some(delta)
     }
 
-    /// Partitions nobody has answered for.
+    /// Partitions that nobody has answered for, or not for all that they are now.
     fn missing(&self, map: &DirMap) -> Vec<PartitionIndex> {
-        let leaves = map.leaves().into_iter();
-        leaves
-            .filter(|(i, r)| self.tile_at(range(*i, *r).start).is_none())
-            .map(|(i, _)| i)
-            .collect()
+        let is_missing = |(i, r): &(PartitionIndex, Radix)| {
+            self.tile_at(range(*i, *r).start).is_none_or(|tile| tile.radix > *r)
+        };
+        map.leaves().into_iter().filter(is_missing).map(|(i, _)| i).collect()
     }
 }
 

@@ -88,3 +88,22 @@ fn a_partition_that_answered_before_it_split_has_answered_for_its_children() {
 fn a_wider_answer_replaces_those_within_it() {
     check(&[(3, 2, 20), (1, 1, 50), (0, 1, 10)], &[&[0, 1], &[0], &[]], 60);
 }
+
+#[test]
+fn a_partition_that_answered_before_it_took_back_another_is_asked_again() {
+    let spread = Spread { base: ShardIndex(0), servers: 8, per_server: 1 };
+    let mut map = DirMap::with_spread(spread);
+    let mut tiles = Tiles::default();
+    for (i, r, entries) in [(0, 2, 10), (2, 2, 20)] {
+        tiles.add(delta(i, r, entries), &mut map);
+    }
+    let missing = |tiles: &Tiles, map: &DirMap| -> Vec<u32> {
+        tiles.missing(map).into_iter().map(|i| i.0).collect()
+    };
+    assert_eq!(missing(&tiles, &map), [1]);
+    map.forget(PartitionIndex(1));
+    assert_eq!(missing(&tiles, &map), [0], "for what was 1, and what 2 became goes with it");
+    tiles.add(delta(0, 0, 70), &mut map);
+    assert!(missing(&tiles, &map).is_empty());
+    assert_eq!(merge(base(), 0, tiles.0.into_values()).size, 70);
+}

@@ -215,6 +215,12 @@ impl Shard {
         need: Need,
     ) {
         let (version, news) = self.news_for(request);
+        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power.
+        let is_elsewhere = matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome));
+        let need = match need {
+            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Durable,
+            need => need,
+        };
         let reply = Reply {
             id: request.head.id,
             shard: self.config.shard,

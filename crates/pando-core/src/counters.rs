@@ -22,11 +22,13 @@ pub enum TxnKind {
     Session,
     /// Split of a partition.
     Split,
+    /// A partition given back to its parent.
+    Merge,
 }
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -36,6 +38,7 @@ impl TxnKind {
         Self::DirSetAttr,
         Self::Session,
         Self::Split,
+        Self::Merge,
     ];
 
     /// In a word.
@@ -51,6 +54,7 @@ impl TxnKind {
             Self::DirSetAttr => "dir_setattr",
             Self::Session => "session",
             Self::Split => "split",
+            Self::Merge => "merge",
         }
     }
 }
@@ -67,11 +71,11 @@ pub struct Counters {
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
-    pub txns_begun: [u64; 9],
+    pub txns_begun: [u64; 10],
     /// Transactions committed here, by [`TxnKind`].
-    pub txns_committed: [u64; 9],
+    pub txns_committed: [u64; 10],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
-    pub txns_remote: [u64; 9],
+    pub txns_remote: [u64; 10],
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.
@@ -86,17 +90,29 @@ pub struct Counters {
     pub splits_yielded: u64,
     /// Splits given up for any other reason: a target that died, is silent or full, names that stayed held.
     pub splits_failed: u64,
-    /// Splits that had to wait for transactions before they could freeze their half.
+    /// Partitions given back to a parent on this shard.
+    pub merges_local: u64,
+    /// Partitions given back to a parent on another shard.
+    pub merges_moved: u64,
+    /// Entries sent there.
+    pub entries_given_back: u64,
+    /// Merges given up because somebody else wanted the partition.
+    pub merges_yielded: u64,
+    /// Merges given up for any other reason: the parent is too large, deeper, or held; or what makes a split fail.
+    pub merges_failed: u64,
+    /// Partitions that this shard did not take back.
+    pub merges_refused: u64,
+    /// Splits and merges that had to wait for transactions before they could freeze what moves.
     pub splits_awaiting: u64,
-    /// Halves opened again because those transactions took too long.
+    /// Times that it was opened again because those transactions took too long.
     pub splits_reopened: u64,
-    /// Halves closed because they changed faster than they were sent.
+    /// Times that it was closed because it changed faster than it was sent.
     pub splits_overtaken: u64,
     /// Pages that targets have taken.
     pub split_pages: u64,
     /// Rounds of changes sent after the copy proper.
     pub split_rounds: u64,
-    /// Of those, with the half frozen.
+    /// Of those, with what moves frozen.
     pub split_rounds_frozen: u64,
     /// Changes sent in rounds.
     pub split_rows_again: u64,

@@ -129,6 +129,16 @@ impl<'a> Ctx<'a> {
         })
     }
 
+    /// The value of `key` before this input.
+    pub fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        self.rows.get(key)
+    }
+
+    /// All that this input writes, so far, but for headers.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().chain(&self.always)
+    }
+
     /// Visits the store's rows of a range, without this input's own writes, until `visit` answers false.
     pub fn scan(
         &self,
@@ -193,6 +203,13 @@ impl<'a> Ctx<'a> {
     pub fn drop_header(&mut self, dir: DirId, start: u64) {
         self.headers.retain(|(d, h)| *d != dir || h.range().start != start);
         self.dropped.push((dir, start));
+    }
+
+    /// Whether this input has dropped a header, and not written it since.
+    pub fn is_dropped(&self, dir: DirId, start: u64) -> bool {
+        !self.dropped.is_empty()
+            && self.dropped.contains(&(dir, start))
+            && self.header(dir, start).is_none()
     }
 
     /// Where this input has put an open inode.

@@ -29,6 +29,8 @@ pub struct Dirs {
     known: HashMap<DirId, Vec<Header>, FixedState>,
     /// What is known of directories whose partitions are elsewhere.
     hints: HashMap<DirId, DirMap, FixedState>,
+    /// Split directories whose headers were read from the store since this was last taken.
+    loaded: Vec<DirId>,
 }
 
 impl Dirs {
@@ -57,6 +59,9 @@ impl Dirs {
             if headers.is_empty() {
                 return Ok(&[]);
             }
+            if headers.iter().any(|header| header.partition.0 > 0) {
+                self.loaded.push(dir);
+            }
             self.known.insert(dir, headers);
         }
         Ok(&self.known[&dir])
@@ -84,12 +89,21 @@ impl Dirs {
         }
     }
 
-    /// Learns where partitions are; whether that was news.
-    pub fn learn(&mut self, dir: DirId, history: &SplitHistory) -> bool {
+    /// Headers that were read from the store since this was last asked.
+    pub fn take_loaded(&mut self) -> Vec<(DirId, Header)> {
+        let of =
+            |dir: DirId| self.known.get(&dir).into_iter().flatten().map(move |h| (dir, h.clone()));
+        let headers = self.loaded.iter().flat_map(|dir| of(*dir)).collect();
+        self.loaded.clear();
+        headers
+    }
+
+    /// Learns where partitions are, and where they are no more.
+    pub fn learn(&mut self, dir: DirId, history: &SplitHistory) {
         if self.hints.len() >= REMEMBERED {
             self.hints.clear();
         }
-        self.hints.entry(dir).or_default().merge(history)
+        self.hints.entry(dir).or_default().learn(history);
     }
 
     /// Forgets where partitions are.
@@ -98,9 +112,10 @@ impl Dirs {
     }
 }
 
-/// What the owner of some names tells about its directory, from its headers.
-pub fn history(headers: &[Header]) -> SplitHistory {
+/// What a shard tells about a directory, from all headers that it has of it.
+pub fn history(shard: ShardIndex, headers: &[Header]) -> SplitHistory {
     SplitHistory {
+        of: Some(shard),
         spread: headers.first().and_then(|h| h.spread),
         leaves: headers.iter().map(|h| (h.partition, h.radix)).collect(),
     }
@@ -109,8 +124,9 @@ pub fn history(headers: &[Header]) -> SplitHistory {
 impl Shard {
     /// Headers of `dir` on this shard, this input's changes included.
     pub(crate) fn headers(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Vec<Header>, Halt> {
-        let headers = self.dirs.headers(ctx, dir)?;
-        Ok(headers.iter().map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
+        let headers = self.dirs.headers(ctx, dir)?.iter();
+        let now = headers.filter(|h| !ctx.is_dropped(dir, h.range().start));
+        Ok(now.map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
     }
 
     /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home" from others.
@@ -139,7 +155,7 @@ impl Shard {
             // Held for a change of its permissions, which may be answered already.
             Some((_, Hold::Plain | Hold::Seal)) => Err(Stop::Wait(key)),
             Some((_, Hold::Split { from } | Hold::Closing { from }))
-                if order.0 >= from && !self.tail_unlocked() =>
+                if order.0 >= from && !self.tail_unlocked(header.range().start == from) =>
             {
                 Err(Stop::Wait(key))
             }
@@ -166,7 +182,7 @@ impl Shard {
                 Ok(ctx.header(dir.id, h.range().start).unwrap_or(h).clone())
             }
             _ => {
-                let history = history(headers);
+                let history = history(self.config.shard, headers);
                 match self.arrival(dir.id, order) {
                     Some(key) => Err(Stop::Wait(key)),
                     None => Err(Refusal::Redirect(history).into()),
@@ -207,7 +223,7 @@ impl Shard {
     /// All that this home knows of where the directory's partitions are. Not all that there are: each partition knows
     /// its own children.
     pub(crate) fn history(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<SplitHistory, Halt> {
-        Ok(history(self.dirs.headers(ctx, dir)?))
+        Ok(history(self.config.shard, self.dirs.headers(ctx, dir)?))
     }
 
     /// Which shard to ask for an order, as far as is known here.
@@ -221,11 +237,9 @@ impl Shard {
         if headers.iter().any(|h| h.range().contains(&order.0)) {
             return Ok(self.config.shard);
         }
-        let mut map = DirMap::new();
-        map.merge(&history(headers));
-        if let Some(hint) = self.dirs.hints.get(&dir) {
-            map.join(hint);
-        }
+        let history = history(self.config.shard, headers);
+        let mut map = self.dirs.hints.get(&dir).cloned().unwrap_or_default();
+        map.learn(&history);
         let (index, _) = map.locate(order);
         Ok(map.shard(self.config.map.home(dir), index))
     }
@@ -254,7 +268,8 @@ impl Shard {
     }
 }
 
-/// The leaves of a directory, as the votes of its partitions reveal them.
+/// The leaves of a directory, as the votes of its partitions reveal them. Nothing is ever taken out: to miss a partition
+/// would be worse than to ask for one that is gone, whose vote is `Busy`.
 #[derive(Clone, Default, Debug)]
 pub struct Leaves {
     map: DirMap,

@@ -52,7 +52,7 @@ pub use contract::{
 pub use counters::{Counters, TxnKind};
 pub use format::format;
 pub use shard::Shard;
-pub use txn::participant::can_redo;
+pub use txn::redo::can_redo;
 
 /// Faults that tests plant to prove that the simulator finds them.
 #[cfg(feature = "planted")]
@@ -64,6 +64,8 @@ pub enum Planted {
     IntentForgottenEarly,
     /// The moving half of a split stays open to changes in the exchange.
     SplitTailUnlocked,
+    /// A partition that is given back stays open to changes in the exchange.
+    MergeTailUnlocked,
     /// What changes in the moving half of a split while it is copied is not sent again.
     ChangeNotResent,
     /// A shard says that it knows a version, and does not.

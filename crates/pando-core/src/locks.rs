@@ -38,7 +38,7 @@ pub enum Hold {
     Plain,
     /// Empty, and it stays so.
     Seal,
-    /// Its upper half is being copied. That hinders nobody: who wants to hold the partition may end it.
+    /// It is being copied, or its upper half. That hinders nobody: who wants to hold the partition may end it.
     Copy,
     /// These orders shall go elsewhere once no transaction has to do with them: new operations on them wait, transactions
     /// that come to them are to begin again.
@@ -51,7 +51,7 @@ pub enum Hold {
         /// First order that moves.
         from: u64,
     },
-    /// On its way here.
+    /// These orders are on their way here: the partition itself, or its upper half that comes back to it.
     Arrival {
         /// First order.
         from: u64,
@@ -179,7 +179,7 @@ impl Locks {
         }
     }
 
-    /// Partitions of a directory on their way here.
+    /// Orders of a directory on their way here, and the partition whose lock holds them.
     pub fn arrivals(&self, dir: DirId) -> Vec<(PartitionIndex, Range<u64>)> {
         let (from, to) = (
             LockKey::Partition(dir, PartitionIndex(0)),

@@ -39,7 +39,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 1; Open = 1; Decided = 1; Prepared = 2; Arriving = 2; Floor = 1;
+    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 3; Arriving = 2; Floor = 1;
 }
 
 /// A directory, at its home.
@@ -87,6 +87,32 @@ impl Header {
     #[must_use]
     pub fn range(&self) -> core::ops::Range<u64> {
         pando_placement::range(self.partition, self.radix)
+    }
+
+    /// With `child`, its upper half, taken back: one depth less, and all that both count. Times of an older generation were
+    /// overtaken when times were set.
+    #[must_use]
+    pub fn with(&self, child: &Self) -> Self {
+        let mtime = match self.generation.cmp(&child.generation) {
+            core::cmp::Ordering::Greater => self.mtime,
+            core::cmp::Ordering::Equal => self.mtime.max(child.mtime),
+            core::cmp::Ordering::Less => child.mtime,
+        };
+        Self {
+            radix: Radix(self.radix.0 - 1),
+            entries: self.entries + child.entries,
+            subdirs: self.subdirs + child.subdirs,
+            change: self.change.wrapping_add(child.change),
+            mtime,
+            generation: self.generation.max(child.generation),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it has not split since its birth, so that it can be given back to its parent.
+    #[must_use]
+    pub fn is_as_born(&self) -> bool {
+        self.partition.0 > 0 && pando_placement::birth_radix(self.partition) == self.radix
     }
 
     /// As `stat` needs it.
@@ -208,7 +234,7 @@ pub struct Prepared {
 /// A partition on its way here.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arriving {
-    /// The split.
+    /// The split, or the merge.
     pub txn: TxnId,
     /// Incarnation of the directory.
     pub dir: DirRef,

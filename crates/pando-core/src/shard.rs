@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pando_types::peer::Say;
-use pando_types::{Ino, SessionId, ShardIndex, TxnId};
+use pando_types::{Ino, Lsn, SessionId, ShardIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::Counters;
@@ -17,7 +17,8 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
-use crate::split::Copy;
+use crate::split::{Copy, Count, Small};
+use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
 
 /// One logical metadata server.
@@ -53,15 +54,29 @@ pub struct Shard {
     pub(crate) later: BTreeMap<(u64, u64), Input>,
     /// Partitions worth looking at for a split.
     pub(crate) grown: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
-    /// Partitions whose upper half is being copied away, by transaction.
+    /// Partitions worth looking at for a merge.
+    pub(crate) shrunk: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
+    /// Of those, what waits for its turn.
+    pub(crate) shrunk_waiting: VecDeque<(pando_types::DirRef, pando_types::PartitionIndex)>,
+    /// Partitions that are small enough to be given back, and when they are looked at.
+    pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
+    /// Partitions that are being copied away, or their upper half, by transaction.
     pub(crate) copies: BTreeMap<u64, Copy>,
-    /// Of those, what waited for transactions and may go on.
+    /// Halves that are being counted, to be split off within this shard, by the number of who holds the partition for it.
+    pub(crate) counts: BTreeMap<u64, Count>,
+    /// Of those, what may go on.
+    pub(crate) counting: VecDeque<u64>,
+    /// Of copies, what waited for transactions and may go on.
     pub(crate) ripe: VecDeque<u64>,
     /// Targets to which no split goes before this time.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
     /// Which directories have changed for whoever comes through them.
     pub(crate) versions: Versions,
     pub(crate) broadcast: Broadcast,
+    /// Log position of the last range that this shard gave away.
+    pub(crate) moved_at: Lsn,
+    /// What votes that are not synced may rest on.
+    pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     ticket: u64,
     #[cfg(feature = "planted")]
@@ -97,11 +112,18 @@ impl Shard {
             ready: VecDeque::new(),
             later: BTreeMap::new(),
             grown: VecDeque::new(),
+            shrunk: VecDeque::new(),
+            shrunk_waiting: VecDeque::new(),
+            small: BTreeMap::new(),
             copies: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            counting: VecDeque::new(),
             ripe: VecDeque::new(),
             paused_targets: BTreeMap::new(),
             versions: Versions::default(),
             broadcast: Broadcast::default(),
+            moved_at: Lsn(0),
+            recent: Recent::default(),
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]
@@ -190,14 +212,19 @@ impl Shard {
                     self.hear_versions(ctx, peer);
                     Ok(())
                 }
+                Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),
             },
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.ready.pop_front() {
                 Some(Input::Ready) | None => {
                     if let Some(number) = self.ripe.pop_front() {
                         self.go_on_copying(ctx, number)
+                    } else if let Some(number) = self.counting.pop_front() {
+                        self.count_on(ctx, number)
                     } else if let Some((dir, partition)) = self.grown.pop_front() {
                         self.consider_split(ctx, dir, partition)
+                    } else if let Some((dir, partition)) = self.shrunk.pop_front() {
+                        self.consider_merge(ctx, dir, partition)
                     } else {
                         Ok(())
                     }
@@ -210,7 +237,8 @@ impl Shard {
     /// Whether something that waited may go on.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.ripe.is_empty() || !self.grown.is_empty()
+        let splits = [self.grown.is_empty(), self.ripe.is_empty(), self.counting.is_empty()];
+        !self.ready.is_empty() || !self.shrunk.is_empty() || splits.contains(&false)
     }
 
     /// What it has done since it started.
@@ -221,8 +249,8 @@ impl Shard {
 
     /// Transactions begun here since the start and not over, by [`TxnKind`].
     #[must_use]
-    pub fn txns_alive(&self) -> [u64; 9] {
-        let mut alive = [0; 9];
+    pub fn txns_alive(&self) -> [u64; 10] {
+        let mut alive = [0; 10];
         for kind in self.txns.values().filter_map(Txn::kind) {
             alive[kind as usize] += 1;
         }
@@ -259,10 +287,14 @@ impl Shard {
         self.planted == Some(fault)
     }
 
-    /// Planted fault: a split's moving half is not locked.
-    pub(crate) fn tail_unlocked(&self) -> bool {
+    /// Planted fault: what moves is not locked.
+    #[cfg_attr(not(feature = "planted"), expect(unused_variables, reason = "nothing is planted"))]
+    pub(crate) fn tail_unlocked(&self, is_merge: bool) -> bool {
         #[cfg(feature = "planted")]
-        return self.is_planted(crate::Planted::SplitTailUnlocked);
+        return self.is_planted(match is_merge {
+            false => crate::Planted::SplitTailUnlocked,
+            true => crate::Planted::MergeTailUnlocked,
+        });
         #[cfg(not(feature = "planted"))]
         false
     }
@@ -274,6 +306,9 @@ impl Shard {
     }
 
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
+        if !self.counts.is_empty() {
+            self.correct_counts(&ctx)?;
+        }
         if ctx.stat != (0, 0) {
             self.stat.inodes = self.stat.inodes.saturating_add_signed(ctx.stat.0);
             self.stat.bytes = self.stat.bytes.saturating_add_signed(ctx.stat.1);
@@ -289,6 +324,9 @@ impl Shard {
             self.note_writes(&done.writes, now);
             self.note_ripe();
         }
+        if !self.counts.is_empty() {
+            self.note_counted();
+        }
         let wake_at = self.next_wake();
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
@@ -297,8 +335,11 @@ impl Shard {
             let key = keys::dir(*dir, keys::Kind::Header, header.range().start);
             done.writes.push(crate::Write::Put(key, header.encode()));
             self.note_growth(*dir, header);
+            self.note_shrinkage(*dir, header);
         }
         self.dirs.update(&done.headers, &done.dropped);
+        self.note_loaded();
+        self.note_room();
         for change in &done.opens {
             self.opens.update(change);
         }

@@ -3,15 +3,15 @@
 //!
 //! 1. Whatever differs between places because of a transaction is named by its decision record, from the moment its
 //!    first change is seen until after its last one is (`pando-core`, `txn/`).
-//! 2. Rows of a split that is not decided are nobody's yet: the source still has them.
-//! 3. Rows of a split that is decided are the target's, although its header comes only with the word of it.
+//! 2. Rows of a split or merge that is not decided are nobody's yet at its target: the source still has them.
+//! 3. Once it is decided they are the target's, although its header comes, or its parent's grows, only with the word of it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use pando_core::keys::{self, Table};
 use pando_core::record::{Arriving, Decided, Header, Prepared, Record};
-use pando_placement::range;
+use pando_placement::{parent, range};
 use pando_types::peer::{Change, Prepare};
 use pando_types::reply::Slice;
 use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
@@ -44,7 +44,7 @@ pub enum Place {
 #[derive(Default)]
 pub struct Busy {
     held: HashSet<Place>,
-    /// Partitions that are a shard's by a decision it has not heard of.
+    /// Partitions that are a shard's by a decision it has not heard of; of a merge, what its parent will be more.
     pub arrived: Vec<(ShardIndex, DirId, Header)>,
     /// Partitions that may come to a shard.
     pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
@@ -187,7 +187,8 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
         Prepare::Link { ino, .. } => Place::Link(*ino),
         Prepare::Arrive(arrival) => {
             let header = Header::decode(&arrival.header).ok()?;
-            Place::Partition(arrival.dir.id, header.partition)
+            let into = parent(header.partition).filter(|_| arrival.given_back);
+            Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
         Prepare::Session(session) => Place::Session(*session),
         Prepare::Look(_) | Prepare::Invalidate(_) => return None,
@@ -206,9 +207,14 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         | Change::SetBase { dir, .. }
         | Change::DropHome { dir, .. }
         | Change::Bury(dir) => vec![Place::Home(dir.id)],
-        Change::SetHeader { dir, partition, .. }
-        | Change::DropPartition { dir, partition }
-        | Change::Own { dir, partition } => vec![Place::Partition(dir.id, *partition)],
+        Change::SetHeader { dir, partition, .. } | Change::DropPartition { dir, partition } => {
+            vec![Place::Partition(dir.id, *partition)]
+        }
+        // It becomes the parent's if it is given back.
+        Change::Own { dir, partition } => {
+            let both = [Some(*partition), parent(*partition)].into_iter().flatten();
+            both.map(|partition| Place::Partition(dir.id, partition)).collect()
+        }
         Change::PutLink { inode, .. } => vec![Place::Link(inode.attr.ino)],
         Change::AddName { ino, .. } | Change::DropName { ino, .. } => vec![Place::Link(*ino)],
         Change::OpenSession(session) | Change::EndSession(session) => {

@@ -42,6 +42,12 @@ fn operations(c: &Cluster) -> Vec<(&'static str, Op)> {
     ]
 }
 
+/// How many partitions a directory has.
+fn partitions(c: &Cluster, dir: DirRef) -> usize {
+    let (from, _) = keys::dir_range(dir.id, Kind::Header, &(0..1));
+    Cluster::all_shards().map(|shard| c.rows(shard, &from[..18]).len()).sum()
+}
+
 #[test]
 fn at_whatever_message_everything_stops_nothing_is_wrong() {
     let mut c = Cluster::busy();
@@ -81,6 +87,26 @@ fn at_whatever_message_everything_stops_nothing_is_wrong() {
             }
         }
     }
+    // Half of what it has split into is given back, to others and to itself.
+    c.settle();
+    let split = partitions(&c, c.dir("b"));
+    for n in 0..40 {
+        let op = Op::Unlink(c.dir("b"), name(&n.to_string()));
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+            while c.deliver() {
+                look(&mut c, "removals");
+            }
+        }
+    }
+    for _ in 0..8 {
+        c.tick();
+        while c.deliver() {
+            look(&mut c, "merges");
+        }
+    }
+    let merged = partitions(&c, c.dir("b"));
+    assert!(split >= 4 && merged <= split / 2, "{split} partitions, then {merged}");
     for op in [Op::OpenSession, Op::EndSession(first)] {
         c.send(ShardIndex(0), op);
         while c.deliver() {
@@ -113,7 +139,10 @@ impl Lively<'_> {
         let (dir, other) = (dirs[(*n % 4) as usize], dirs[(*n / 4 % 4) as usize]);
         let (one, two) = (format!("x{}", *n * 7 % 13), format!("x{}", *n * 5 % 13));
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+        // Now more names are made, now more removed: partitions come and go.
+        let shrinks = *n / 200 % 2 == 1;
         let op = match *n % 6 {
+            1 | 2 if shrinks => Op::Unlink(dir, name(&one)),
             0 | 1 => Op::Create { dir, name: name(&one), node, exclusive: true, open: false },
             2 => Op::Mkdir(dir, name(&one), 0o755),
             3 => Cluster::rename_op(dir, &one, other, &two),
@@ -159,7 +188,7 @@ fn while_running(cluster: Cluster) -> (Report, Cluster) {
 fn a_running_volume_is_not_slandered() {
     let mut cluster = Cluster::busy();
     let mut unjudged = 0;
-    for round in 0..10 {
+    for round in 0..16 {
         let report;
         (report, cluster) = while_running(cluster);
         is_clean(&report, &format!("round {round}"));

@@ -1,8 +1,8 @@
 //! One directory's partitions as a client or shard knows them (GIGA+ §3.3, §4.2).
 //!
-//! A map may be stale and never lies: what it holds once existed, and partitions do not vanish, they only get
-//! deeper. So maps are joined by union, in any order and any number of times, and whoever is addressed by a stale one
-//! answers with leaves that lead on.
+//! A map may be stale: what it holds once existed. Partitions get deeper when they split, and vanish when they are given
+//! back to the one they were split from. Whoever is addressed by a stale map answers with all leaves that it has: those that
+//! are new are added, and what the map has at that shard and the answer has not is forgotten.
 //!
 //! ```text
 //! leaf (5, 3) = ‥101 implies its whole split history, one step per depth:
@@ -11,7 +11,8 @@
 //!   d = 2   1 split → 5 exists        goes to 5      (bit 2 set)
 //! ```
 //!
-//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth implies.
+//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth implies. So with one that is
+//!    forgotten all go whose birth implied it: what it split off, what its parent split off later, and all that came of those.
 //! 2. A partition's depth follows from what is present: the first at or after its birth with no child there.
 //! 3. The leaves' ranges tile the orders.
 
@@ -21,7 +22,8 @@ use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
 
 use crate::partition_set::PartitionSet;
 use crate::{
-    birth_radix, child, hash_of_order, is_partition, is_spread, partition_of, range, shard_of,
+    birth_radix, child, hash_of_order, is_partition, is_spread, parent, partition_of, range,
+    shard_of,
 };
 
 /// What is known of one directory's split tree.
@@ -136,14 +138,50 @@ impl DirMap {
         new
     }
 
-    /// Learns from someone's split history; true if anything was new. Leaves that cannot be, and a spread that cannot,
-    /// are passed over: a hostile history costs its own length and no more.
+    /// Learns from someone's split history; true if the map changed. What it refutes is forgotten first, if it tells all
+    /// that some shard has. Leaves that cannot be, and a spread that cannot, are passed over: a hostile history costs its
+    /// own length, and what is known of one shard.
+    pub fn learn(&mut self, history: &SplitHistory) -> bool {
+        let mut changed = self.merge_spread(history.spread);
+        if let Some(shard) = history.of {
+            changed |= self.refute(shard, &history.leaves);
+        }
+        changed | self.merge(history)
+    }
+
+    /// Learns what a history adds, and forgets nothing: for who must not miss a partition, and finds out himself that one
+    /// is gone. True if anything was new.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
         for &(i, r) in history.leaves.iter().filter(|&&(i, r)| is_partition(i, r)) {
             learned |= self.insert_path(i, r);
         }
         learned
+    }
+
+    /// `i` was given back to its parent, and with it is gone whatever implies it (invariant 1). False if it was not known.
+    /// Partition 0 is never gone.
+    pub fn forget(&mut self, i: PartitionIndex) -> bool {
+        match parent(i) {
+            Some(parent) if self.present.contains(i) => {
+                self.present.remove_above(parent, Radix(birth_radix(i).0 - 1))
+            }
+            _ => false,
+        }
+    }
+
+    /// `shard` has these partitions and no others; true if others were known. (But for partition 0, which is at home.)
+    fn refute(&mut self, shard: ShardIndex, has: &[(PartitionIndex, Radix)]) -> bool {
+        let Some(spread) = self.spread.filter(|_| !self.present.is_only_zero()) else {
+            return false;
+        };
+        let mut has: Vec<_> = has.iter().map(|(i, _)| *i).collect();
+        has.sort_unstable();
+        let is_gone = |i: &PartitionIndex| {
+            i.0 > 0 && shard_of(&spread, *i) == shard && has.binary_search(i).is_err()
+        };
+        let gone: Vec<_> = self.present.iter().filter(is_gone).collect();
+        gone.into_iter().fold(false, |forgotten, i| forgotten | self.forget(i))
     }
 
     /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one has split. From the
@@ -157,12 +195,6 @@ impl DirMap {
             learned = true;
         }
         learned
-    }
-
-    /// Learns all that `other` knows. Commutative, associative, idempotent.
-    pub fn join(&mut self, other: &Self) {
-        self.merge_spread(other.spread);
-        self.present.union(&other.present);
     }
 
     /// A directory has one spread for life. Should two be told (only a faulty or hostile sender can), all who hear
@@ -179,15 +211,14 @@ impl DirMap {
     /// Everything known, for a client or shard that lacks it.
     #[must_use]
     pub fn history(&self) -> SplitHistory {
-        SplitHistory { spread: self.spread, leaves: self.leaves() }
+        SplitHistory { of: None, spread: self.spread, leaves: self.leaves() }
     }
 
-    /// What follows from some partitions alone, as a shard tells of those it owns (GIGA+ §3.3). Absent ones are left
-    /// out.
+    /// What follows from some partitions alone (GIGA+ §3.3). Absent ones are left out.
     #[must_use]
     pub fn history_of(&self, owned: impl IntoIterator<Item = PartitionIndex>) -> SplitHistory {
         let leaves = owned.into_iter().filter_map(|i| Some((i, self.radix(i)?))).collect();
-        SplitHistory { spread: self.spread, leaves }
+        SplitHistory { of: None, spread: self.spread, leaves }
     }
 }
 
@@ -203,7 +234,7 @@ mod tests {
     fn learned(leaves: &[(u32, u8)]) -> DirMap {
         let mut map = DirMap::new();
         let leaves = leaves.iter().map(|&(i, r)| leaf(i, r)).collect();
-        map.merge(&SplitHistory { spread: None, leaves });
+        map.merge(&SplitHistory { of: None, spread: None, leaves });
         map
     }
 
@@ -239,7 +270,7 @@ mod tests {
         let mut map = DirMap::new();
         for (servers, per_server) in [(0, 0), (0, 1), (1, 0)] {
             let spread = Some(Spread { base: ShardIndex(0), servers, per_server });
-            assert!(!map.merge(&SplitHistory { spread, leaves: vec![leaf(7, 2)] }));
+            assert!(!map.merge(&SplitHistory { of: None, spread, leaves: vec![leaf(7, 2)] }));
         }
         assert_eq!(map, DirMap::new());
     }
@@ -278,12 +309,14 @@ mod tests {
     fn merge_tells_whether_anything_was_new() {
         let mut map = DirMap::new();
         let spread = Some(Spread { base: ShardIndex(0), servers: 2, per_server: 1 });
-        assert!(!map.merge(&SplitHistory { spread: None, leaves: vec![leaf(0, 0)] }));
-        assert!(map.merge(&SplitHistory { spread, leaves: vec![] }));
-        assert!(map.merge(&SplitHistory { spread, leaves: vec![leaf(3, 2)] }));
-        assert!(
-            !map.merge(&SplitHistory { spread, leaves: vec![leaf(3, 2), leaf(1, 2), leaf(0, 1)] })
-        );
+        assert!(!map.merge(&SplitHistory { of: None, spread: None, leaves: vec![leaf(0, 0)] }));
+        assert!(map.merge(&SplitHistory { of: None, spread, leaves: vec![] }));
+        assert!(map.merge(&SplitHistory { of: None, spread, leaves: vec![leaf(3, 2)] }));
+        assert!(!map.merge(&SplitHistory {
+            of: None,
+            spread,
+            leaves: vec![leaf(3, 2), leaf(1, 2), leaf(0, 1)]
+        }));
         assert!(!map.merge(&map.history()));
     }
 
@@ -303,6 +336,59 @@ mod tests {
         let map = learned(&[(5, 3), (6, 3)]);
         let owned = [5, 4, 2].map(PartitionIndex);
         assert_eq!(map.history_of(owned).leaves, [leaf(5, 3), leaf(2, 3)]);
+    }
+
+    /// Invariant 1: all whose birth implies the forgotten one go with it, and nothing else.
+    #[test]
+    fn forgetting_leaves_what_was_there_before_its_birth() {
+        let mut grown = DirMap::new();
+        for i in [0, 0, 0, 1, 1, 3, 2, 4, 5, 7] {
+            grown.split(PartitionIndex(i));
+        }
+        let cases = [
+            (0, None),
+            (8, None),
+            (6, Some(vec![0, 1, 2, 3, 4, 5, 7, 12, 13, 15])),
+            (3, Some(vec![0, 1, 2, 4, 6, 12])),
+            (2, Some(vec![0, 1, 3, 5, 7, 13, 15])),
+            (1, Some(vec![0])),
+        ];
+        for (i, left) in cases {
+            let mut map = grown.clone();
+            assert_eq!(map.forget(PartitionIndex(i)), left.is_some(), "{i}");
+            let expected = left.unwrap_or_else(|| grown.present.iter().map(|i| i.0).collect());
+            assert!(map.present.iter().map(|i| i.0).eq(expected), "{i}: {:?}", map.leaves());
+            // Invariant 3.
+            let mut at = 0;
+            for (i, r) in map.leaves() {
+                assert_eq!(range(i, r).start, at);
+                at = range(i, r).end;
+            }
+            assert_eq!(at, Order::END);
+        }
+    }
+
+    #[test]
+    fn what_a_shard_does_not_have_is_refuted_there_and_nowhere_else() {
+        let spread = Some(Spread { base: ShardIndex(0), servers: 4, per_server: 2 });
+        let mut map = DirMap { spread, ..learned(&[(0, 2), (2, 2), (1, 2), (3, 3), (7, 3)]) };
+        let whole = map.clone();
+        let tells = |of, leaves: &[_]| SplitHistory {
+            of: Some(ShardIndex(of)),
+            spread,
+            leaves: leaves.into(),
+        };
+        assert!(!map.learn(&tells(1, &[leaf(1, 2)])));
+        assert!(!map.learn(&tells(3, &[leaf(3, 3), leaf(7, 3)])));
+        assert!(!map.learn(&tells(0, &[])), "partition 0 is wherever the home is");
+        assert_eq!(map, whole);
+        assert!(map.learn(&tells(3, &[leaf(3, 2)])));
+        assert_eq!(map.leaves(), [leaf(0, 2), leaf(2, 2), leaf(1, 2), leaf(3, 2)]);
+        assert!(map.learn(&tells(2, &[])), "and 3, which was split off by 1 and not by 0, stays");
+        assert_eq!(map.leaves(), [leaf(0, 1), leaf(1, 2), leaf(3, 2)]);
+        let mut unsure = whole.clone();
+        assert!(!unsure.learn(&SplitHistory { of: None, ..tells(1, &[]) }), "perhaps not all");
+        assert!(!unsure.merge(&tells(1, &[])) && unsure == whole, "merging only adds");
     }
 
     #[test]

@@ -52,11 +52,39 @@ impl PartitionSet {
         *word != before
     }
 
-    pub(crate) fn union(&mut self, other: &Self) {
-        self.first |= other.first;
-        for (&number, &word) in &other.rest {
-            *self.rest.entry(number).or_insert(0) |= word;
-        }
+    /// All of them, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = PartitionIndex> {
+        let words =
+            core::iter::once((0, self.first)).chain(self.rest.iter().map(|(n, w)| (*n, *w)));
+        words.flat_map(|(number, word)| {
+            let bits = (0..WORD_BITS).filter(move |bit| word >> bit & 1 == 1);
+            bits.map(move |bit| PartitionIndex(number * WORD_BITS + bit))
+        })
+    }
+
+    /// Takes out all from 2^`depth` up that are `low` in their `depth` low bits, where `low` < 2^`depth`: what partition
+    /// `low` has split off since it had that depth, and all that came of those. True if there were any.
+    pub(crate) fn remove_above(&mut self, low: PartitionIndex, depth: Radix) -> bool {
+        let before = self.len();
+        let stride = 1_u32 << depth.0;
+        let in_word = |number: u32| {
+            let first = number * WORD_BITS;
+            let gone = |i: u32| i >= stride && i % stride == low.0;
+            match stride < WORD_BITS {
+                true => {
+                    (0..WORD_BITS).filter(|bit| gone(first + bit)).fold(0, |m, bit| m | 1 << bit)
+                }
+                // At most one in a word.
+                false if gone(first + low.0 % WORD_BITS) => 1_u64 << (low.0 % WORD_BITS),
+                false => 0,
+            }
+        };
+        self.first &= !in_word(0);
+        self.rest.retain(|number, word| {
+            *word &= !in_word(*number);
+            *word != 0
+        });
+        self.len() < before
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -77,6 +105,7 @@ impl PartitionSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn partition_0_is_always_in() {
@@ -97,6 +126,30 @@ mod tests {
         assert!(!set.is_only_zero());
         for i in (0..200).chain((1 << 24) - 200..(1 << 24) + 200) {
             assert_eq!(set.contains(PartitionIndex(i)), i == 0 || members.contains(&i), "{i}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_one_goes_on_both_sides_of_a_word_boundary() {
+        let all: Vec<u32> = (0..300).chain((1 << 14)..(1 << 14) + 300).collect();
+        for depth in 0..10 {
+            for low in [0, 1, 2, 5, 63, 64, 65, 200] {
+                let stride = 1 << depth;
+                if low >= stride {
+                    continue;
+                }
+                let mut set = PartitionSet::new();
+                for i in &all {
+                    set.insert(PartitionIndex(*i));
+                }
+                let stays = |i: &&u32| **i < stride || **i % stride != low;
+                let expected: Vec<_> =
+                    all.iter().filter(stays).map(|i| PartitionIndex(*i)).collect();
+                assert!(set.remove_above(PartitionIndex(low), Radix(depth)), "{low} of {depth}");
+                assert_eq!(set.iter().collect::<Vec<_>>(), expected, "{low} of {depth}");
+                assert_eq!(set.len(), expected.len());
+                assert!(!set.remove_above(PartitionIndex(low), Radix(depth)), "{low} of {depth}");
+            }
         }
     }
 

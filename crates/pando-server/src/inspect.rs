@@ -224,12 +224,13 @@ impl<'a> Inspector<'a> {
                 Ok(Body::Found(found)) => return Ok(Named { found, partition, shard }),
                 Ok(_) => return Err(Errno::EIO),
                 Err(Refusal::Redirect(history)) => {
-                    map.merge(&history);
+                    map.learn(&history);
                 }
                 Err(Refusal::AskHome) => {
                     let op = Op::DirGetAttr(dir);
                     if let Ok(Body::Dir(attr)) = self.call(home, op)? {
-                        map.merge(&attr.history);
+                        map = DirMap::new();
+                        map.learn(&attr.history);
                     }
                 }
                 Err(Refusal::Errno(errno)) => return Err(errno),

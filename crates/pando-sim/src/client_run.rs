@@ -43,6 +43,8 @@ pub struct Shared {
     pub by_path: u64,
     /// What clients may use to remember ways, bytes.
     pub ways_bytes: usize,
+    /// How often it is emptied and filled again in between.
+    pub ebbs: u64,
 }
 
 impl Shared {
@@ -164,7 +166,7 @@ impl ClientRun {
         }
     }
 
-    /// A directory grows, is emptied, removed, and at once made and filled again under the same name.
+    /// A directory grows, is emptied, and grows again; or is removed, and at once made and filled again under the same name.
     async fn churn(&self, client: &Arc<Client>, lanes: &mut (usize, usize), random: &mut Random) {
         let (parent, name) = lock(&self.known).place(random);
         let root = Credentials::ROOT;
@@ -174,14 +176,24 @@ impl ClientRun {
             let Ok(Value::Stat(stat)) = made else { return };
             let look = Op::Lookup(parent, name.clone());
             self.perform(client, lanes, random, root.clone(), look).await.ok();
-            for op in fill(stat.ino, random, self.shared.names) {
-                self.perform(client, lanes, random, root.clone(), op).await.ok();
-            }
-            if round == 2 {
-                return;
-            }
-            for op in empty(stat.ino, self.shared.names) {
-                self.perform(client, lanes, random, root.clone(), op).await.ok();
+            for ebb in 0.. {
+                for op in fill(stat.ino, random, self.shared.names) {
+                    self.perform(client, lanes, random, root.clone(), op).await.ok();
+                }
+                if round == 2 && ebb == self.shared.ebbs {
+                    return;
+                }
+                for op in empty(stat.ino, random, self.shared.names) {
+                    self.perform(client, lanes, random, root.clone(), op).await.ok();
+                }
+                if ebb == self.shared.ebbs {
+                    break;
+                }
+                // Partitions are given back meanwhile, or while it is filled again.
+                self.shared.mail.sleep(random.below(60 * MILLISECOND)).await;
+                for op in [Op::ReadDir(stat.ino), Op::GetAttr(stat.ino)] {
+                    self.perform(client, lanes, random, root.clone(), op).await.ok();
+                }
             }
             let remove = Op::Rmdir(parent, name.clone());
             if self.perform(client, lanes, random, root.clone(), remove).await.is_err() {

@@ -60,6 +60,8 @@ pub struct SimConfig {
     pub ways_bytes: usize,
     /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
     pub versions_wait: u64,
+    /// How often such a directory is emptied and filled again before it is removed.
+    pub ebbs: u64,
     /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
@@ -110,6 +112,7 @@ impl SimConfig {
             split_dirty_rows: random.between(2, 9) as usize,
             names: random.between(24, 40) as u8,
             churn: random.between(40, 90),
+            ebbs: random.below(3),
             crash_interval: if base.crash_interval > 0 {
                 random.between(40, 300) * MILLISECOND
             } else {
@@ -154,6 +157,7 @@ impl SimConfig {
             by_path: 15,
             ways_bytes: 1 << 20,
             versions_wait: 10 * SECOND,
+            ebbs: 0,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),

@@ -83,12 +83,13 @@ impl Run {
         let map = map(config.shards);
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
-        let (names, churn) = (config.names, config.churn);
+        let (names, churn, ebbs) = (config.names, config.churn, config.ebbs);
         let (by_path, ways_bytes) = (config.by_path, config.ways_bytes);
         let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
         let mail = world.mail.clone();
-        let shared = Shared { mail, volume, history, patience, names, churn, by_path, ways_bytes };
+        let shared =
+            Shared { mail, volume, history, patience, names, churn, ebbs, by_path, ways_bytes };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0 }
     }

@@ -16,7 +16,7 @@ use crate::cuts::Cut;
 use crate::host::Host;
 use crate::network::Bytes;
 
-/// What came of the live copies of splitting halves.
+/// What came of the live copies of what splits and merges.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Copies {
     /// Pages taken by targets.
@@ -69,6 +69,47 @@ impl Copies {
             overtaken: counters.splits_overtaken,
             yielded: counters.splits_yielded,
             failed: counters.splits_failed,
+        }
+    }
+}
+
+/// What came of partitions that became small.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Merges {
+    /// Given back to a parent on the same shard.
+    pub local: u64,
+    /// Given back to a parent on another shard.
+    pub moved: u64,
+    /// Names that went along.
+    pub entries: u64,
+    /// Not taken back.
+    pub refused: u64,
+    /// Given up for somebody else.
+    pub yielded: u64,
+    /// Given up.
+    pub failed: u64,
+}
+
+impl AddAssign for Merges {
+    fn add_assign(&mut self, other: Self) {
+        self.local += other.local;
+        self.moved += other.moved;
+        self.entries += other.entries;
+        self.refused += other.refused;
+        self.yielded += other.yielded;
+        self.failed += other.failed;
+    }
+}
+
+impl Merges {
+    const fn of(counters: &Counters) -> Self {
+        Self {
+            local: counters.merges_local,
+            moved: counters.merges_moved,
+            entries: counters.entries_given_back,
+            refused: counters.merges_refused,
+            yielded: counters.merges_yielded,
+            failed: counters.merges_failed,
         }
     }
 }
@@ -136,6 +177,8 @@ pub struct Stats {
     pub splits: (u64, u64),
     /// What came of live copies.
     pub copies: Copies,
+    /// What came of small partitions.
+    pub merges: Merges,
     /// Requests answered from a recorded outcome.
     pub repeated: u64,
     /// Requests sent elsewhere.
@@ -232,6 +275,7 @@ impl Stats {
         self.splits.0 += counters.splits_local;
         self.splits.1 += counters.splits_moved;
         self.copies += Copies::of(counters);
+        self.merges += Merges::of(counters);
         self.repeated += counters.repeated;
         self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
@@ -263,6 +307,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Partition { seal: false, .. } => "partition",
                     Prepare::Link { new: true, .. } => "new link",
                     Prepare::Link { new: false, .. } => "link",
+                    Prepare::Arrive(arrival) if arrival.given_back => "merge",
                     Prepare::Arrive(_) => "arrive",
                     Prepare::Session(_) => "session",
                 };
@@ -310,6 +355,7 @@ impl AddAssign<&Self> for Stats {
         self.splits.0 += other.splits.0;
         self.splits.1 += other.splits.1;
         self.copies += other.copies;
+        self.merges += other.merges;
         self.repeated += other.repeated;
         self.redirected += other.redirected;
         self.waited += other.waited;

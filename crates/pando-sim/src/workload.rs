@@ -313,9 +313,13 @@ pub fn fill(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
     (0..count).map(create).collect()
 }
 
-/// Removals of all that may be in it.
-pub fn empty(dir: Ino, names: u8) -> Vec<Op> {
-    (0..names).map(|nth| Op::Unlink(dir, name_of(FIRST + nth))).collect()
+/// Removals of all that may be in it, in any order.
+pub fn empty(dir: Ino, random: &mut Random, names: u8) -> Vec<Op> {
+    let mut all: Vec<_> = (0..names).map(|nth| Op::Unlink(dir, name_of(FIRST + nth))).collect();
+    for end in (1..all.len()).rev() {
+        all.swap(end, random.below(end as u64 + 1) as usize);
+    }
+    all
 }
 
 /// All inos an operation names.

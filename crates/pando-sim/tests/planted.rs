@@ -43,6 +43,12 @@ fn a_change_during_the_copy_that_is_not_sent_again_is_found() {
 }
 
 #[test]
+fn a_partition_that_stays_open_while_it_is_given_back_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::MergeTailUnlocked);
+    is_found_among("MergeTailUnlocked", SimConfig::splitting, plant);
+}
+
+#[test]
 fn a_lost_tombstone_is_found() {
     is_found("TombstoneLost", |c| c.planted = Some(Planted::TombstoneLost));
 }

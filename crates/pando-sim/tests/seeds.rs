@@ -96,7 +96,7 @@ fn enough_was_hit(stats: &Stats) {
 const SPLITTING_SEEDS: u64 = 200;
 
 #[test]
-fn splits_under_load_lose_and_double_nothing() {
+fn splits_and_merges_under_load_lose_and_double_nothing() {
     let count = number("PANDO_SIM_SEEDS").unwrap_or(SPLITTING_SEEDS);
     let from = number("PANDO_SIM_FROM").unwrap_or(1);
     let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
@@ -129,6 +129,12 @@ fn enough_was_split(stats: &Stats) {
     hit("halves overtaken", copies.overtaken, 150);
     hit("splits given up for somebody else", copies.yielded, 60);
     hit("splits given up", copies.failed, 8);
+    let merges = stats.merges;
+    hit("merges to another shard", merges.moved, 2_000);
+    hit("merges within a shard", merges.local, 400);
+    hit("names given back", merges.entries, 500);
+    hit("partitions not taken back", merges.refused, 500);
+    hit("merges given up for somebody else", merges.yielded, 30);
     for phase in [
         "copying",
         "sending changes",
@@ -136,7 +142,9 @@ fn enough_was_split(stats: &Stats) {
         "frozen",
         "arriving",
         "prepared arrive",
+        "prepared merge",
         "decided split",
+        "decided merge",
     ] {
         let count = stats.crashed_in.get(phase).copied().unwrap_or(0);
         assert!(count > 5, "{count} shards died while {phase}: {:?}", stats.crashed_in);
@@ -146,13 +154,15 @@ fn enough_was_split(stats: &Stats) {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
+    // `PANDO_SIM_PATHS=1`: that by path.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
         (Some(1), Some(1)) => {
             SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
         }
         (Some(1), _) => SimConfig::losing_power(seed),
         (_, Some(1)) => SimConfig::splitting(seed),
+        _ if number("PANDO_SIM_PATHS") == Some(1) => SimConfig::by_path(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });

@@ -1,4 +1,4 @@
-//! Messages between shards: two-phase commit with ordered locks, and the copying of a splitting partition.
+//! Messages between shards: two-phase commit with ordered locks, and the copying of a partition that moves.
 //!
 //! ```text
 //!  coordinator                         participant
@@ -54,12 +54,16 @@ pub enum Say {
     Finished,
     /// To the coordinator, from one who has been prepared for long: what became of it?
     Ask,
-    /// To the target of a split: records of the moving range, page by page; then what changed meanwhile, in the same way.
+    /// To the target of a split or a merge: records of the moving range, page by page; then what changed meanwhile, in the
+    /// same way.
     Page {
         /// The directory.
         dir: DirRef,
-        /// The partition that is to be.
+        /// The partition whose range moves.
         partition: PartitionIndex,
+        /// It is given back to its parent, which the target owns, and has so many names: page 0 asks whether that may be.
+        /// `None`: it is split off.
+        given_back: Option<u64>,
         /// Its depth.
         radix: Radix,
         /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
@@ -67,7 +71,7 @@ pub enum Say {
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
     },
-    /// To the source of a split: pages below this number are logged.
+    /// To the source: pages below this number are logged; 0: it is to be given up.
     PageDone(u64),
     /// From shard 0: versions, ascending, and the directories they name; all above `since`.
     Versions {
@@ -84,6 +88,14 @@ pub enum Say {
     VersionsKnown(u64),
     /// To shard 0, from a shard that has just started: which versions are there?
     AskVersions(Epoch),
+    /// To the owner of a partition: its parent may be ready to take it back. Nothing depends on it; without it the owner asks
+    /// by itself, later.
+    Shrunk {
+        /// The directory.
+        dir: DirRef,
+        /// The partition.
+        partition: PartitionIndex,
+    },
 }
 
 /// What a page does to the copy of a moving range.
@@ -195,6 +207,8 @@ pub struct Arrival {
     pub dir: DirRef,
     /// Its header, encoded as in the source's store. Counts are the target's to fill in.
     pub header: Vec<u8>,
+    /// It is given back to its parent, which the target owns, rather than split off.
+    pub given_back: bool,
     /// Pages that must have come before.
     pub pages: u64,
     /// The last of what changed meanwhile: a page more. The target's own record of this has none.
@@ -440,11 +454,11 @@ pub enum Change {
         /// When.
         at: Timestamp,
     },
-    /// The arrived partition is owned from now on.
+    /// The arrived partition is owned from now on: by itself, or as the upper half of its parent.
     Own {
         /// Which directory.
         dir: DirRef,
-        /// Which partition.
+        /// The partition that arrived.
         partition: PartitionIndex,
     },
     /// A session begins.

@@ -57,9 +57,12 @@ pub enum Refusal {
 /// How one directory is spread, and what of its split tree the sender knows.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SplitHistory {
+    /// Whose partitions these are: all that this shard has of the directory, so that what is not here it has not. `None`:
+    /// there may be more.
+    pub of: Option<ShardIndex>,
     /// Fixed at the first split; `None` before it.
     pub spread: Option<Spread>,
-    /// Partitions the sender owns, with their depth: each implies all the splits that led to it.
+    /// Partitions with their depth: each implies all the splits that led to it.
     pub leaves: Vec<(PartitionIndex, Radix)>,
 }
 

@@ -11,5 +11,6 @@ mod paths;
 mod places;
 mod routing;
 mod sessions;
+mod shrinking;
 mod stat;
 mod ways;

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use pando_placement::{ClusterMap, DirMap, Secrets, may_split, range};
+use pando_placement::{ClusterMap, DirMap, Secrets, birth_radix, may_split, parent, range};
 use pando_types::op::{FileAt, FileRef, NewNode, Op, RenameFlags, Request};
-use pando_types::reply::{Access, Body, Delta, DirAttr, Found, Listed, Refusal, Spread};
+use pando_types::reply::{
+    Access, Body, Delta, DirAttr, Found, Listed, Refusal, SplitHistory, Spread,
+};
 use pando_types::{
     Attr, DirId, DirRef, Errno, FileKind, Glimpse, Ino, Name, News, Order, PartitionIndex, Radix,
     Search, SessionId, ShardIndex, Timestamp, Trail,
@@ -111,6 +113,19 @@ impl Namespace {
         }
     }
 
+    /// Whether partition `i` of `dir` and its parent are the halves of what the parent was.
+    pub fn may_merge(&self, dir: DirRef, i: PartitionIndex) -> bool {
+        let map = &self.dirs[&dir.id].map;
+        let born = map.radix(i).filter(|radix| *radix == birth_radix(i));
+        parent(i).is_some_and(|parent| born.is_some() && map.radix(parent) == born)
+    }
+
+    /// Gives partition `i` of `dir` back to its parent.
+    pub fn merge(&mut self, dir: DirRef, i: PartitionIndex) {
+        assert!(self.may_merge(dir, i));
+        self.dirs.get_mut(&dir.id).expect("the directory is there").map.forget(i);
+    }
+
     /// Splits all partitions of `dir` that may be split.
     pub fn split_all(&mut self, dir: DirRef) {
         let (base, servers) = (self.cluster.home(dir.id), self.cluster.shards);
@@ -169,7 +184,8 @@ impl Namespace {
         if owned.is_empty() && shard != home {
             return Err(Refusal::AskHome);
         }
-        Err(Refusal::Redirect(found.map.history_of(owned)))
+        let history = SplitHistory { of: Some(shard), ..found.map.history_of(owned) };
+        Err(Refusal::Redirect(history))
     }
 
     fn by_name(
@@ -522,11 +538,12 @@ impl Dir {
     fn attr(&self, home: ShardIndex) -> DirAttr {
         let at_home = |(i, _): &(PartitionIndex, Radix)| self.map.shard(home, *i) == home;
         let leaves: Vec<_> = self.map.leaves().into_iter().filter(at_home).collect();
+        let history = self.map.history_of(leaves.iter().map(|(i, _)| *i));
         DirAttr {
             base: attr(self.this.ino, FileKind::Directory, 0o755),
             generation: 0,
             deltas: leaves.iter().map(|(i, r)| self.delta(home, *i, *r)).collect(),
-            history: self.map.history_of(leaves.iter().map(|(i, _)| *i)),
+            history: SplitHistory { of: Some(home), ..history },
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::ctx::{Ctx, Stop};
 use crate::dirs::history;
 use crate::locks::{Hold, LockKey};
 use crate::perm;
-use crate::record::Content;
+use crate::record::{Content, Header};
 use crate::shard::Shard;
 
 impl Shard {
@@ -28,11 +28,14 @@ impl Shard {
         content: Content,
     ) -> Result<DirAttr, Stop> {
         let headers = self.headers(ctx, dir)?;
+        for header in &headers {
+            self.counts_are_settled(dir, header.partition)?;
+        }
         Ok(DirAttr {
             base: content.base,
             generation: content.generation,
             deltas: headers.iter().map(|h| h.delta(self.config.shard)).collect(),
-            history: history(&headers),
+            history: history(self.config.shard, &headers),
         })
     }
 
@@ -46,9 +49,20 @@ impl Shard {
         let header = self.find_header(ctx, dir, pando_types::Order(start))?;
         if header.partition != index {
             let headers = self.headers(ctx, dir.id)?;
-            return Err(pando_types::reply::Refusal::Redirect(history(&headers)).into());
+            let history = history(self.config.shard, &headers);
+            return Err(pando_types::reply::Refusal::Redirect(history).into());
         }
+        self.counts_are_settled(dir.id, index)?;
         Ok(Body::Delta(header.delta(self.config.shard)))
+    }
+
+    /// Waits for a partition that is being given back to this one: its source may already tell that it has it no more.
+    fn counts_are_settled(&self, dir: DirId, index: PartitionIndex) -> Result<(), Stop> {
+        let key = LockKey::Partition(dir, index);
+        match self.locks.hold(key) {
+            Some((_, Hold::Arrival { .. })) => Err(Stop::Wait(key)),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn dir_access(
@@ -72,20 +86,20 @@ impl Shard {
 
     pub(crate) fn inspect(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Body, Stop> {
         let headers = self.headers(ctx, dir)?;
-        let state = |index| match self.locks.hold(LockKey::Partition(dir, index)) {
-            None => "owned",
-            Some((_, Hold::Plain)) => "held",
-            Some((_, Hold::Seal)) => "sealed",
-            Some((_, Hold::Copy)) => "copying",
-            Some((_, Hold::Closing { .. } | Hold::Split { .. })) => "splitting",
-            Some((_, Hold::Arrival { .. })) => "arriving",
-        };
+        let state =
+            |h: &Header| match self.locks.hold(LockKey::Partition(dir, h.partition)) {
+                None => "owned",
+                Some((_, Hold::Plain)) => "held",
+                Some((_, Hold::Seal)) => "sealed",
+                Some((_, Hold::Copy)) => "copying",
+                Some((_, Hold::Closing { from } | Hold::Split { from })) => {
+                    if from == h.range().start { "merging" } else { "splitting" }
+                }
+                Some((_, Hold::Arrival { .. })) => "merging",
+            };
         let inspected: Vec<_> = headers
             .iter()
-            .map(|h| Inspected {
-                delta: h.delta(self.config.shard),
-                state: String::from(state(h.partition)),
-            })
+            .map(|h| Inspected { delta: h.delta(self.config.shard), state: String::from(state(h)) })
             .collect();
         Ok(Body::Inspected(inspected))
     }

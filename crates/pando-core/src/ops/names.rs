@@ -352,7 +352,7 @@ pub fn new_dir_attr(base: Attr, shard: pando_types::ShardIndex) -> pando_types::
     let header = first_header(&base);
     pando_types::reply::DirAttr {
         deltas: alloc::vec![header.delta(shard)],
-        history: dirs::history(&[header]),
+        history: dirs::history(shard, &[header]),
         base,
         generation: 0,
     }

@@ -1,17 +1,17 @@
-//! A live copy: what the source of a split keeps in mind while the moving half is copied and goes on being used
-//! (DESIGN §5).
+//! A live copy: what the source of a split or merge keeps in mind while what moves (half of a partition, or all of it) is
+//! copied and goes on being used (DESIGN §5).
 //!
 //! ```text
-//!   keys of the moving half, kind by kind
+//!   keys of what moves, kind by kind
 //!   ├── sent ───────────────┤cursor├──── not yet read ───┤
 //!    a change here is noted,         a change here is read
 //!    and sent in a later round       when the cursor comes
 //! ```
 //!
-//! 1. Soft state: a source that restarts has forgotten it, and with it the split; the target asks, and undoes.
+//! 1. Soft state: a source that restarts has forgotten it, and with it the move; the target asks, and undoes.
 //! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted, nothing is on its way and
-//!    nobody may change the half, both have the same rows.
-//! 3. It is bounded, whatever the partition holds: beyond [`Config::split_dirty_rows`] changes the half is closed.
+//!    nobody may change it, both have the same rows.
+//! 3. It is bounded, whatever the partition holds: beyond [`Config::split_dirty_rows`] changes it is closed.
 //!
 //! [`Config::split_dirty_rows`]: crate::Config::split_dirty_rows
 
@@ -103,10 +103,9 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct Copy {
     pub dir: DirRef,
-    /// Whose half it is.
+    /// Whose orders they are.
     pub from: PartitionIndex,
     pub orders: Range<u64>,
-    pub target: ShardIndex,
     /// The first key not read; `None`: all are.
     cursor: Option<Vec<u8>>,
     /// Changes that no round has taken up.
@@ -131,13 +130,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    pub fn new(
-        dir: DirRef,
-        from: PartitionIndex,
-        orders: Range<u64>,
-        target: ShardIndex,
-        now: u64,
-    ) -> Self {
+    pub fn new(dir: DirRef, from: PartitionIndex, orders: Range<u64>, now: u64) -> Self {
         let cursor = Some(keys::dir_range(dir.id, keys::MOVING[0], &orders).0);
         let (dirty, todo) = (Dirty::default(), Dirty::default());
         let (phase, waits, is_wanted) = (Phase::Open, false, false);
@@ -146,7 +139,6 @@ impl Copy {
             dir,
             from,
             orders,
-            target,
             cursor,
             dirty,
             todo,
@@ -330,13 +322,17 @@ impl Shard {
         Ok(())
     }
 
-    /// Undoes the split; if nobody wants the partition, its target is left alone for a while.
+    /// Undoes the move; if nobody wants the partition, it is the target's fault.
     pub(crate) fn give_up_copy(
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
         is_wanted: bool,
     ) -> Result<(), Halt> {
+        if self.forget_count(number).is_some() {
+            self.counters.splits_yielded += u64::from(is_wanted);
+            return Ok(());
+        }
         if let Some(copy) = self.copies.get_mut(&number) {
             copy.is_wanted = is_wanted;
         }
@@ -346,19 +342,17 @@ impl Shard {
         }
     }
 
-    /// The copy of a split that was given up is forgotten, and its half open to all.
-    pub(crate) fn forget_copy(&mut self, ctx: &Ctx<'_>, txn: TxnId) {
+    /// The copy of a move that was given up is forgotten, and what should have moved is open to all.
+    pub(crate) fn forget_copy(&mut self, txn: TxnId) {
         let Some(copy) = self.copies.remove(&txn.number) else { return };
-        match copy.is_wanted {
-            true => self.counters.splits_yielded += 1,
-            false => {
-                self.counters.splits_failed += 1;
-                let until = ctx.now.nanos + PAUSE * self.config.resend_after;
-                self.paused_targets.insert(copy.target, until);
-            }
-        }
         let waiting = self.locks.release(copy.key(), txn);
         self.ready.extend(waiting);
+    }
+
+    /// No split goes there for a while.
+    pub(crate) fn pause_target(&mut self, ctx: &Ctx<'_>, target: ShardIndex) {
+        let until = ctx.now.nanos + PAUSE * self.config.resend_after;
+        self.paused_targets.insert(target, until);
     }
 
     /// Live copies by how far they are: copying, sending what changed, closing, frozen.

@@ -44,7 +44,7 @@ fn put(kind: Kind, order: u64) -> Write {
 }
 
 fn copy() -> Copy {
-    Copy::new(DIR, PartitionIndex(0), 10..20, ShardIndex(1), 0)
+    Copy::new(DIR, PartitionIndex(0), 10..20, 0)
 }
 
 /// Entries 8 to 21 and slices of 12 and 19: the half has 10 to 19.

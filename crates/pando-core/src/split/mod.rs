@@ -1,53 +1,63 @@
-//! Splits: the upper half of a grown partition becomes a partition of its own (GIGA+ §3.2), on this shard at no cost
-//! but two headers, or on another by a live copy (DESIGN §5): serving goes on, and only the moving half waits, for one
-//! exchange.
+//! Partitions that move. A split: the upper half of a grown partition becomes a partition of its own (GIGA+ §3.2). A
+//! merge: a partition that has become small is given back to the one it was split from. On this shard either costs two
+//! headers, and a split a count of the half that goes (`count.rs`); to another it is a live copy (DESIGN §5): serving goes on, and only what moves waits, for one exchange.
 //!
 //! ```text
 //!  source                                          target
-//!   reads a page, while everybody uses the half
+//!   reads a page, while everybody uses what moves
 //!    | -- Page 0, 1, 2 … ------------------------->|  logs the rows under an arrival record: nobody sees them
 //!    |<------------------------- PageDone ---------|
 //!   rows that changed behind the cursor, as they are now; and again, until little remains
 //!    | -- Page n, n + 1 … ------------------------>|  the same
 //!    |<------------------------- PageDone ---------|
-//!   closes the half: transactions that hold names in it end, nobody else begins
+//!   closes it: transactions that hold names in it end, nobody else begins
 //!   freezes it
 //!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs
 //!    |<---------------------------- Voted(count) --|
-//!   logs: smaller header, rows dropped, decision; syncs; unlocks: who waited is redirected
-//!    | -- Finish(Own) ---------------------------->|  writes the header: it is the owner
+//!   logs: smaller header, or none; rows dropped, decision; syncs; unlocks: who waited is redirected
+//!    | -- Finish(Own) ---------------------------->|  writes the header, or makes the parent's larger: it is the owner
 //! ```
 //!
 //! 1. The next page goes when the last one is logged at the target, and is bounded in rows and bytes: neither shard does
-//!    more for a split at one time than for a few requests.
-//! 2. Until the decision, the half is the source's and the split can be given up at any moment: the transaction is then
+//!    more for a move at one time than for a few requests.
+//! 2. Until the decision, the range is the source's and the move can be given up at any moment: the transaction is then
 //!    unknown to its coordinator, and the target drops what it has. So it is when a shard dies, when the target is silent,
-//!    when somebody else wants to hold the partition (`chmod`, `rmdir`). The next create looks again.
-//! 3. A half is frozen only when no transaction has to do with a name in it. A transaction that would begin to while it
-//!    is closed is answered `Busy` rather than made to wait, for the split waits for transactions.
+//!    when somebody else wants to hold the partition (`chmod`, `rmdir`). The next create looks for a split again; for a
+//!    merge it is looked again after a while.
+//! 3. A range is frozen only when no transaction has to do with a name in it. A transaction that would begin to while it
+//!    is closed is answered `Busy` rather than made to wait, for the move waits for transactions.
+//! 4. What a shard owns and what is on its way to it are disjoint: to give one up never takes rows of another.
 
 mod copy;
+mod count;
+mod merge;
 mod source;
 mod target;
 
 pub use copy::Copy;
-pub use source::Split;
+pub use count::Count;
+pub use merge::Small;
+pub use source::{Move, What};
 
+use core::ops::Range;
 use pando_placement::{child, range, shard_of};
-use pando_types::peer::EntryValue;
 use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix};
 
 use crate::contract::Halt;
 use crate::ctx::Ctx;
-use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
-use crate::record::{Entry, Header, Record};
+use crate::record::Header;
 use crate::shard::Shard;
 use crate::txn::plan::Plan;
 
 /// Live copies of a shard at one time.
 const COPIES_MAX: usize = 4;
+
+/// Whether two ranges of orders have any in common.
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
 
 impl Shard {
     /// Notes a partition that a create made large enough.
@@ -79,7 +89,7 @@ impl Shard {
 
     /// Entries beyond which a partition splits: the configured number, less up to an eighth, by partition, so that
     /// neighbours do not split at once.
-    fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
+    pub(crate) fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
         let most = self.config.split_threshold;
         let seed = u64::from(index.0) ^ u64::from_be_bytes(dir.0[8..].try_into().unwrap_or([0; 8]));
         most - (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (most / 8 + 1)
@@ -107,59 +117,19 @@ impl Shard {
         }
         let target = shard_of(&spread, new);
         if target == self.config.shard {
-            // Transactions that hold a name in the moving half finish first; the next create looks again.
-            if !self.is_quiet(dir.id, &orders) {
-                return Ok(());
-            }
-            return self.split_here(ctx, dir, header, new, spread);
+            self.begin_count(ctx, dir, (index, new), orders, spread);
+            return Ok(());
         }
         if self.copies.len() >= COPIES_MAX || self.paused_targets.contains_key(&target) {
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
-        self.copies.insert(txn.number, Copy::new(dir, index, orders, target, ctx.now.nanos));
+        self.copies.insert(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
         let radix = Radix(radix.0 + 1);
-        let split = Split { dir, from: index, target, partition: new, radix, spread };
-        self.enter(txn.number, None, Plan::Split(split));
+        let what = What::Split { from: index, spread };
+        let split = Move { dir, target, partition: new, radix, what };
+        self.enter(txn.number, None, Plan::Move(split));
         self.advance(ctx, txn.number)
-    }
-
-    fn split_here(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        dir: DirRef,
-        mut header: Header,
-        new: PartitionIndex,
-        spread: Spread,
-    ) -> Result<(), Halt> {
-        header.radix.0 += 1;
-        header.spread = Some(spread);
-        let mut moving =
-            Header { partition: new, entries: 0, subdirs: 0, change: 0, ..header.clone() };
-        let (from, to) = keys::dir_range(dir.id, Kind::Entry, &moving.range());
-        let mut bad = None;
-        ctx.scan(&from, &to, &mut |_, value| match Entry::decode(value) {
-            Ok(entry) => {
-                if let Some((_, value)) = entry.is {
-                    moving.entries += 1;
-                    moving.subdirs += u64::from(matches!(value, EntryValue::Dir(_)));
-                }
-                true
-            }
-            Err(halt) => {
-                bad = Some(halt);
-                false
-            }
-        })?;
-        if let Some(halt) = bad {
-            return Err(halt);
-        }
-        header.entries -= moving.entries;
-        header.subdirs -= moving.subdirs;
-        ctx.set_header(dir.id, header);
-        ctx.set_header(dir.id, moving);
-        self.counters.splits_local += 1;
-        Ok(())
     }
 }

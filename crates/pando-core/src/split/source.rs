@@ -1,12 +1,13 @@
-//! A split at its source: pages, rounds, the exchange, the decision.
+//! A split or a merge at its source: pages, rounds, the exchange, the decision.
 
 use alloc::vec::Vec;
 use pando_types::op::Place;
 use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
 use pando_types::reply::{Body, Spread};
-use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
+use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
 use crate::contract::{Halt, Row};
+use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Table};
 use crate::locks::Hold;
@@ -16,23 +17,51 @@ use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
-/// A split to another shard, on its way.
+/// A partition, or half of one, on its way to another shard.
 #[derive(Debug)]
-pub struct Split {
+pub struct Move {
     pub dir: DirRef,
-    pub from: PartitionIndex,
     pub target: ShardIndex,
-    /// The partition that is to be.
+    /// The partition whose range moves.
     pub partition: PartitionIndex,
+    /// Its depth.
     pub radix: Radix,
-    pub spread: Spread,
+    pub what: What,
 }
 
-impl Split {
+/// Why it moves.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// It is split off from this partition.
+    Split { from: PartitionIndex, spread: Spread },
+    /// It is given back to its parent.
+    Merge,
+}
+
+impl Move {
+    pub fn kind(&self) -> TxnKind {
+        match self.what {
+            What::Split { .. } => TxnKind::Split,
+            What::Merge => TxnKind::Merge,
+        }
+    }
+
+    fn is_merge(&self) -> bool {
+        matches!(self.what, What::Merge)
+    }
+
+    /// The partition that has the range now.
+    fn held(&self) -> PartitionIndex {
+        match self.what {
+            What::Split { from, .. } => from,
+            What::Merge => self.partition,
+        }
+    }
+
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let number = view.txn.number;
         let Some(mut copy) = view.shard.copies.remove(&number) else {
-            return Err(broken("a split without its copy").into());
+            return Err(broken("a move without its copy").into());
         };
         let next = match view.votes.0.last() {
             Some(step) if step.state == StepState::Yes => match &step.seen {
@@ -49,16 +78,21 @@ impl Split {
         let (shard, ctx) = (&mut *view.shard, &*view.ctx);
         let most = shard.config.split_page_rows;
         (copy.waits, copy.heard) = (false, ctx.now.nanos);
+        let held = shard.held_header(ctx, self.dir, self.held())?;
+        if self.is_merge() && shard.is_small_no_more(self.dir.id, &held) {
+            return Ok(Next::Restart);
+        }
+        let names = held.entries;
         if copy.is_copying() {
             let rows = copy.read_page(ctx, most)?;
             copy.round_size += rows.len();
-            return Ok(self.page(copy, rows));
+            return Ok(self.page(copy, names, rows));
         }
         loop {
             if copy.todo.len() > 0 {
                 let rows = copy.todo.take(ctx, most)?;
                 shard.counters.split_rows_again += rows.len() as u64;
-                return Ok(self.page(copy, rows));
+                return Ok(self.page(copy, names, rows));
             }
             let is_frozen = copy.phase == Phase::Frozen;
             let is_open = matches!(copy.phase, Phase::Open);
@@ -72,7 +106,7 @@ impl Split {
                 let rows = copy.dirty.take(ctx, most)?;
                 // Bytes may end a page before its rows do.
                 if copy.dirty.len() > 0 {
-                    return Ok(self.page(copy, rows));
+                    return Ok(self.page(copy, names, rows));
                 }
                 return self.ask(view, copy, rows);
             } else if shard.is_quiet(self.dir.id, &copy.orders) {
@@ -92,10 +126,11 @@ impl Split {
         }
     }
 
-    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
+    fn page(&self, copy: &Copy, names: u64, rows: Vec<RowChange>) -> Next {
         let say = Say::Page {
             dir: self.dir,
             partition: self.partition,
+            given_back: self.is_merge().then_some(names),
             radix: self.radix,
             number: copy.pages,
             rows,
@@ -111,19 +146,23 @@ impl Split {
         rows: Vec<RowChange>,
     ) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let header = Header {
-            partition: self.partition,
-            radix: self.radix,
-            entries: 0,
-            subdirs: 0,
-            change: 0,
-            spread: Some(self.spread),
-            ..shard.held_header(ctx, self.dir, self.from)?
+        let held = shard.held_header(ctx, self.dir, self.held())?;
+        let header = match self.what {
+            What::Split { spread, .. } => Header {
+                partition: self.partition,
+                radix: self.radix,
+                change: 0,
+                spread: Some(spread),
+                ..held
+            },
+            What::Merge => held,
         };
+        let header = Header { entries: 0, subdirs: 0, ..header };
         shard.counters.split_rows_frozen += rows.len() as u64;
         let arrival = Arrival {
             dir: self.dir,
             header: header.encode(),
+            given_back: self.is_merge(),
             pages: copy.pages,
             rows,
             tally: Tally::default(),
@@ -135,17 +174,30 @@ impl Split {
 
     fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
-        // Nothing changes a frozen half but a decision whose lock was lost with the power. Then all begins again.
-        if copy.dirty.len() > 0 && !shard.tail_unlocked() {
+        // Nothing changes what is frozen but a decision whose lock was lost with the power. Then all begins again.
+        if copy.dirty.len() > 0 && !shard.tail_unlocked(self.is_merge()) {
             shard.copies.insert(view.txn.number, copy);
             return Ok(Next::Restart);
         }
-        let mut header = shard.held_header(ctx, self.dir, self.from)?;
-        header.radix = self.radix;
-        header.spread = Some(self.spread);
-        header.entries = header.entries.saturating_sub(moved.entries);
-        header.subdirs = header.subdirs.saturating_sub(moved.subdirs);
-        ctx.set_header(self.dir.id, header);
+        let mut header = shard.held_header(ctx, self.dir, self.held())?;
+        match self.what {
+            What::Split { spread, .. } => {
+                header.radix = self.radix;
+                header.spread = Some(spread);
+                header.entries = header.entries.saturating_sub(moved.entries);
+                header.subdirs = header.subdirs.saturating_sub(moved.subdirs);
+                ctx.set_header(self.dir.id, header);
+                shard.counters.splits_moved += 1;
+                shard.counters.entries_moved += moved.entries;
+            }
+            What::Merge => {
+                ctx.drop_header(self.dir.id, copy.orders.start);
+                shard.small.remove(&(self.dir.id, self.partition));
+                shard.counters.merges_moved += 1;
+                shard.counters.entries_given_back += moved.entries;
+            }
+        }
+        shard.moved_at = Lsn(ctx.now.seen.0 + 1);
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.stat.1 -= moved.bytes.cast_signed();
         shard.clear_range(ctx, self.dir.id, &copy.orders);
@@ -154,8 +206,6 @@ impl Split {
                 shard.clear_opens(ctx, ino, at);
             }
         }
-        shard.counters.splits_moved += 1;
-        shard.counters.entries_moved += moved.entries;
         let waiting = shard.locks.release(copy.key(), view.txn);
         shard.ready.extend(waiting);
         let own = Change::Own { dir: self.dir, partition: self.partition };
@@ -163,15 +213,29 @@ impl Split {
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
     }
 
-    /// Given up: the half is open again, and the target drops what it has.
+    /// Given up: the range is open again, and the target drops what it has.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
-        shard.forget_copy(ctx, txn);
+        let is_wanted = shard.copies.get(&txn.number).is_some_and(|copy| copy.is_wanted);
+        shard.forget_copy(txn);
+        let counters = &mut shard.counters;
+        match (self.what, is_wanted) {
+            (What::Split { .. }, true) => counters.splits_yielded += 1,
+            (What::Split { .. }, false) => {
+                counters.splits_failed += 1;
+                shard.pause_target(ctx, self.target);
+            }
+            (What::Merge, true) => counters.merges_yielded += 1,
+            (What::Merge, false) => counters.merges_failed += 1,
+        }
+        if self.is_merge() {
+            shard.look_again(ctx, self.dir, self.partition);
+        }
     }
 }
 
 impl Shard {
-    /// The target has pages below `pages`; 0: it has lost one, or has no room.
+    /// The target has pages below `pages`; 0: it has lost one, or the parent may not take the partition back.
     pub(crate) fn page_done(
         &mut self,
         ctx: &mut Ctx<'_>,

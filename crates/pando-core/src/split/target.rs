@@ -1,14 +1,17 @@
-//! A split at its target: rows that nobody sees come page by page, each with the record that says how far; then the
-//! partition is this shard's, or all of it goes.
+//! A split or merge at its target: rows that nobody sees come page by page, each with the record that says how far; then
+//! they are this shard's, as a partition or as the upper half of the parent, or all of them go.
 //!
 //! 1. A page is logged together with the count of pages. So after a crash what is here is a beginning of what was sent,
 //!    and the record says how long it is.
 //! 2. Pages are taken in order, each once, and of one transaction only: a later attempt begins with page 0, which
 //!    clears the range, and nothing of an earlier one is taken after it.
+//! 3. Ranges on their way here are disjoint, and none has anything in common with what this shard owns. A merge that was
+//!    given up may leave a record behind, of which a part then comes as a split: that waits until the record has gone, or
+//!    to drop it would take the part along.
 
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_placement::range;
+use pando_placement::{parent, range};
 use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
@@ -18,27 +21,43 @@ use crate::keys::{self, Kind};
 use crate::locks::LockKey;
 use crate::record::{Arriving, Entry, Header, OpenAt, Outcome, Record};
 use crate::shard::Shard;
+use crate::split::overlap;
+use crate::txn::participant;
 
 impl Shard {
     /// A page of a partition on its way here.
     pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let Say::Page { dir, partition, radix, number, rows } = peer.say else { return Ok(()) };
+        let Say::Page { dir, partition, given_back, radix, number, rows } = peer.say else {
+            return Ok(());
+        };
         let at = (dir.id, partition);
         let orders = range(partition, radix);
         if self.prepared.contains_key(&(peer.txn, peer.step)) {
             return Ok(());
         }
         self.drop_arrivals_of_other_lives(ctx, dir);
-        let overlaps = |range: Range<u64>| range.start < orders.end && orders.start < range.end;
         let headers = self.headers(ctx, dir.id)?;
-        let owned = headers.iter().any(|h| h.ino != dir.ino || overlaps(h.range()));
+        let owned = headers.iter().any(|h| h.ino != dir.ino || overlap(&h.range(), &orders));
         let known = self.arriving.get(&at).map(|(record, _)| record.clone());
-        let held = self.locks.hold(LockKey::Partition(dir.id, partition)).is_some();
-        if owned || held || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
-            return Ok(()); // a late page of a split that is over
+        let arrivals = self.locks.arrivals(dir.id);
+        let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
+        if owned || prepared || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
+            return Ok(()); // a late page of what is over
+        }
+        let known = known.filter(|r| r.txn == peer.txn);
+        if known.is_none() && number == 0 {
+            let is_refused = match given_back {
+                Some(names) => self.may_take_back(ctx, dir, (partition, radix), names)?.is_none(),
+                None => false,
+            };
+            self.counters.merges_refused += u64::from(is_refused);
+            if is_refused || self.ask_for_others(ctx, at, &orders) {
+                self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
+                return Ok(());
+            }
         }
         let fresh = Arriving { txn: peer.txn, dir, radix, next_page: 0, tally: Tally::default() };
-        let mut record = known.filter(|r| r.txn == peer.txn).unwrap_or(fresh);
+        let mut record = known.unwrap_or(fresh);
         if number == record.next_page {
             if number == 0 {
                 self.clear_range(ctx, dir.id, &orders);
@@ -57,8 +76,26 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether something else is on its way to the same orders; what became of it is asked for at once.
+    fn ask_for_others(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (dir, partition): (DirId, PartitionIndex),
+        orders: &Range<u64>,
+    ) -> bool {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        let others = self.arriving.range(from..=to).filter(|((_, index), (record, _))| {
+            *index != partition && overlap(&range(*index, record.radix), orders)
+        });
+        let others: Vec<TxnId> = others.map(|(_, (record, _))| record.txn).collect();
+        for txn in &others {
+            self.tell(ctx, Need::Committed, txn.shard, (*txn, 0), Say::Ask);
+        }
+        !others.is_empty()
+    }
+
     /// Takes the last rows of a partition, if all that came before are here, and fills in what they add up to. `None`: not all
-    /// are here (this shard lost some in a crash), and the split begins again.
+    /// are here (this shard lost some in a crash), or the parent may not take it back; it is begun again.
     pub(crate) fn arrive(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -70,12 +107,18 @@ impl Shard {
             return Ok(Some(tally));
         }
         let at = (arrival.dir.id, header.partition);
-        let is_held = self.locks.hold(LockKey::Partition(at.0, at.1)).is_some();
+        let holder = LockKey::Partition(at.0, participant::holder(arrival, &header)?);
+        let is_held = self.locks.hold(holder).is_some();
         let known = self.arriving.get(&at).map(|(record, _)| record);
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
         if self.headers(ctx, arrival.dir.id)?.iter().any(|h| h.ino != arrival.dir.ino) {
+            return Ok(None);
+        }
+        let (of, names) = ((header.partition, header.radix), record.tally.entries);
+        if arrival.given_back && self.may_take_back(ctx, arrival.dir, of, names)?.is_none() {
+            self.counters.merges_refused += 1;
             return Ok(None);
         }
         let rows = core::mem::take(&mut arrival.rows);
@@ -131,7 +174,14 @@ impl Shard {
             }
         }
         ctx.delete(keys::arrival(dir.id, partition));
-        ctx.set_header(dir.id, header);
+        if !arrival.given_back {
+            ctx.set_header(dir.id, header);
+            return Ok(());
+        }
+        let into = parent(partition).ok_or_else(|| broken("partition 0 was given back"))?;
+        let whole = self.held_header(ctx, dir, into)?.with(&header);
+        ctx.set_header(dir.id, whole.clone());
+        self.tell_next(ctx, dir, &whole);
         Ok(())
     }
 
@@ -161,6 +211,7 @@ impl Shard {
         for ((dir, partition), radix) in gone {
             self.clear_range(ctx, dir, &range(partition, radix));
             ctx.delete(keys::arrival(dir, partition));
+            self.note_freed(ctx, dir);
             self.arriving.remove(&(dir, partition));
         }
     }
@@ -179,7 +230,7 @@ fn take_rows(
             &row;
         let inside = keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
         if keys::dir_of(key) != Some(dir) || !inside {
-            return Err(broken("a page of a split holds a row of another range"));
+            return Err(broken("a page holds a row of another range"));
         }
         match row {
             RowChange::Put(key, value) => {
@@ -220,7 +271,13 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     }
 }
 
-fn count(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -> Result<(), Halt> {
+/// An entry counts, or counts no more.
+pub(super) fn count(
+    key: &[u8],
+    value: &[u8],
+    tally: &mut Tally,
+    by: fn(u64, u64) -> u64,
+) -> Result<(), Halt> {
     if keys::kind_of(key) != Some(Kind::Entry as u8) {
         return Ok(());
     }

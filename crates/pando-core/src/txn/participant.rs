@@ -1,9 +1,9 @@
 //! The participant's side: lock, check, log, vote; and in the end apply or undo, exactly once.
 
 use alloc::vec::Vec;
-use pando_placement::range;
+use pando_placement::{parent, range};
 use pando_types::op::Place;
-use pando_types::peer::{Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
+use pando_types::peer::{Arrival, Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex, Radix, TxnId};
 
@@ -15,14 +15,8 @@ use crate::keys;
 use crate::locks::{Hold, LockKey};
 use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
+use crate::txn::redo::{can_redo, votes_unsynced};
 use crate::{names, perm};
-
-/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
-/// not synced, and with it all that came after.
-#[must_use]
-pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
-}
 
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
@@ -43,11 +37,21 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             let header = Header::decode(&arrival.header)?;
             let orders = header.range();
             let hold = Hold::Arrival { from: orders.start, to: orders.end };
-            (Some(LockKey::Partition(arrival.dir.id, header.partition)), hold)
+            let partition = holder(arrival, &header)?;
+            (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
         Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
         Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
     })
+}
+
+/// The partition that holds the orders that arrive: itself, or the parent that it comes back to.
+pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt> {
+    match (arrival.given_back, parent(header.partition)) {
+        (false, _) => Ok(header.partition),
+        (true, Some(parent)) => Ok(parent),
+        (true, None) => Err(broken("partition 0 is given back")),
+    }
 }
 
 impl Shard {
@@ -136,8 +140,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = prepare.locks();
-        let redo =
-            !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
+        let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
@@ -147,7 +150,7 @@ impl Shard {
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
         let need =
-            if matches!(vote, Vote::Yes(_)) && !redo { Need::Synced } else { Need::Committed };
+            if matches!(vote, Vote::Yes(_)) && !unsynced { Need::Synced } else { Need::Committed };
         self.tell(ctx, need, from, at, Say::Voted(vote));
         Ok(())
     }
@@ -265,8 +268,9 @@ impl Shard {
             other => other?,
         };
         let headers = self.headers(ctx, dir.id)?;
+        // It was given back: who wants all partitions looks for them anew.
         if header.partition != index {
-            return Err(Refusal::Redirect(history(&headers)).into());
+            return Ok(None);
         }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
         match hold {
@@ -285,7 +289,7 @@ impl Shard {
         if let Some((split, Hold::Copy)) = hold {
             self.give_up_copy(ctx, split.number, true)?;
         }
-        Ok(Some((history(&headers), header.subdirs)))
+        Ok(Some((history(self.config.shard, &headers), header.subdirs)))
     }
 
     /// Applies a decision's changes and unlocks.
@@ -312,6 +316,7 @@ impl Shard {
             let header = Header::decode(&arrival.header)?;
             self.clear_range(ctx, arrival.dir.id, &header.range());
             ctx.delete(keys::arrival(arrival.dir.id, header.partition));
+            self.note_freed(ctx, arrival.dir.id);
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! A few shards in one thread, over stores in memory.
 
 mod births;
+mod counts;
 mod invalidation;
+mod merges;
 mod namespace;
+mod power;
 mod splits;
 mod support;
 mod three_renames;

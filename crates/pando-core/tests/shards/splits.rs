@@ -28,29 +28,29 @@ fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
     unreachable!()
 }
 
-fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
+pub fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
     let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
     Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
 }
 
-fn fill(c: &mut Cluster, dir: DirRef, stem: &str, count: u32) {
+pub fn fill(c: &mut Cluster, dir: DirRef, stem: &str, count: u32) {
     for n in 0..count {
         c.create(dir, &format!("{stem}{n}")).unwrap();
     }
 }
 
-fn is_upper(c: &Cluster, name: &str) -> bool {
+pub fn is_upper(c: &Cluster, name: &str) -> bool {
     c.secrets().order(name.as_bytes()) >= Order(Order::END / 2)
 }
 
-fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
+pub fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
     let list = c.list(dir);
     let set: BTreeSet<_> = list.iter().cloned().collect();
     assert_eq!(set.len(), list.len(), "a name twice");
     set
 }
 
-fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
+pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
     c.counters().iter().map(of).sum()
 }
 

@@ -9,11 +9,16 @@ use pando_core::{
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
 use pando_types::peer::{Peer, Say};
-use pando_types::reply::{Body, Delta, Found, Refusal, Reply};
+use pando_types::reply::{Body, Delta, Found, Inspected, Refusal, Reply};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
     ShardIndex, Timestamp, Trail, TxnId,
 };
+
+mod power;
+
+/// Nanoseconds in which a half is counted further.
+const SOON: u64 = 100_000;
 
 /// Longer than any test that does not wait for its end.
 pub const LEASE: u64 = 3_600_000_000_000;
@@ -67,6 +72,10 @@ pub struct Cluster {
     session: SessionId,
     sequence: u64,
     now: u64,
+    /// One a shard, if it matters what is synced.
+    logs: Vec<power::Log>,
+    /// Whether timers that are due within [`SOON`] fire at once.
+    pub hurries: bool,
     pub by: Credentials,
 }
 
@@ -106,6 +115,8 @@ impl Cluster {
             session: SessionId(0),
             sequence: 0,
             now: 1_000_000_000,
+            logs: Vec::new(),
+            hurries: true,
             by: Credentials::ROOT,
             configs,
         };
@@ -368,11 +379,14 @@ impl Cluster {
 
     /// Partitions that a shard owns, with their depth and entries.
     pub fn owned(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<(u32, u8, u64)> {
+        let list = self.inspected(shard, dir).into_iter();
+        list.map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries)).collect()
+    }
+
+    /// Partitions that a shard owns, as it shows them.
+    pub fn inspected(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<Inspected> {
         match self.glance(shard, Op::InspectDir(shard, dir.id)) {
-            Some(Ok(Body::Inspected(list))) => list
-                .into_iter()
-                .map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries))
-                .collect(),
+            Some(Ok(Body::Inspected(list))) => list,
             other => panic!("{other:?}"),
         }
     }
@@ -381,12 +395,7 @@ impl Cluster {
     pub fn deltas(&mut self, dir: DirRef) -> Vec<Delta> {
         let mut deltas = Vec::new();
         for shard in 0..self.shard_count() {
-            match self.glance(ShardIndex(shard), Op::InspectDir(ShardIndex(shard), dir.id)) {
-                Some(Ok(Body::Inspected(list))) => {
-                    deltas.extend(list.into_iter().map(|it| it.delta))
-                }
-                other => panic!("{other:?}"),
-            }
+            deltas.extend(self.inspected(ShardIndex(shard), dir).into_iter().map(|it| it.delta));
         }
         deltas.sort_unstable_by_key(|delta: &Delta| delta.partition);
         deltas
@@ -407,23 +416,37 @@ impl Cluster {
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
         self.now += 1000;
-        let now = self.moment();
+        let mut moment = self.moment();
         let (core, store) = &mut self.shards[usize::from(shard.0)];
+        let mut log = self.logs.get_mut(usize::from(shard.0));
         let mut next = Some(input);
         while let Some(input) = next.take() {
-            let Effects { writes, out, .. } = core.handle(now, input, store).unwrap();
+            let now = log.as_ref().map_or(moment, |log| log.at(moment));
+            let Effects { writes, out, wake_at, .. } = core.handle(now, input, store).unwrap();
+            if let (Some(log), false) = (&mut log, writes.is_empty()) {
+                log.written();
+            }
             store.apply(writes);
-            for (_, out) in out {
+            for (need, out) in out {
                 match out {
                     Out::Reply(tag, reply) => {
                         self.answers.insert(tag.0, reply.result.clone());
                         self.replies.insert(tag.0, reply);
                     }
                     Out::Peer(to, _) if self.silent == Some(to) => {}
-                    Out::Peer(to, peer) => self.messages.push_back((to, peer)),
+                    Out::Peer(to, peer) => match &mut log {
+                        Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
+                        None => self.messages.push_back((to, peer)),
+                    },
                 }
             }
             next = core.has_ready().then_some(Input::Ready);
+            // What is to come almost at once comes before anything else.
+            if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {
+                self.now += SOON;
+                moment = Now { nanos: self.now, ..moment };
+                next = Some(Input::Tick);
+            }
         }
     }
 

@@ -31,7 +31,11 @@ impl Judge<'_, '_> {
             }
         }
         for (shard, dir, header) in &self.sweep.busy.arrived {
-            let known = |part: &Part| (part.shard, part.partition) == (*shard, header.partition);
+            let orders = header.range();
+            let known = |part: &Part| {
+                let has = pando_placement::range(part.partition, part.radix);
+                part.shard == *shard && has.start < orders.end && orders.start < has.end
+            };
             if *dir == id && !parts.iter().any(known) {
                 parts.push(Part::new(*shard, header.range().start, header));
             }

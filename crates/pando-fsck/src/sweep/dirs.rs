@@ -100,7 +100,9 @@ impl Sweep<'_> {
         self.content(rows, cursor, (shard, id))?;
         let mut owned = self.headers(rows, cursor, (shard, id))?;
         for (at, _, header) in self.busy.arrived.iter().filter(|(_, dir, _)| *dir == id) {
-            if *at == shard && !owned.iter().any(|o| o.header.partition == header.partition) {
+            let orders = header.range();
+            let has = |o: &Owned| o.orders.start < orders.end && orders.start < o.orders.end;
+            if *at == shard && !owned.iter().any(has) {
                 self.tree.part(id, shard, header.range().start, header);
                 owned.push(Owned::new(header.clone(), None));
             }

@@ -88,7 +88,8 @@ fn figure_2_server_addition_moves_only_what_splits_to_new_servers() {
 #[test]
 fn a_split_history_update_fills_the_gaps() {
     let mut client = DirMap::new();
-    let history = SplitHistory { spread: Some(spread(3, 2)), leaves: vec![(p(5), Radix(3))] };
+    let history =
+        SplitHistory { of: None, spread: Some(spread(3, 2)), leaves: vec![(p(5), Radix(3))] };
     assert!(client.merge(&history));
     assert_eq!(client.spread, history.spread);
     for (i, known) in [(0, true), (1, true), (2, false), (3, true), (4, false), (5, true)] {
@@ -115,7 +116,7 @@ fn lookup_tries_ever_fewer_low_order_bits() {
 fn one_deep_partition_does_not_cost_a_bitmap() {
     let mut map = DirMap::new();
     let deepest = (p((1 << 24) - 1), Radix(24));
-    map.merge(&SplitHistory { spread: None, leaves: vec![deepest] });
+    map.merge(&SplitHistory { of: None, spread: None, leaves: vec![deepest] });
     assert_eq!(map.len(), 25);
     assert_eq!(map.history_of([deepest.0]).leaves, [deepest]);
 }

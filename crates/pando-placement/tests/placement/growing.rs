@@ -72,7 +72,7 @@ impl Directory {
             return Ok(());
         }
         let leaves = self.owned[&server].clone();
-        Err(SplitHistory { spread: Some(self.spread), leaves })
+        Err(SplitHistory { of: Some(server), spread: Some(self.spread), leaves })
     }
 
     fn create(&mut self, order: Order) {
@@ -119,7 +119,7 @@ impl Directory {
             let (i, _) = map.locate(order);
             match self.ask(map.shard(self.spread.base, i), order) {
                 Ok(()) => return wrong,
-                Err(history) => assert!(map.merge(&history), "a redirect teaches something"),
+                Err(history) => assert!(map.learn(&history), "a redirect teaches something"),
             }
         }
         unreachable!()

@@ -5,6 +5,7 @@ mod gigaplus;
 mod growing;
 mod infinifs;
 mod rng;
+mod shrinking;
 mod slots;
 mod splits;
 mod stale;

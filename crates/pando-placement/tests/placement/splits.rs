@@ -22,7 +22,7 @@ fn each_tree(mut check: impl FnMut(&mut Rng, &Tree)) {
 /// One that knows `leaves` and what they imply.
 fn learned(leaves: &[(PartitionIndex, Radix)]) -> DirMap {
     let mut map = DirMap::new();
-    map.merge(&SplitHistory { spread: None, leaves: leaves.to_vec() });
+    map.merge(&SplitHistory { of: None, spread: None, leaves: leaves.to_vec() });
     map
 }
 
@@ -40,7 +40,7 @@ fn any_map(rng: &mut Rng) -> DirMap {
 
 fn joined(a: &DirMap, b: &DirMap) -> DirMap {
     let mut map = a.clone();
-    map.join(b);
+    map.merge(&b.history());
     map
 }
 
@@ -163,7 +163,7 @@ fn merge_learns_exactly_what_the_leaves_imply() {
             let before = model.len();
             implied(i, r, &mut model);
             let leaves = vec![(PartitionIndex(i), Radix(r as u8))];
-            let learned = map.merge(&SplitHistory { spread: None, leaves });
+            let learned = map.merge(&SplitHistory { of: None, spread: None, leaves });
             assert_eq!(learned, model.len() > before, "({i}, {r})");
             assert_eq!(map.len(), model.len(), "({i}, {r})");
         }
@@ -182,7 +182,7 @@ fn an_old_map_is_part_of_the_new_one() {
                 map.split(i);
             }
             if rng.chance(2) {
-                old.join(&map);
+                old.merge(&map.history());
                 assert_eq!(old, map);
             }
         }
@@ -198,7 +198,7 @@ fn any_history_leaves_a_map_well_formed() {
 }
 
 #[test]
-fn join_is_commutative_associative_idempotent() {
+fn merging_is_commutative_associative_idempotent() {
     for seed in 0..2000 {
         let rng = &mut Rng::new(seed);
         let (a, b, c) = (any_map(rng), any_map(rng), any_map(rng));
@@ -210,12 +210,14 @@ fn join_is_commutative_associative_idempotent() {
 }
 
 #[test]
-fn merging_histories_is_joining_maps_in_any_order_and_number() {
+fn histories_merge_in_any_order_and_number() {
     for seed in 0..2000 {
         let rng = &mut Rng::new(seed);
         let maps = [any_map(rng), any_map(rng), any_map(rng)];
         let mut expected = DirMap::new();
-        maps.iter().for_each(|map| expected.join(map));
+        for map in &maps {
+            expected.merge(&map.history());
+        }
 
         let mut map = DirMap::new();
         let mut missing = vec![0, 1, 2];

@@ -83,6 +83,8 @@ fn of_peer(peer: &Peer) -> Wants {
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
         Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        // It may begin a merge, which in the end takes as much room as it gives back.
+        Say::Shrunk { .. } => Wants::Space(bytes),
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
     }
 }
@@ -95,5 +97,6 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         Say::Page { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
+        Say::Shrunk { .. } => None,
     }
 }

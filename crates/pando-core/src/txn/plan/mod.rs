@@ -36,7 +36,7 @@ use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
-use crate::split::Split;
+use crate::split::Move;
 use crate::txn::{Step, StepState};
 
 /// What a plan wants.
@@ -88,8 +88,8 @@ pub enum Plan {
     DirSetAttr(DirSetAttr),
     /// Sessions.
     Session(Session),
-    /// Splits.
-    Split(Split),
+    /// Splits and merges.
+    Move(Move),
 }
 
 impl Plan {
@@ -104,7 +104,7 @@ impl Plan {
             Self::Rename(_) | Self::Exchange(_) => TxnKind::Rename,
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
-            Self::Split(_) => TxnKind::Split,
+            Self::Move(moving) => moving.kind(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Plan {
             Self::Exchange(plan) => plan.next(&mut view),
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
-            Self::Split(plan) => plan.next(&mut view),
+            Self::Move(plan) => plan.next(&mut view),
         }
     }
 
@@ -166,8 +166,8 @@ impl Plan {
 
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        if let Self::Split(split) = self {
-            split.abandon(shard, ctx, txn);
+        if let Self::Move(moving) = self {
+            moving.abandon(shard, ctx, txn);
         }
     }
 }

@@ -1,0 +1,226 @@
+//! Merges: when a partition is given back to its parent, and the merge within one shard.
+//!
+//! Partition (i, r) can be given back if it has not split since its birth, and its parent (i without its top bit) has depth
+//! r too: then the two are the halves of what the parent was. Depths shrink in the reverse order of growth, until the
+//! directory is (0, 0) again.
+//!
+//! 1. A partition is small at an eighth of its threshold; it is taken back only if both together are below half of the
+//!    parent's, so that it takes thousands of creates before it is split off again.
+//! 2. The owner of the small partition begins. It looks when a change leaves the partition small, when its header is read
+//!    from the store (after a restart), when the parent's owner says that it has just become ready; and again some time
+//!    after an attempt in vain. None of this is recorded: a partition that nobody uses costs nothing.
+//! 3. Whether the parent may take it is the parent's owner's to say, at the first page and at the exchange.
+
+use pando_placement::{birth_radix, child, parent, shard_of};
+use pando_types::peer::{Peer, Say};
+use pando_types::reply::Spread;
+use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
+
+use crate::contract::{Halt, Input, Need, Out};
+use crate::counters::TxnKind;
+use crate::ctx::Ctx;
+use crate::locks::{Hold, LockKey};
+use crate::record::Header;
+use crate::shard::Shard;
+use crate::split::{COPIES_MAX, Copy, Move, What};
+use crate::txn::Txn;
+use crate::txn::plan::Plan;
+
+/// Live copies of a shard that are merges at one time: there is room left for splits.
+const MERGES_MAX: usize = COPIES_MAX / 2;
+/// Small partitions kept in mind; of more, those are found that change later.
+const SMALL_MAX: usize = 1 << 14;
+/// The pause after an attempt in vain doubles so often.
+const DOUBLINGS_MAX: u32 = 8;
+
+/// A partition that is small enough to be given back.
+#[derive(Clone, Copy, Debug)]
+pub struct Small {
+    /// Attempts in vain.
+    tries: u32,
+    /// When it is looked at again; `None`: that is under way.
+    at: Option<u64>,
+}
+
+impl Shard {
+    /// Notes a partition that a change has left small.
+    pub(crate) fn note_shrinkage(&mut self, dir: DirId, header: &Header) {
+        let at = (dir, header.partition);
+        if !self.is_small(dir, header) || self.small.contains_key(&at) {
+            return;
+        }
+        if self.small.len() < SMALL_MAX {
+            self.small.insert(at, Small { tries: 0, at: None });
+            self.shrunk.push_back((DirRef { id: dir, ino: header.ino }, header.partition));
+        }
+    }
+
+    /// Notes small partitions among those whose headers have just been read.
+    pub(crate) fn note_loaded(&mut self) {
+        for (dir, header) in self.dirs.take_loaded() {
+            self.note_shrinkage(dir, &header);
+        }
+    }
+
+    /// The next in turn, if another merge may begin.
+    pub(crate) fn note_room(&mut self) {
+        if !self.shrunk_waiting.is_empty() && self.shrunk.is_empty() && self.has_room() {
+            self.shrunk.extend(self.shrunk_waiting.pop_front());
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let is_merge =
+            |number: &&u64| self.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge);
+        self.copies.len() < COPIES_MAX && self.copies.keys().filter(is_merge).count() < MERGES_MAX
+    }
+
+    fn is_small(&self, dir: DirId, header: &Header) -> bool {
+        header.is_as_born() && header.entries <= self.threshold(dir, header.partition) / 8
+    }
+
+    /// Whether it has grown too much for the attempt that is under way.
+    pub(crate) fn is_small_no_more(&self, dir: DirId, header: &Header) -> bool {
+        header.entries > self.threshold(dir, header.partition) / 4
+    }
+
+    /// Who has a partition, as things are now.
+    fn owner(&self, dir: DirId, spread: &Spread, index: PartitionIndex) -> ShardIndex {
+        match index.0 {
+            0 => self.config.map.home(dir),
+            _ => shard_of(spread, index),
+        }
+    }
+
+    /// Gives a partition back, if it still is small and nothing is in the way.
+    pub(crate) fn consider_merge(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: DirRef,
+        index: PartitionIndex,
+    ) -> Result<(), Halt> {
+        let header = self.header_of(ctx, dir.id, index)?;
+        let header = header.filter(|h| h.ino == dir.ino && self.is_small(dir.id, h));
+        let spread = header.as_ref().and_then(|h| h.spread);
+        let (Some(header), Some(spread), Some(into)) = (header, spread, parent(index)) else {
+            self.small.remove(&(dir.id, index));
+            return Ok(());
+        };
+        let key = LockKey::Partition(dir.id, index);
+        if self.locks.hold(key).is_some() {
+            self.look_again(ctx, dir, index);
+            return Ok(());
+        }
+        let target = self.owner(dir.id, &spread, into);
+        if target == self.config.shard {
+            return self.merge_here(ctx, dir, &header);
+        }
+        if !self.has_room() {
+            self.shrunk_waiting.push_back((dir, index));
+            return Ok(());
+        }
+        let txn = self.numbers.txn(ctx);
+        self.locks.take(key, txn, Hold::Copy);
+        let copy = Copy::new(dir, index, header.range(), ctx.now.nanos);
+        self.copies.insert(txn.number, copy);
+        let (radix, what) = (header.radix, What::Merge);
+        let merge = Move { dir, target, partition: index, radix, what };
+        self.enter(txn.number, None, Plan::Move(merge));
+        self.advance(ctx, txn.number)
+    }
+
+    fn merge_here(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, header: &Header) -> Result<(), Halt> {
+        let index = header.partition;
+        let may = self.may_take_back(ctx, dir, (index, header.radix), header.entries)?;
+        let Some(parent) = may.filter(|_| self.is_quiet(dir.id, &header.range())) else {
+            self.look_again(ctx, dir, index);
+            return Ok(());
+        };
+        let whole = parent.with(header);
+        ctx.drop_header(dir.id, header.range().start);
+        ctx.set_header(dir.id, whole.clone());
+        self.small.remove(&(dir.id, index));
+        self.counters.merges_local += 1;
+        self.tell_next(ctx, dir, &whole);
+        Ok(())
+    }
+
+    /// The header of the parent that may take back a partition of so many names: it is here, as deep as that is, nobody
+    /// holds it, and both together are small.
+    pub(crate) fn may_take_back(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        (index, radix): (PartitionIndex, Radix),
+        entries: u64,
+    ) -> Result<Option<Header>, Halt> {
+        let Some(into) = parent(index) else { return Ok(None) };
+        let found = self.header_of(ctx, dir.id, into)?;
+        let fits = |h: &Header| {
+            let both = h.entries.saturating_add(entries).saturating_mul(2);
+            (h.ino, h.radix) == (dir.ino, radix) && both < self.threshold(dir.id, into)
+        };
+        let is_held = self.locks.hold(LockKey::Partition(dir.id, into)).is_some();
+        Ok(found.filter(|header| !is_held && fits(header)))
+    }
+
+    /// A partition has taken back its upper half. If it has split before, the partition that it split off then may follow.
+    pub(crate) fn tell_next(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, header: &Header) {
+        let (Some(spread), true) = (header.spread, header.radix > birth_radix(header.partition))
+        else {
+            return;
+        };
+        let next = child(header.partition, Radix(header.radix.0 - 1));
+        let to = shard_of(&spread, next);
+        if to != self.config.shard {
+            let say = self.say_shrunk(ctx, dir, next);
+            ctx.send(Need::Committed, Out::Peer(to, say));
+        } else if let Some(small) = self.small.get_mut(&(dir.id, next))
+            && small.at.take().is_some()
+        {
+            self.shrunk.push_back((dir, next));
+        }
+    }
+
+    fn say_shrunk(&self, ctx: &Ctx<'_>, dir: DirRef, partition: PartitionIndex) -> Peer {
+        let from = self.config.shard;
+        let txn = TxnId { shard: from, number: 0 };
+        let say = Say::Shrunk { dir, partition };
+        Peer { from, clock: ctx.now.nanos, cut: 0, txn, step: 0, floor: 0, say }
+    }
+
+    /// A partition of this shard may find its parent ready. Or it is time to look again.
+    pub(crate) fn told_shrunk(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: ShardIndex,
+        dir: DirRef,
+        index: PartitionIndex,
+    ) -> Result<(), Halt> {
+        let is_timer = from == self.config.shard;
+        let Some(small) = self.small.get_mut(&(dir.id, index)) else {
+            if let Some(header) = self.header_of(ctx, dir.id, index)? {
+                self.note_shrinkage(dir.id, &header);
+            }
+            return Ok(());
+        };
+        // A timer that was overtaken says nothing.
+        let is_due = |at: u64| !is_timer || at <= ctx.now.nanos;
+        if small.at.is_none_or(|at| !is_due(at)) {
+            return Ok(());
+        }
+        small.at = None;
+        self.consider_merge(ctx, dir, index)
+    }
+
+    /// An attempt was in vain: another is made later.
+    pub(crate) fn look_again(&mut self, ctx: &Ctx<'_>, dir: DirRef, index: PartitionIndex) {
+        let small = self.small.entry((dir.id, index)).or_insert(Small { tries: 0, at: None });
+        let pause = self.config.resend_after << small.tries.min(DOUBLINGS_MAX);
+        small.tries += 1;
+        let at = ctx.now.nanos + pause;
+        small.at = Some(at);
+        let say = self.say_shrunk(ctx, dir, index);
+        self.come_again(at, Input::Peer(say));
+    }
+}
