@@ -86,6 +86,11 @@ impl Client {
                 self.counters.redirected();
                 Ok(Part::Elsewhere(history))
             }
+            Err(Refusal::Slot(news)) => {
+                self.counters.redirected();
+                self.routes.learn_slot(news);
+                Ok(Part::Elsewhere(SplitHistory::default()))
+            }
             // It is on its way there: its owner-to-be does not own it yet.
             Err(Refusal::AskHome) => Ok(Part::Elsewhere(SplitHistory::default())),
             Err(Refusal::Errno(errno)) => Err(stale(errno)),

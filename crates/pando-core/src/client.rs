@@ -153,7 +153,7 @@ impl Shard {
             return;
         }
         self.running.remove(&(id.session, id.slot));
-        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
+        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) {
             self.counters.redirected += 1;
             return;
         }
@@ -170,10 +170,14 @@ impl Shard {
         ctx.put(keys::slot(id.session, id.slot), outcome.encode());
     }
 
-    /// The name an operation's outcome belongs to.
+    /// The name an operation's outcome belongs to; of one that is about a directory itself, order 0, which is where the
+    /// directory's home is.
     pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
+            Op::DirSetAttr(dir, _)
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => return Some((*dir, Order(0))),
             Op::Create { dir, name, .. }
             | Op::Mkdir(dir, name, _)
             | Op::Unlink(dir, name)
@@ -210,6 +214,11 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
+        // Who believes it would not find back, were it lost with the power.
+        let need = match result {
+            Err(Refusal::Slot(_)) => Need::Synced,
+            _ => need,
+        };
         let reply = Reply {
             id,
             shard: self.config.shard,
@@ -226,6 +235,7 @@ impl Shard {
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
         let by = &request.credentials;
         let session = request.head.id.session;
+        self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => self.lookup(ctx, *dir, name, by).map(Ran::from),
             Op::Create { dir, name, node, exclusive, open } => self
@@ -282,6 +292,41 @@ impl Shard {
                 Ok(Body::Done.into())
             }
             Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
+            Op::HandOver(_, slot, to) => {
+                self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
+            }
+        }
+    }
+
+    /// What is found by a slot, and not by a name, is answered for by the slot's owner alone.
+    fn open_place(&self, op: &Op) -> Result<(), Stop> {
+        use pando_types::op::{FileAt, FileRef, Target};
+        let link = |file: &FileRef| match file.at {
+            FileAt::Link => self.open_link(file.ino),
+            FileAt::Name(..) => Ok(()),
+        };
+        match op {
+            Op::DirGetAttr(dir)
+            | Op::DirAccess(dir, _)
+            | Op::Parent(dir)
+            | Op::DirSetAttr(dir, _)
+            | Op::GetXattr(Target::Dir(dir), _)
+            | Op::ListXattr(Target::Dir(dir))
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_slot(dir.id.slot()),
+            Op::GetAttr(file)
+            | Op::SetAttr(file, _)
+            | Op::Readlink(file)
+            | Op::Open { file, .. }
+            | Op::Release(file)
+            | Op::Access(file, _)
+            | Op::ReadData { file, .. }
+            | Op::WriteData { file, .. }
+            | Op::GetXattr(Target::File(file), _)
+            | Op::ListXattr(Target::File(file))
+            | Op::SetXattr { target: Target::File(file), .. }
+            | Op::RemoveXattr(Target::File(file), _) => link(file),
+            _ => Ok(()),
         }
     }
 

@@ -22,11 +22,13 @@ pub enum TxnKind {
     Session,
     /// Split of a partition.
     Split,
+    /// Handover of a slot.
+    Handover,
 }
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -36,6 +38,7 @@ impl TxnKind {
         Self::DirSetAttr,
         Self::Session,
         Self::Split,
+        Self::Handover,
     ];
 
     /// In a word.
@@ -51,6 +54,7 @@ impl TxnKind {
             Self::DirSetAttr => "dir_setattr",
             Self::Session => "session",
             Self::Split => "split",
+            Self::Handover => "handover",
         }
     }
 }
@@ -67,11 +71,11 @@ pub struct Counters {
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
-    pub txns_begun: [u64; 9],
+    pub txns_begun: [u64; 10],
     /// Transactions committed here, by [`TxnKind`].
-    pub txns_committed: [u64; 9],
+    pub txns_committed: [u64; 10],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
-    pub txns_remote: [u64; 9],
+    pub txns_remote: [u64; 10],
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.
@@ -102,6 +106,12 @@ pub struct Counters {
     pub split_rows_again: u64,
     /// Changes sent in the exchange itself.
     pub split_rows_frozen: u64,
+    /// Slots handed over to another shard.
+    pub handovers: u64,
+    /// Handovers given up.
+    pub handovers_failed: u64,
+    /// Decisions of which a shard said that their place is elsewhere by now.
+    pub readdressed: u64,
     /// Messages sent again.
     pub resent: u64,
     /// Decided transactions found unfinished at the start.

@@ -43,6 +43,12 @@ fn a_change_during_the_copy_that_is_not_sent_again_is_found() {
 }
 
 #[test]
+fn a_slot_that_is_open_in_its_exchange_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SlotUnlocked);
+    is_found_among("SlotUnlocked", SimConfig::handing_over, plant);
+}
+
+#[test]
 fn a_lost_tombstone_is_found() {
     is_found("TombstoneLost", |c| c.planted = Some(Planted::TombstoneLost));
 }

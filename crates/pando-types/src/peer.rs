@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Place;
-use crate::reply::{Slice, SplitHistory};
+use crate::reply::{Slice, SlotNews, SplitHistory};
 use crate::{
     Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, SessionId,
     ShardIndex, Timestamp, TxnId,
@@ -67,8 +67,19 @@ pub enum Say {
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
     },
-    /// To the source of a split: pages below this number are logged.
+    /// To the source of a split or handover: pages below this number are logged.
     PageDone(u64),
+    /// To the target of a handover: as `Page`, of all that belongs to a slot.
+    SlotPage {
+        /// The slot, as it will be.
+        slot: SlotNews,
+        /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
+        number: u64,
+        /// What to do to the copy, in order.
+        rows: Vec<RowChange>,
+    },
+    /// To the coordinator, about a decision that could be made again here, were it not another's: its slot has gone there.
+    Elsewhere(SlotNews),
 }
 
 /// What a page does to the copy of a moving range.
@@ -146,6 +157,8 @@ pub enum Prepare {
     Arrive(Arrival),
     /// A session begins or ends everywhere.
     Session(SessionId),
+    /// Take over a slot whose rows have been copied.
+    TakeSlot(SlotArrival),
 }
 
 impl Prepare {
@@ -159,7 +172,7 @@ impl Prepare {
             Self::NewHome(_) => 3,
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Session(_) => 6,
+            Self::Arrive(_) | Self::Session(_) | Self::TakeSlot(_) => 6,
         }
     }
 }
@@ -183,6 +196,26 @@ pub struct Arrival {
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// An open file: inode, its entry (`None`: it is a link inode), who has it open, how often.
+pub type OpenHere = (Ino, Option<(DirId, u64)>, SessionId, u32);
+
+/// A slot about to change its owner (DESIGN §4).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotArrival {
+    /// The slot, as it will be.
+    pub slot: SlotNews,
+    /// Pages that must have come before.
+    pub pages: u64,
+    /// The last of what changed meanwhile: a page more. The target's own record of this has none.
+    pub rows: Vec<RowChange>,
+    /// What all rows add up to; the target counts them.
+    pub tally: Tally,
+    /// Open files in it.
+    pub opens: Vec<OpenHere>,
+    /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
+    pub slots: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
 /// A participant's answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Vote {
@@ -196,6 +229,8 @@ pub enum Vote {
     Redirect(SplitHistory),
     /// This shard knows nothing of the directory; its home does.
     AskHome,
+    /// The slot has another owner.
+    Slot(SlotNews),
 }
 
 /// What a participant saw under its lock.
@@ -421,6 +456,8 @@ pub enum Change {
         /// Which partition.
         partition: PartitionIndex,
     },
+    /// The slot that has arrived is owned from now on.
+    OwnSlot(SlotNews),
     /// A session begins.
     OpenSession(SessionId),
     /// A session is over.

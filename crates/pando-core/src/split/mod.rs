@@ -31,12 +31,12 @@ mod source;
 mod target;
 
 pub use copy::Copy;
-pub use source::Split;
+pub use source::{Mover, Split, go_on};
 
 use pando_placement::{child, range, shard_of};
 use pando_types::peer::EntryValue;
 use pando_types::reply::Spread;
-use pando_types::{DirId, DirRef, PartitionIndex, Radix};
+use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex};
 
 use crate::contract::Halt;
 use crate::ctx::Ctx;
@@ -55,6 +55,7 @@ impl Shard {
         if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
             let at = (DirRef { id: dir, ino: header.ino }, header.partition);
             let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
+            let is_held = is_held || self.is_handed_over(dir, header.partition);
             if !is_held && !self.grown.contains(&at) {
                 self.grown.push_back(at);
             }
@@ -102,7 +103,7 @@ impl Shard {
         let key = LockKey::Partition(dir.id, index);
         let new = child(index, radix);
         let orders = range(new, Radix(radix.0 + 1));
-        if self.locks.hold(key).is_some() {
+        if self.locks.hold(key).is_some() || self.is_handed_over(dir.id, index) {
             return Ok(());
         }
         let target = shard_of(&spread, new);
@@ -113,7 +114,7 @@ impl Shard {
             }
             return self.split_here(ctx, dir, header, new, spread);
         }
-        if self.copies.len() >= COPIES_MAX || self.paused_targets.contains_key(&target) {
+        if !self.may_copy_to(target) {
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
@@ -123,6 +124,11 @@ impl Shard {
         let split = Split { dir, from: index, target, partition: new, radix, spread };
         self.enter(txn.number, None, Plan::Split(split));
         self.advance(ctx, txn.number)
+    }
+
+    /// Whether one more live copy may begin.
+    pub(crate) fn may_copy_to(&self, target: ShardIndex) -> bool {
+        self.copies.len() < COPIES_MAX && !self.paused_targets.contains_key(&target)
     }
 
     fn split_here(

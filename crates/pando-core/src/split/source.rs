@@ -1,6 +1,8 @@
 //! A split at its source: pages, rounds, the exchange, the decision.
 
 use alloc::vec::Vec;
+use core::ops::Range;
+use pando_placement::range;
 use pando_types::op::Place;
 use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
 use pando_types::reply::{Body, Spread};
@@ -9,7 +11,6 @@ use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 use crate::contract::{Halt, Row};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Table};
-use crate::locks::Hold;
 use crate::record::{Header, Outcome, Record};
 use crate::shard::Shard;
 use crate::split::copy::{Copy, Phase};
@@ -39,98 +40,15 @@ impl Split {
                 Some(Seen::Arrived(tally)) => return self.decide(view, copy, *tally),
                 _ => Err(broken("a partition arrived without a count").into()),
             },
-            _ => self.go_on(view, &mut copy),
+            _ => go_on(self, view, &mut copy),
         };
         view.shard.copies.insert(number, copy);
         next
     }
 
-    fn go_on(&self, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
-        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let most = shard.config.split_page_rows;
-        (copy.waits, copy.heard) = (false, ctx.now.nanos);
-        if copy.is_copying() {
-            let rows = copy.read_page(ctx, most)?;
-            copy.round_size += rows.len();
-            return Ok(self.page(copy, rows));
-        }
-        loop {
-            if copy.todo.len() > 0 {
-                let rows = copy.todo.take(ctx, most)?;
-                shard.counters.split_rows_again += rows.len() as u64;
-                return Ok(self.page(copy, rows));
-            }
-            let is_frozen = copy.phase == Phase::Frozen;
-            let is_open = matches!(copy.phase, Phase::Open);
-            if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
-                copy.round_size = copy.dirty.len();
-                copy.todo = core::mem::take(&mut copy.dirty);
-                copy.rounds += 1;
-                shard.counters.split_rounds += 1;
-                shard.counters.split_rounds_frozen += u64::from(is_frozen);
-            } else if is_frozen {
-                let rows = copy.dirty.take(ctx, most)?;
-                // Bytes may end a page before its rows do.
-                if copy.dirty.len() > 0 {
-                    return Ok(self.page(copy, rows));
-                }
-                return self.ask(view, copy, rows);
-            } else if shard.is_quiet(self.dir.id, &copy.orders) {
-                copy.phase = Phase::Frozen;
-                let hold = Hold::Split { from: copy.orders.start };
-                shard.locks.set_hold(copy.key(), view.txn, hold);
-            } else {
-                if is_open {
-                    copy.phase = Phase::Closing(ctx.now.nanos);
-                    let hold = Hold::Closing { from: copy.orders.start };
-                    shard.locks.set_hold(copy.key(), view.txn, hold);
-                }
-                copy.waits = true;
-                shard.counters.splits_awaiting += 1;
-                return Ok(Next::Pause);
-            }
-        }
-    }
-
-    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = Say::Page {
-            dir: self.dir,
-            partition: self.partition,
-            radix: self.radix,
-            number: copy.pages,
-            rows,
-        };
-        Next::Send(self.target, say)
-    }
-
-    /// Everything that is left, and what is not rows.
-    fn ask(
-        &self,
-        view: &mut View<'_, '_>,
-        copy: &Copy,
-        rows: Vec<RowChange>,
-    ) -> Result<Next, Stop> {
-        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let header = Header {
-            partition: self.partition,
-            radix: self.radix,
-            entries: 0,
-            subdirs: 0,
-            change: 0,
-            spread: Some(self.spread),
-            ..shard.held_header(ctx, self.dir, self.from)?
-        };
-        shard.counters.split_rows_frozen += rows.len() as u64;
-        let arrival = Arrival {
-            dir: self.dir,
-            header: header.encode(),
-            pages: copy.pages,
-            rows,
-            tally: Tally::default(),
-            opens: shard.opens.in_range(self.dir.id, &copy.orders),
-            slots: shard.slots_for(ctx, self.dir.id, copy)?,
-        };
-        Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
+    /// Of the half that moves.
+    fn orders(&self) -> Range<u64> {
+        range(self.partition, self.radix)
     }
 
     fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
@@ -148,8 +66,9 @@ impl Split {
         ctx.set_header(self.dir.id, header);
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.stat.1 -= moved.bytes.cast_signed();
-        shard.clear_range(ctx, self.dir.id, &copy.orders);
-        for (ino, ..) in shard.opens.in_range(self.dir.id, &copy.orders) {
+        let orders = self.orders();
+        shard.clear_range(ctx, self.dir.id, &orders);
+        for (ino, ..) in shard.opens.in_range(self.dir.id, &orders) {
             if let Some(at) = shard.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }
@@ -167,6 +86,107 @@ impl Split {
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
         shard.tell(ctx, crate::Need::Committed, self.target, (txn, 0), Say::Finish(None));
         shard.forget_copy(ctx, txn);
+    }
+}
+
+/// What a live copy says to its target.
+pub trait Mover {
+    /// A page.
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next;
+    /// Everything that is left, and what is not rows.
+    fn ask(&self, view: &mut View<'_, '_>, copy: &Copy, rows: Vec<RowChange>)
+    -> Result<Next, Stop>;
+}
+
+impl Mover for Split {
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
+        let say = Say::Page {
+            dir: self.dir,
+            partition: self.partition,
+            radix: self.radix,
+            number: copy.pages,
+            rows,
+        };
+        Next::Send(self.target, say)
+    }
+
+    fn ask(
+        &self,
+        view: &mut View<'_, '_>,
+        copy: &Copy,
+        rows: Vec<RowChange>,
+    ) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+        let header = Header {
+            partition: self.partition,
+            radix: self.radix,
+            entries: 0,
+            subdirs: 0,
+            change: 0,
+            spread: Some(self.spread),
+            ..shard.held_header(ctx, self.dir, self.from)?
+        };
+        shard.counters.split_rows_frozen += rows.len() as u64;
+        let orders = self.orders();
+        let moves = |at: Option<(DirId, u64)>| {
+            at.is_some_and(|(dir, order)| dir == self.dir.id && orders.contains(&order))
+        };
+        let arrival = Arrival {
+            dir: self.dir,
+            header: header.encode(),
+            pages: copy.pages,
+            rows,
+            tally: Tally::default(),
+            opens: shard.opens.in_range(self.dir.id, &self.orders()),
+            slots: shard.slots_for(ctx, moves)?,
+        };
+        Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
+    }
+}
+
+/// The next page, round, or the exchange itself, whichever it is time for.
+pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+    let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+    let most = shard.config.split_page_rows;
+    (copy.waits, copy.heard) = (false, ctx.now.nanos);
+    if copy.is_copying() {
+        let rows = copy.read_page(ctx, most)?;
+        copy.round_size += rows.len();
+        return Ok(mover.page(copy, rows));
+    }
+    loop {
+        if copy.todo.len() > 0 {
+            let rows = copy.take_changes(ctx, most)?;
+            shard.counters.split_rows_again += rows.len() as u64;
+            return Ok(mover.page(copy, rows));
+        }
+        let is_frozen = copy.phase == Phase::Frozen;
+        let is_open = matches!(copy.phase, Phase::Open);
+        if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
+            copy.round_size = copy.dirty.len();
+            copy.todo = core::mem::take(&mut copy.dirty);
+            copy.rounds += 1;
+            shard.counters.split_rounds += 1;
+            shard.counters.split_rounds_frozen += u64::from(is_frozen);
+        } else if is_frozen {
+            let rows = copy.take_changes(ctx, most)?;
+            // Bytes may end a page before its rows do.
+            if copy.dirty.len() > 0 {
+                return Ok(mover.page(copy, rows));
+            }
+            return mover.ask(view, copy, rows);
+        } else if shard.is_copy_quiet(copy) {
+            copy.phase = Phase::Frozen;
+            shard.locks.set_hold(copy.key(), view.txn, copy.moved.frozen());
+        } else {
+            if is_open {
+                copy.phase = Phase::Closing(ctx.now.nanos);
+                shard.locks.set_hold(copy.key(), view.txn, copy.moved.closing());
+            }
+            copy.waits = true;
+            shard.counters.splits_awaiting += 1;
+            return Ok(Next::Pause);
+        }
     }
 }
 
@@ -191,15 +211,17 @@ impl Shard {
         }
     }
 
-    /// All slots' outcomes (of the names that move) and floors (of all others): so that no late repetition runs again
-    /// at the target.
-    fn slots_for(&self, ctx: &Ctx<'_>, dir: DirId, copy: &Copy) -> Result<Vec<Row>, Halt> {
+    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
+    pub(crate) fn slots_for(
+        &self,
+        ctx: &Ctx<'_>,
+        moves: impl Fn(Option<(DirId, u64)>) -> bool,
+    ) -> Result<Vec<Row>, Halt> {
         let prefix = keys::table(Table::Slot);
         let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
         for (_, value) in &mut rows {
             let mut outcome = Outcome::decode(value)?;
-            let moves = outcome.at.is_some_and(|(d, o)| d == dir && copy.orders.contains(&o));
-            if !moves {
+            if !moves(outcome.at) {
                 (outcome.result, outcome.at) = (None, None);
                 *value = outcome.encode();
             }

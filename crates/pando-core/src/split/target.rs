@@ -12,7 +12,7 @@ use pando_placement::range;
 use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
-use crate::contract::{Halt, Need};
+use crate::contract::{Halt, Need, Row};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
@@ -34,7 +34,9 @@ impl Shard {
         let owned = headers.iter().any(|h| h.ino != dir.ino || overlaps(h.range()));
         let known = self.arriving.get(&at).map(|(record, _)| record.clone());
         let held = self.locks.hold(LockKey::Partition(dir.id, partition)).is_some();
-        if owned || held || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
+        let comes = self.comes_with_slot(ctx, dir.id, &orders)?;
+        if owned || held || comes || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number)
+        {
             return Ok(()); // a late page of a split that is over
         }
         let fresh = Arriving { txn: peer.txn, dir, radix, next_page: 0, tally: Tally::default() };
@@ -119,7 +121,15 @@ impl Shard {
             let holders = alloc::vec![(session, count)];
             self.place_opens(ctx, ino, &holders, OpenAt::Name(dir.id, order));
         }
-        for (key, value) in arrival.slots {
+        self.take_slots(ctx, arrival.slots)?;
+        ctx.delete(keys::arrival(dir.id, partition));
+        ctx.set_header(dir.id, header);
+        Ok(())
+    }
+
+    /// Outcomes and floors of another shard, as far as they are newer than this one's.
+    pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
+        for (key, value) in slots {
             let Some((session, slot)) = keys::slot_of(&key) else { continue };
             let theirs = Outcome::decode(&value)?;
             let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
@@ -130,15 +140,35 @@ impl Shard {
                 ctx.put(key, value);
             }
         }
-        ctx.delete(keys::arrival(dir.id, partition));
-        ctx.set_header(dir.id, header);
         Ok(())
+    }
+
+    /// Orders of partitions of a directory that are on their way here and not prepared.
+    pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        let arriving = self.arriving.range(from..=to);
+        arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
     }
 
     /// Whether anything of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
+    }
+
+    /// What was on its way to a range that comes with a slot: whose it was does not split it any more.
+    pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        let arriving = self.arriving.range(from..=to);
+        let gone: Vec<_> = arriving
+            .map(|((_, partition), (record, _))| (*partition, range(*partition, record.radix)))
+            .filter(|(_, there)| there.start < orders.end && orders.start < there.end)
+            .collect();
+        for (partition, there) in gone {
+            self.clear_range(ctx, dir, &there);
+            ctx.delete(keys::arrival(dir, partition));
+            self.arriving.remove(&(dir, partition));
+        }
     }
 
     /// Rows of an arrival that was given up go.

@@ -3,15 +3,15 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Arrival, Peer, Prepare, RowChange, Say, Vote};
-use pando_types::reply::Refusal;
+use pando_types::peer::{Arrival, Change, Peer, Prepare, RowChange, Say, SlotArrival, Vote};
+use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{Errno, ShardIndex, TxnId};
 
 use crate::client::Ran;
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Kind};
+use crate::keys;
 use crate::record::{Decided, Record};
 use crate::shard::Shard;
 use crate::txn::plan::{Decision, Next, Plan};
@@ -24,16 +24,17 @@ const AGAIN_AFTER: u64 = 2_000_000;
 /// all: its target may sync it at any time.
 fn need_of(say: &Say) -> Need {
     let names_object = |row: &RowChange| match row {
-        RowChange::Put(key, _) => keys::kind_of(key) == Some(Kind::Slice as u8),
+        RowChange::Put(key, _) => keys::is_slice(key),
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
     };
     match say {
         Say::Finish(_) => Need::Synced,
-        Say::Page { rows, .. } | Say::Prepare(_, Prepare::Arrive(Arrival { rows, .. }))
-            if rows.iter().any(names_object) =>
-        {
-            Need::Synced
-        }
+        Say::Page { rows, .. }
+        | Say::SlotPage { rows, .. }
+        | Say::Prepare(
+            _,
+            Prepare::Arrive(Arrival { rows, .. }) | Prepare::TakeSlot(SlotArrival { rows, .. }),
+        ) if rows.iter().any(names_object) => Need::Synced,
         _ => Need::Committed,
     }
 }
@@ -199,7 +200,8 @@ impl Shard {
                 }
                 self.page_done(ctx, number, pages)
             }
-            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => Ok(()),
+            Say::Elsewhere(news) => self.readdress(ctx, number, step, from, news),
+            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => Ok(()),
         }
     }
 
@@ -247,6 +249,14 @@ impl Shard {
             Vote::Redirect(history) => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
                 self.dirs.learn(dir.id, &history);
+                self.ask_again(ctx, number, from, None)
+            }
+            Vote::Slot(news) => {
+                if !self.config.map.learn(news)
+                    && let Place::Order(dir, _) = at.place
+                {
+                    self.dirs.unlearn(dir.id);
+                }
                 self.ask_again(ctx, number, from, None)
             }
             Vote::AskHome => {
@@ -332,7 +342,11 @@ impl Shard {
     fn finishing(&mut self, ctx: &mut Ctx<'_>, number: u64, mut txn: Txn) -> Result<(), Halt> {
         if txn.finishing.is_empty() {
             let own = self.config.shard;
-            for (shard, change) in core::mem::take(&mut txn.then) {
+            for (mut shard, change) in core::mem::take(&mut txn.then) {
+                if let Change::Bury(dir) = &change {
+                    // Its slot may have been handed over since.
+                    shard = self.config.map.home(dir.id);
+                }
                 if shard == own {
                     self.apply(ctx, &change)?;
                 } else {
@@ -383,6 +397,27 @@ impl Shard {
         }
         self.txns.insert(number, txn);
         Ok(())
+    }
+
+    /// A decision's place has gone to another shard, which hears it now.
+    fn readdress(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        step: u16,
+        from: ShardIndex,
+        news: SlotNews,
+    ) -> Result<(), Halt> {
+        self.config.map.learn(news);
+        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let place = txn.finishing.iter_mut().find(|(s, shard, _)| (*s, *shard) == (step, from));
+        let Some((_, shard, _)) = place else {
+            self.txns.insert(number, txn);
+            return Ok(());
+        };
+        *shard = news.owner;
+        self.counters.readdressed += 1;
+        self.finishing(ctx, number, txn)
     }
 
     fn answer_ask(&mut self, ctx: &mut Ctx<'_>, number: u64, step: u16, from: ShardIndex) {
@@ -489,7 +524,8 @@ impl Shard {
         let resend = self.txns.values().map(|t| t.sent_at + self.config.resend_after).min();
         let asked = self.prepared.values().map(|(_, at)| *at);
         let heard = self.arriving.values().map(|(_, at)| *at);
-        let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
+        let incoming = self.incoming.values().map(|(_, at)| *at);
+        let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
         let copies = self.copies_wake();
         [later, resend, ask, copies, self.leases.next_look()].into_iter().flatten().min()
     }

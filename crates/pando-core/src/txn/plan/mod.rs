@@ -34,6 +34,7 @@ use pando_types::{
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
+use crate::handover::Handover;
 use crate::shard::Shard;
 use crate::split::Split;
 use crate::txn::{Step, StepState};
@@ -89,6 +90,8 @@ pub enum Plan {
     Session(Session),
     /// Splits.
     Split(Split),
+    /// Handovers.
+    Handover(Handover),
 }
 
 impl Plan {
@@ -104,6 +107,7 @@ impl Plan {
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
             Self::Split(_) => TxnKind::Split,
+            Self::Handover(_) => TxnKind::Handover,
         }
     }
 
@@ -129,6 +133,7 @@ impl Plan {
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
             Self::Split(plan) => plan.next(&mut view),
+            Self::Handover(plan) => plan.next(&mut view),
         }
     }
 
@@ -165,8 +170,10 @@ impl Plan {
 
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        if let Self::Split(split) = self {
-            split.abandon(shard, ctx, txn);
+        match self {
+            Self::Split(split) => split.abandon(shard, ctx, txn),
+            Self::Handover(handover) => handover.abandon(shard, ctx, txn),
+            _ => {}
         }
     }
 }
