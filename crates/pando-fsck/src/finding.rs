@@ -134,6 +134,14 @@ impl Evidence {
         Self::Rows { shard, from, to, digest: hasher.finish() }
     }
 
+    /// Whether it is about rows of such keys.
+    pub(crate) fn is_of(&self, keys: impl Fn(&[u8]) -> bool) -> bool {
+        match self {
+            Self::Rows { from, .. } | Self::Names { from, .. } => keys(from),
+            Self::Object(..) => false,
+        }
+    }
+
     /// Whether it is still so.
     pub(crate) fn holds(
         &self,

@@ -89,6 +89,7 @@ pub fn check(
     watch: &mut dyn Watch,
 ) -> Result<Report, String> {
     let busy = Busy::read(rows, volume)?;
+    let volume = &busy.volume(volume);
     let mut sweep = Sweep::run(rows, volume, &busy, watch)?;
     let judged = judge::judge(rows, &mut objects, &mut sweep, mode, watch)?;
     let swept = std::mem::take(&mut sweep.findings);
@@ -111,7 +112,7 @@ pub fn check(
         }
         Mode::Running => {
             let before = findings.len();
-            findings = confirm::confirm(rows, &mut objects, volume, findings, watch)?;
+            findings = confirm::confirm(rows, &mut objects, (volume, &busy), findings, watch)?;
             report.unjudged = (before - findings.len()) as u64;
         }
     }

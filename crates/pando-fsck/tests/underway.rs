@@ -123,6 +123,37 @@ fn at_whatever_message_everything_stops_nothing_is_wrong() {
     is_clean(&c.check(), "at rest");
 }
 
+#[test]
+fn at_whatever_message_a_handover_stops_nothing_is_wrong() {
+    let mut c = Cluster::busy();
+    let (mut arriving, mut decided) = (0, 0);
+    let mut look = |c: &mut Cluster| {
+        let report = c.check();
+        is_clean(&report, "a slot is handed over");
+        arriving += u64::from(report.pending.arriving > 0);
+        decided += u64::from(report.pending.decided > 0);
+    };
+    let dirs = ["a", "b", "big", "deep"].map(|dir| c.dir(dir).id.slot());
+    let slots = dirs.into_iter().chain([c.ino("linked").slot()]);
+    for slot in slots {
+        // From whoever has it to the next, and once around.
+        for shard in Cluster::all_shards() {
+            let to = ShardIndex((shard.0 + 1) % support::SHARDS);
+            c.send(shard, Op::HandOver(shard, slot, to));
+            look(&mut c);
+            while c.deliver() {
+                look(&mut c);
+            }
+        }
+        c.settle();
+    }
+    assert!(arriving > 20 && decided > 10, "{arriving} looks at copies, {decided} at decisions");
+    c.end_session(c.session);
+    c.settle();
+    c.stop();
+    is_clean(&c.check(), "at rest");
+}
+
 /// A cluster in which things happen between any two pages.
 struct Lively<'a>(&'a RefCell<Cluster>, &'a RefCell<u64>);
 

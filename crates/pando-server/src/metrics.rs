@@ -133,6 +133,7 @@ kinds! {
     Garbage: Op::Garbage(..),
     GarbageDone: Op::GarbageDone(..),
     InspectDir: Op::InspectDir(..),
+    HandOver: Op::HandOver(..),
     Renew: Op::Renew(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),

@@ -76,6 +76,8 @@ pub struct SimConfig {
     pub checkpoint_interval: u64,
     /// Time between two background syncs, nanoseconds.
     pub sync_interval: u64,
+    /// Mean time between two slots that are handed over, nanoseconds; 0: none.
+    pub handover_interval: u64,
     /// Clients that die.
     pub client_deaths: u64,
     /// Time between two cuts, nanoseconds; 0: none.
@@ -135,6 +137,19 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which slots are handed over all the time, while directories split.
+    #[must_use]
+    pub fn handing_over(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);
+        let base = Self::splitting(seed);
+        Self {
+            handover_interval: random.between(3, 25) * MILLISECOND,
+            split_threshold: random.between(6, 20),
+            names: random.between(16, 30) as u8,
+            ..base
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -165,6 +180,7 @@ impl SimConfig {
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
             sync_interval: random.between(5, 60) * MILLISECOND,
+            handover_interval: 0,
             client_deaths: random.below(3),
             cut_interval: *random.pick(&[0, 120 * MILLISECOND, 300 * MILLISECOND]),
             missing_percent: 0,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
-use pando_types::ShardIndex;
-use pando_types::op::RequestId;
+use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal};
+use pando_types::{Credentials, ShardIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
@@ -125,6 +125,9 @@ impl World {
             let at = world.random.between(20, 1_000) * MILLISECOND;
             world.after(at, Happening::ClientPauses);
         }
+        if world.config.handover_interval > 0 {
+            world.after(world.config.handover_interval, Happening::HandOver);
+        }
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
         }
@@ -201,6 +204,11 @@ impl World {
                 self.crash(shard);
             }
             Happening::Restart(shard) if self.hosts[shard].process.is_none() => self.restart(shard),
+            Happening::HandOver if self.is_faulty => {
+                self.hand_over();
+                let delay = self.random.between(1, 2 * self.config.handover_interval);
+                self.after(delay, Happening::HandOver);
+            }
             Happening::Cut if self.is_faulty => {
                 self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
@@ -227,6 +235,30 @@ impl World {
             self.after(delay, Happening::Turn(shard, self.hosts[shard].life));
         }
         self.inboxes[shard].push(input);
+    }
+
+    /// Somebody wants one of a shard's slots, in which there is something, to be another's.
+    fn hand_over(&mut self) {
+        let from = self.random.below(self.hosts.len() as u64) as usize;
+        let Some(process) = &self.hosts[from].process else { return };
+        let slots = process.slots();
+        if slots.is_empty() {
+            return;
+        }
+        let slot = slots[self.random.below(slots.len() as u64) as usize];
+        let to = self.random.below(self.hosts.len() as u64) as u16;
+        let (from_shard, to) = (ShardIndex(from as u16), ShardIndex(to));
+        let op = Op::HandOver(from_shard, slot, to);
+        let credentials = Credentials::ROOT;
+        let request = Request { head: Head::default(), credentials, op, trail: None };
+        let tag = ClientTag(self.sequence);
+        self.sequence += 1;
+        self.trace.note(
+            self.time,
+            &[],
+            format_args!("slot {} is to go from {from} to {to}", slot.0),
+        );
+        self.arrive(from, Input::Client(tag, request));
     }
 
     fn turn(&mut self, shard: usize) {

@@ -99,6 +99,7 @@ impl Shard {
             Change::AddName { ino, dir, name, at } => self.add_name(ctx, *ino, *dir, name, *at),
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
+            Change::OwnSlot(news) => self.own_slot(ctx, *news),
             Change::OpenSession(session) => {
                 self.sessions.insert(*session);
                 if self.config.shard == COORDINATOR {

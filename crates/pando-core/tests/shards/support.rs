@@ -495,16 +495,21 @@ impl Cluster {
     pub fn on_owner(&mut self, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in 0..self.shards.len() as u16 {
-            last = self.run(ShardIndex(shard), op.clone());
+            let answer = self.run(ShardIndex(shard), op.clone());
             let elsewhere = matches!(
-                last,
+                answer,
                 Err(Refusal::Redirect(_)
                     | Refusal::AskHome
+                    | Refusal::Slot(_)
                     | Refusal::NotUnderName
                     | Refusal::Errno(Errno::ESTALE))
             );
             if !elsewhere {
-                return last;
+                return answer;
+            }
+            // An owner that has nothing says more than who is none.
+            if !matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))) {
+                last = answer;
             }
         }
         last

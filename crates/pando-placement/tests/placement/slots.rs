@@ -108,9 +108,27 @@ fn a_cluster_map_survives_the_wire() {
 }
 
 #[test]
+fn of_two_words_about_a_slot_the_later_one_is_believed() {
+    let mut map = ClusterMap::new(4);
+    let slot = SlotIndex(77);
+    assert_eq!(map.news(slot), None);
+    let mut other = map.clone();
+    other.hand_over(slot, ShardIndex(1)).unwrap();
+    let first = other.news(slot).unwrap();
+    other.hand_over(slot, ShardIndex(3)).unwrap();
+    let second = other.news(slot).unwrap();
+    assert_eq!((first.version, second.version), (1, 2));
+    assert!(map.learn(second) && !map.learn(first) && !map.learn(second));
+    assert_eq!((map.slot_owner(slot), map.news(slot)), (ShardIndex(3), Some(second)));
+    let nobody = pando_types::reply::SlotNews { owner: ShardIndex(4), version: 9, ..second };
+    assert!(!map.learn(nobody), "there is no such shard");
+}
+
+#[test]
 fn cluster_maps_that_cannot_be_are_refused() {
     let refused = |shards: u16, slots: Vec<u16>| {
-        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, slots)).unwrap();
+        let versions = std::collections::BTreeMap::<u16, u32>::new();
+        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, slots, versions)).unwrap();
         postcard::from_bytes::<ClusterMap>(&bytes).is_err()
     };
     let with = |slot: usize, owner| {

@@ -34,6 +34,7 @@ use pando_types::{
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
+use crate::handover::Handover;
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::split::Move;
@@ -90,6 +91,8 @@ pub enum Plan {
     Session(Session),
     /// Splits and merges.
     Move(Move),
+    /// Handovers.
+    Handover(Handover),
 }
 
 impl Plan {
@@ -105,6 +108,7 @@ impl Plan {
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
             Self::Move(moving) => moving.kind(),
+            Self::Handover(_) => TxnKind::Handover,
         }
     }
 
@@ -130,6 +134,7 @@ impl Plan {
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
             Self::Move(plan) => plan.next(&mut view),
+            Self::Handover(plan) => plan.next(&mut view),
         }
     }
 
@@ -166,8 +171,10 @@ impl Plan {
 
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        if let Self::Move(moving) = self {
-            moving.abandon(shard, ctx, txn);
+        match self {
+            Self::Move(moving) => moving.abandon(shard, ctx, txn),
+            Self::Handover(handover) => handover.abandon(shard, ctx, txn),
+            _ => {}
         }
     }
 }
