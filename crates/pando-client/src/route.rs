@@ -92,6 +92,8 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::Glimpse(shard, _) => (Route::Shard(*shard), false),
         Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
         Op::HandOver(shard, ..) => (Route::Shard(*shard), false),
+        // Twice does no harm.
+        Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
         Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
         // Twice does no harm either, and nothing is recorded for a session that is over.

@@ -308,6 +308,7 @@ impl Shard {
                 self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
             }
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
             Op::HandOver(_, slot, to) => {
                 self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
             }

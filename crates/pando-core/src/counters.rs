@@ -26,11 +26,13 @@ pub enum TxnKind {
     Merge,
     /// Handover of a slot.
     Handover,
+    /// A shard that is added.
+    Join,
 }
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -42,6 +44,7 @@ impl TxnKind {
         Self::Split,
         Self::Merge,
         Self::Handover,
+        Self::Join,
     ];
 
     /// In a word.
@@ -59,6 +62,7 @@ impl TxnKind {
             Self::Split => "split",
             Self::Merge => "merge",
             Self::Handover => "handover",
+            Self::Join => "join",
         }
     }
 }
@@ -75,11 +79,11 @@ pub struct Counters {
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
-    pub txns_begun: [u64; 11],
+    pub txns_begun: [u64; 12],
     /// Transactions committed here, by [`TxnKind`].
-    pub txns_committed: [u64; 11],
+    pub txns_committed: [u64; 12],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
-    pub txns_remote: [u64; 11],
+    pub txns_remote: [u64; 12],
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.

@@ -75,6 +75,8 @@ pub enum Table {
     Owner = 12,
     /// Slots on their way here.
     Incoming = 13,
+    /// Shards that were added: at shard 0 all of them, at each itself.
+    Joined = 14,
 }
 
 /// A record under a directory.
@@ -287,6 +289,19 @@ pub fn owner(slot: SlotIndex) -> Vec<u8> {
 #[must_use]
 pub fn incoming(slot: SlotIndex) -> Vec<u8> {
     table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
+}
+
+/// A shard that was added.
+#[must_use]
+pub fn joined(shard: ShardIndex) -> Vec<u8> {
+    table_key(Table::Joined, &[&shard.0.to_be_bytes()])
+}
+
+/// The shard of such a key.
+#[must_use]
+pub fn joined_of(key: &[u8]) -> Option<ShardIndex> {
+    let bytes = key.get(2..)?.try_into().ok()?;
+    Some(ShardIndex(u16::from_be_bytes(bytes)))
 }
 
 /// The slot of either.

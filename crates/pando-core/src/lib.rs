@@ -37,6 +37,7 @@ mod invalidation;
 pub mod keys;
 mod leases;
 mod locks;
+mod members;
 mod names;
 mod numbers;
 mod opens;

@@ -31,6 +31,8 @@ pub enum LockKey {
     Versions,
     /// A slot that is handed over, or arriving.
     Slot(SlotIndex),
+    /// At a new shard: becoming one.
+    Join,
 }
 
 /// How a partition is held.

@@ -122,6 +122,7 @@ impl Shard {
             #[cfg(feature = "planted")]
             planted: None,
         };
+        shard.load_joined(&ctx)?;
         shard.load_owners(&ctx)?;
         shard.load_sessions(&ctx)?;
         shard.load_transactions(&ctx)?;
@@ -250,8 +251,8 @@ impl Shard {
 
     /// Transactions begun here since the start and not over, by [`TxnKind`].
     #[must_use]
-    pub fn txns_alive(&self) -> [u64; 11] {
-        let mut alive = [0; 11];
+    pub fn txns_alive(&self) -> [u64; 12] {
+        let mut alive = [0; 12];
         for kind in self.txns.values().filter_map(Txn::kind) {
             alive[kind as usize] += 1;
         }

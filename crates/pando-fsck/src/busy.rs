@@ -156,7 +156,8 @@ impl Busy {
     /// The volume with its slots as they are by now.
     pub fn volume(&self, volume: &Volume) -> Volume {
         let mut volume = volume.clone();
-        for news in self.owners.values() {
+        let shards = volume.map.shards;
+        for news in self.owners.values().filter(|news| news.owner.0 < shards) {
             volume.map.learn(*news);
         }
         volume
@@ -262,7 +263,9 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
         Prepare::Session(session) => Place::Session(*session),
-        Prepare::Look(_) | Prepare::Invalidate(_) | Prepare::TakeSlot(_) => return None,
+        Prepare::Look(_) | Prepare::Invalidate(_) | Prepare::TakeSlot(_) | Prepare::Join => {
+            return None;
+        }
     })
 }
 
@@ -291,6 +294,7 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         Change::OpenSession(session) | Change::EndSession(session) => {
             vec![Place::Session(*session)]
         }
+        Change::Join(sessions) => sessions.iter().map(|session| Place::Session(*session)).collect(),
         // All of it: see `is_handed_over`.
         Change::OwnSlot(_) => Vec::new(),
     }

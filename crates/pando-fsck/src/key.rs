@@ -30,6 +30,7 @@ pub enum Key {
     Garbage(ObjectId),
     StagedHeader(DirId),
     Owner(SlotIndex),
+    Joined(ShardIndex),
     Incoming(SlotIndex),
 }
 
@@ -122,6 +123,9 @@ impl Key {
         } else if is(Table::Garbage) {
             ends(16)?;
             Self::Garbage(ObjectId(u128::from_be_bytes(rest.try_into().ok()?)))
+        } else if is(Table::Joined) {
+            ends(2)?;
+            Self::Joined(ShardIndex(u16_at(rest, 0)?))
         } else if is(Table::Owner) || is(Table::Incoming) {
             ends(2)?;
             let slot = SlotIndex(u16_at(rest, 0)?);
@@ -172,7 +176,7 @@ const _: fn(Kind) = |kind| match kind {
 const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
-    Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming => {}
+    Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
 };
 
 // What `parse` reads must be what the schema writes.

@@ -88,8 +88,9 @@ pub fn check(
     mode: Mode,
     watch: &mut dyn Watch,
 ) -> Result<Report, String> {
-    let busy = Busy::read(rows, volume)?;
-    let volume = &busy.volume(volume);
+    let grown = volume.grown(rows)?;
+    let busy = Busy::read(rows, &grown)?;
+    let volume = &busy.volume(&grown);
     let mut sweep = Sweep::run(rows, volume, &busy, watch)?;
     let judged = judge::judge(rows, &mut objects, &mut sweep, mode, watch)?;
     let swept = std::mem::take(&mut sweep.findings);

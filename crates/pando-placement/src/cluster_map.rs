@@ -10,7 +10,7 @@
 
 use alloc::collections::BTreeMap;
 use pando_types::reply::SlotNews;
-use pando_types::{DirId, Ino, ShardIndex, SlotIndex};
+use pando_types::{DirId, Ino, SHARDS_MAX, ShardIndex, SlotIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::rendezvous;
@@ -38,7 +38,7 @@ pub struct ClusterMap {
 pub enum HandoverError {
     /// The root stays on shard 0.
     Root,
-    /// There is no such shard.
+    /// There can be no such shard.
     NoSuchShard,
 }
 
@@ -82,6 +82,28 @@ impl ClusterMap {
         Some(new)
     }
 
+    /// There are shards below this number, at least.
+    pub fn grow(&mut self, shards: u16) {
+        if shards > self.shards {
+            self.shards = shards;
+            self.epoch += 1;
+        }
+    }
+
+    /// All that this map knows beyond that of a new cluster.
+    pub fn all_news(&self) -> impl Iterator<Item = SlotNews> {
+        let known = self.versions.iter();
+        known.map(|(&slot, &version)| SlotNews { slot, version, owner: self.slot_owner(slot) })
+    }
+
+    /// Takes over what another map of the same cluster knows better.
+    pub fn merge(&mut self, other: &Self) {
+        self.grow(other.shards);
+        for news in other.all_news() {
+            self.learn(news);
+        }
+    }
+
     /// Who owns a slot and since which version; `None`: as in a new cluster.
     #[must_use]
     pub fn news(&self, slot: SlotIndex) -> Option<SlotNews> {
@@ -89,24 +111,26 @@ impl ClusterMap {
         Some(SlotNews { slot, version, owner: self.slot_owner(slot) })
     }
 
-    /// What is to be said of a slot when it goes to `to` next.
+    /// What is to be said of a slot when it goes to `to` next, which may have been added without this map's knowledge.
     pub fn next_news(&self, slot: SlotIndex, to: ShardIndex) -> Result<SlotNews, HandoverError> {
         if slot == ROOT_SLOT {
             return Err(HandoverError::Root);
         }
-        if to.0 >= self.shards {
+        if to.0 >= SHARDS_MAX {
             return Err(HandoverError::NoSuchShard);
         }
         let version = self.versions.get(&slot).copied().unwrap_or(0) + 1;
         Ok(SlotNews { slot, version, owner: to })
     }
 
-    /// Takes over who owns a slot, if that is news: whether it was. What cannot be is none.
+    /// Takes over who owns a slot, if that is news: whether it was. What cannot be is none. Who owns a slot is a shard, also if
+    /// nobody has said here yet that it was added.
     pub fn learn(&mut self, news: SlotNews) -> bool {
         let known = self.versions.get(&news.slot).copied().unwrap_or(0);
-        if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= self.shards {
+        if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= SHARDS_MAX {
             return false;
         }
+        self.grow(news.owner.0 + 1);
         self.slots.set_owner(news.slot, news.owner);
         self.versions.insert(news.slot, news.version);
         self.epoch += 1;

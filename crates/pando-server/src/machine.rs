@@ -4,6 +4,7 @@
 //! of ten lines.
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
+use pando_placement::ClusterMap;
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
@@ -15,6 +16,11 @@ pub trait Machine: Send {
 
     /// What it counts, by name, for `pando status`.
     fn counters(&self) -> Vec<(String, u64)>;
+
+    /// Who owns which slot, as far as it knows; `None`: that is none of its business.
+    fn map(&self) -> Option<&ClusterMap> {
+        None
+    }
 }
 
 impl Machine for pando_core::Shard {
@@ -24,6 +30,10 @@ impl Machine for pando_core::Shard {
 
     fn has_ready(&self) -> bool {
         self.has_ready()
+    }
+
+    fn map(&self) -> Option<&ClusterMap> {
+        Some(self.map())
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

@@ -134,6 +134,7 @@ kinds! {
     GarbageDone: Op::GarbageDone(..),
     InspectDir: Op::InspectDir(..),
     HandOver: Op::HandOver(..),
+    AddShard: Op::AddShard(..),
     Renew: Op::Renew(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),

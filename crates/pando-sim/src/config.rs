@@ -32,6 +32,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// Shards.
     pub shards: u16,
+    /// Shards that are made, and may be added while it runs.
+    pub founded: u16,
     /// Processes that host them: shard `s` is in process `s mod processes`.
     pub processes: usize,
     /// Clients.
@@ -137,12 +139,19 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which slots are handed over all the time, while directories split.
+    /// All shards that run.
+    #[must_use]
+    pub const fn hosts(&self) -> u16 {
+        self.shards + self.founded
+    }
+
+    /// The run of `seed` in which slots are handed over all the time, while directories split and a shard is added.
     #[must_use]
     pub fn handing_over(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);
         let base = Self::splitting(seed);
         Self {
+            founded: 1,
             handover_interval: random.between(3, 25) * MILLISECOND,
             split_threshold: random.between(6, 20),
             names: random.between(16, 30) as u8,
@@ -158,6 +167,7 @@ impl SimConfig {
         Self {
             seed,
             shards: 4,
+            founded: 0,
             processes: *random.pick(&[4, 4, 2, 1]),
             clients: 4,
             lanes: random.between(1, 3) as usize,

@@ -316,6 +316,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Arrive(_) => "arrive",
                     Prepare::Session(_) => "session",
                     Prepare::TakeSlot(_) => "take slot",
+                    Prepare::Join => "join",
                 };
                 format!("prepared {step}")
             },

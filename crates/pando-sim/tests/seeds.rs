@@ -176,6 +176,7 @@ fn enough_was_handed_over(stats: &Stats) {
     let (done, given_up, _) = stats.handovers;
     assert!(done > 2_000, "{done} slots were handed over");
     assert!(given_up > 20, "{given_up} handovers were given up");
+    assert!(stats.remote["join"] > 100, "{} shards were added", stats.remote["join"]);
     assert!(stats.splits.1 > 300, "splits: {:?}", stats.splits);
     for phase in
         ["copying", "closing", "frozen", "slot arriving", "prepared take slot", "decided handover"]

@@ -189,6 +189,8 @@ pub enum Prepare {
     Invalidate(Vec<Ino>),
     /// Take over a slot whose rows have been copied.
     TakeSlot(SlotArrival),
+    /// A new shard: begin to be one.
+    Join,
 }
 
 impl Prepare {
@@ -208,7 +210,8 @@ impl Prepare {
             Self::NewHome(_) => 3,
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Session(_) | Self::Invalidate(_) | Self::TakeSlot(_) => 6,
+            Self::Arrive(_) | Self::Session(_) | Self::Invalidate(_) => 6,
+            Self::TakeSlot(_) | Self::Join => 6,
         }
     }
 }
@@ -511,4 +514,6 @@ pub enum Change {
     OpenSession(SessionId),
     /// A session is over.
     EndSession(SessionId),
+    /// The new shard is one of the volume's; these sessions live.
+    Join(Vec<SessionId>),
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -77,6 +77,18 @@ fn log(folder: &Path) -> String {
 fn shard_move(shard: u16, to: &str) -> Output {
     let shard = shard.to_string();
     pando().args(["shard", "move", &shard, "--to", to]).output().unwrap()
+}
+
+fn shard_add(target: &Path, extra: &[&str]) -> Command {
+    let mut command = pando();
+    command.args(["shard", "add"]).arg(target).args(extra).arg("--json");
+    command
+}
+
+/// Slots of each shard.
+fn slots(target: &str) -> Vec<u64> {
+    let list = list(target);
+    list["shards"].as_array().unwrap().iter().map(|row| row["slots"].as_u64().unwrap()).collect()
 }
 
 fn list(target: &str) -> Value {
@@ -320,5 +332,59 @@ fn what_cannot_be_moved_is_said() {
     }
     let up = pando().args(["up"]).arg(&site.new.folder).arg("--mount").arg("/nowhere").output();
     assert!(!up.unwrap().status.success());
+    site.end();
+}
+
+#[test]
+fn a_shard_is_added_while_a_client_works() {
+    let site = Site::new(&[], &[]);
+    let worker = site.worker.as_ref().unwrap();
+    let output = shard_add(&site.old.folder, &["--to", &site.new.address]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["shard"].as_u64(), &told["moved"]), (Some(4), &told["slots"]));
+    worker.goes_on(200);
+    for target in [site.old.folder.to_str().unwrap(), &site.new.address] {
+        let slots = slots(target);
+        assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
+        assert_eq!(Some(slots[4]), told["slots"].as_u64());
+        assert_eq!(hosts_of(4, target), [site.new.address.clone()]);
+    }
+    let entries = list(&site.new.address)["shards"][4]["entries"].as_u64().unwrap();
+    assert!(entries > 0, "some directories are at home there now");
+    site.end();
+}
+
+#[test]
+fn whatever_is_killed_while_a_shard_is_added_the_same_command_goes_on() {
+    let mut site = Site::new(&[], &[]);
+    let (folder, to) = (site.old.folder.clone(), site.new.address.clone());
+    let begin = || {
+        let mut command = shard_add(&folder, &["--to", &to, "--rate", "1500"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let come = |more: u64| {
+        let shown = folder.to_str().unwrap();
+        let arrived = || slots(shown).get(4).copied().unwrap_or(0);
+        let so_far = arrived();
+        until("slots come", || arrived() >= so_far + more);
+    };
+    let mut command = begin();
+    come(200);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    let command = begin();
+    come(200);
+    site.old.kill();
+    site.old.restart(&[]);
+    come(200);
+    site.new.kill();
+    site.rejoin(&[]);
+    site.worker.as_ref().unwrap().goes_on(100);
+    let output = command.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let slots = slots(folder.to_str().unwrap());
+    assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
+    site.worker.as_ref().unwrap().goes_on(200);
     site.end();
 }

@@ -153,9 +153,7 @@ impl Shard {
                 Ok(()) => continue,
                 Err(Stop::Halt(halt)) => return Err(halt),
                 Err(Stop::Wait(key)) => Whereabouts::Soon(key),
-                Err(Stop::Refuse(Refusal::Slot(news))) => {
-                    Whereabouts::There(Elsewhere::Slot(news))
-                }
+                Err(Stop::Refuse(Refusal::Slot(news))) => Whereabouts::There(Elsewhere::Slot(news)),
                 Err(Stop::Refuse(Refusal::Redirect(history))) => {
                     Whereabouts::There(Elsewhere::Split(dir, history))
                 }

@@ -22,6 +22,10 @@ impl Shard {
         let Say::SlotPage { slot: news, number, rows } = peer.say else { return Ok(()) };
         let at = (peer.txn, peer.step);
         let slot = news.slot;
+        if !self.has_joined() {
+            self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
+            return Ok(());
+        }
         let known = self.config.map.news(slot).map_or(0, |known| known.version);
         let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
         if self.prepared.contains_key(&at) || news.version <= known || is_held || self.owns(slot) {

@@ -110,6 +110,10 @@ impl Shard {
                 Ok(())
             }
             Change::EndSession(session) => self.end_session(ctx, *session),
+            Change::Join(sessions) => {
+                self.join(ctx, sessions);
+                Ok(())
+            }
         }
     }
 

@@ -3,7 +3,9 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, SlotArrival, Vote};
+use pando_types::peer::{
+    Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, SlotArrival, Vote,
+};
 use pando_types::reply::Refusal;
 use pando_types::{Errno, ShardIndex, TxnId};
 

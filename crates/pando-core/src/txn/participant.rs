@@ -51,6 +51,7 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
         Prepare::TakeSlot(arrival) => {
             (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
         }
+        Prepare::Join => (Some(LockKey::Join), Hold::Plain),
         Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
     })
 }
@@ -245,7 +246,12 @@ impl Shard {
                 None => return Ok(Vote::Busy),
             },
             Prepare::Session(session) => {
+                self.must_have_joined()?;
                 self.locks.free_for(LockKey::Session(*session), txn)?;
+                Seen::Nothing
+            }
+            Prepare::Join => {
+                self.locks.free_for(LockKey::Join, txn)?;
                 Seen::Nothing
             }
             Prepare::Invalidate(_) => return Err(Errno::EINVAL.into()),

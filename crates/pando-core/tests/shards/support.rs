@@ -160,6 +160,23 @@ impl Cluster {
         self.shards[index] = (recovered, store);
     }
 
+    /// Somebody has made one shard more, which nobody else has heard of.
+    pub fn found(&mut self) -> ShardIndex {
+        let index = self.configs.len();
+        let shard = ShardIndex(index as u16);
+        self.configs.push(Config { shard, ..self.configs[0].clone() });
+        let mut store = Store::default();
+        store.apply(format(&self.configs[index], Timestamp::default()));
+        let recovered = self.recovered(index, &mut store);
+        self.shards.push((recovered, store));
+        shard
+    }
+
+    /// What a shard knows of slots.
+    pub fn map(&self, shard: ShardIndex) -> ClusterMap {
+        self.shards[usize::from(shard.0)].0.map().clone()
+    }
+
     /// Shards are added to the running cluster; they own no slots. All restart, to hear of it.
     pub fn add_shards(&mut self, count: u16) {
         let mut map = self.configs[0].map.clone();

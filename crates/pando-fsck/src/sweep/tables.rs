@@ -276,6 +276,7 @@ fn table_words(key: &Key) -> String {
         Key::Garbage(object) => format!("object {:032x}", object.0),
         Key::Owner(slot) => format!("the owner of slot {}", slot.0),
         Key::Incoming(slot) => format!("slot {} on its way", slot.0),
+        Key::Joined(shard) => format!("that shard {shard} was added"),
         other => format!("{other:?}"),
     }
 }

@@ -71,6 +71,7 @@ fn of_request(request: &Request) -> Wants {
         | Op::InspectDir(..)
         | Op::Glimpse(..)
         | Op::HandOver(..)
+        | Op::AddShard(..)
         | Op::Renew(..) => Wants::Nothing,
     }
 }

@@ -5,6 +5,7 @@
 
 mod dir_setattr;
 mod exchange;
+mod join;
 mod link;
 mod mkdir;
 mod rename;
@@ -14,6 +15,7 @@ mod unlink;
 
 pub use dir_setattr::DirSetAttr;
 pub use exchange::Exchange;
+pub use join::Join;
 pub use link::Link;
 pub use mkdir::Mkdir;
 pub use rename::Rename;
@@ -93,6 +95,8 @@ pub enum Plan {
     Move(Move),
     /// Handovers.
     Handover(Handover),
+    /// Shards that are added.
+    Join(Join),
 }
 
 impl Plan {
@@ -109,6 +113,7 @@ impl Plan {
             Self::Session(_) => TxnKind::Session,
             Self::Move(moving) => moving.kind(),
             Self::Handover(_) => TxnKind::Handover,
+            Self::Join(_) => TxnKind::Join,
         }
     }
 
@@ -135,6 +140,7 @@ impl Plan {
             Self::Session(plan) => plan.next(&mut view),
             Self::Move(plan) => plan.next(&mut view),
             Self::Handover(plan) => plan.next(&mut view),
+            Self::Join(plan) => Ok(plan.next(&mut view)),
         }
     }
 
