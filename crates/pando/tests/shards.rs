@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use common::site::until;
-use common::{Scratch, TINY, all, pando};
+use common::{Scratch, TINY, Volume as Up, all, pando, shell};
 use pando_client::net::{Net, NetOptions, Target};
 use pando_client::path::Paths;
 use pando_client::{Client, Volume};
@@ -30,8 +30,12 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path, extra: &[&str]) -> Self {
+        Self::serve(folder, "all", extra)
+    }
+
+    fn serve(folder: &Path, shards: &str, extra: &[&str]) -> Self {
         let mut command = pando();
-        command.arg("server").arg(folder).args(["--shard", "all", "-d", "--json"]);
+        command.arg("server").arg(folder).args(["--shard", shards, "-d", "--json"]);
         let output =
             command.args(TINY).args(["--lease-ms", "600000"]).args(extra).output().unwrap();
         assert!(output.status.success(), "{}\n{}", all(&output), log(folder));
@@ -348,11 +352,58 @@ fn a_shard_is_added_while_a_client_works() {
         let slots = slots(target);
         assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
         assert_eq!(Some(slots[4]), told["slots"].as_u64());
-        assert_eq!(hosts_of(4, target), [site.new.address.clone()]);
+        assert_eq!(hosts_of(4, target), std::slice::from_ref(&site.new.address));
     }
     let entries = list(&site.new.address)["shards"][4]["entries"].as_u64().unwrap();
     assert!(entries > 0, "some directories are at home there now");
     site.end();
+}
+
+/// A server of the same folder, started for a shard that is not there yet, makes it.
+#[test]
+fn a_server_may_be_started_for_the_next_shard() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("volume");
+    let made = pando().arg("format").arg(&folder).args(["--shards", "2"]).output().unwrap();
+    assert!(made.status.success(), "{}", all(&made));
+    let old = Server::start(&folder, &[]);
+    let worker = Worker::start(&folder);
+    let beyond = pando().arg("server").arg(&folder).args(["--shard", "3"]).output().unwrap();
+    assert!(!beyond.status.success());
+    assert!(all(&beyond).contains("there is no shard 3"), "{}", all(&beyond));
+    let new = Server::serve(&folder, "2", &[]);
+    let output = shard_add(&folder, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    worker.goes_on(200);
+    let shown = folder.to_str().unwrap();
+    assert_eq!((slots(shown).len(), hosts_of(2, shown)), (3, vec![new.address.clone()]));
+    worker.end();
+    let output = pando().arg("fsck").arg(&old.address).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+}
+
+#[test]
+fn a_volume_that_is_up_grows_and_is_found_so_when_it_is_up_again() {
+    let mut volume = Up::up(&["--shards", "2"]);
+    let fill = |volume: &Up, name: &str| {
+        let script = format!("for d in $(seq 40); do mkdir -p d$d; touch d$d/{name}; done");
+        shell(&volume.mount, &script);
+    };
+    fill(&volume, "before");
+    let output = shard_add(&volume.folder, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    fill(&volume, "after");
+    let homes: BTreeSet<u64> = (1..=40)
+        .map(|d| volume.info(&volume.mount.join(format!("d{d}")))["home"].as_u64().unwrap())
+        .collect();
+    assert_eq!(homes, BTreeSet::from([0, 1, 2]));
+    volume.kill();
+    volume.start(&[]);
+    assert_eq!(shell(&volume.mount, "ls d*/before d*/after | wc -l").trim(), "80");
+    assert_eq!(slots(volume.folder.to_str().unwrap()).len(), 3);
+    volume.stop();
+    let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
 }
 
 #[test]
