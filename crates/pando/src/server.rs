@@ -95,17 +95,15 @@ fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
 
 /// Those that are asked for, without those that were moved away.
 fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec<u16>, Failure> {
-    let mut shards = match text {
-        ALL => return Ok(folder.kept()?),
-        numbers => parse_shards(numbers, shards_known(folder, superblock) + 1)?,
-    };
-    // The next in number is made: `pando shard add` lets the volume use it.
-    for &shard in shards.iter().filter(|&&shard| shard >= superblock.shards) {
-        if !folder.shard(shard).exists()
-            && Given::read(folder, shard).is_ok_and(|given| given.is_none())
-        {
-            make(folder, superblock, shard)?;
-        }
+    if text == ALL {
+        return Ok(folder.kept()?);
+    }
+    let known = shards_known(folder, superblock);
+    let mut shards = parse_shards(text, known)?;
+    // The next in number is made: `pando shard add` lets the volume use it. Not where others' shards need not be known.
+    let is_its_own = folder.told_objects() == folder.objects();
+    if is_its_own && shards.contains(&known) {
+        make(folder, superblock, known)?;
     }
     let mut is_gone = Ok(());
     shards.retain(|&shard| match Given::read(folder, shard) {
@@ -133,19 +131,18 @@ fn shards_known(folder: &Folder, superblock: &Superblock) -> u16 {
     superblock.shards.max(last + 1)
 }
 
-/// Numbers below `count` and commas: ascending, each once.
-fn parse_shards(text: &str, count: u16) -> Result<Vec<u16>, Failure> {
+/// Numbers up to `known`, the first that is no shard yet, and commas: ascending, each once.
+fn parse_shards(text: &str, known: u16) -> Result<Vec<u16>, Failure> {
     let mut shards = Vec::new();
     for part in text.split(',') {
         match part.trim().parse() {
-            Ok(shard) if shard < count => shards.push(shard),
+            Ok(shard) if shard <= known && shard < SHARDS_MAX => shards.push(shard),
             Ok(shard) => {
+                let last = known - 1;
                 return Err(Failure::new(
                     2,
                     format!(
-                        "there is no shard {shard}: the volume has shards 0 to {}, and {} may be added",
-                        count - 2,
-                        count - 1
+                        "there is no shard {shard}: the volume has shards 0 to {last}, and {known} would be the next"
                     ),
                 ));
             }
