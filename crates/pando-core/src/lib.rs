@@ -55,7 +55,7 @@ pub use contract::{
 pub use counters::{Counters, TxnKind};
 pub use format::format;
 pub use shard::Shard;
-pub use txn::participant::can_redo;
+pub use txn::redo::can_redo;
 
 /// Faults that tests plant to prove that the simulator finds them.
 #[cfg(feature = "planted")]

@@ -18,6 +18,7 @@ use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
 use crate::split::{Copy, Small};
+use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
 
 /// One logical metadata server.
@@ -72,6 +73,8 @@ pub struct Shard {
     pub(crate) broadcast: Broadcast,
     /// Log position of the last range that this shard gave away.
     pub(crate) moved_at: Lsn,
+    /// What votes that are not synced may rest on.
+    pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     ticket: u64,
     #[cfg(feature = "planted")]
@@ -117,6 +120,7 @@ impl Shard {
             versions: Versions::default(),
             broadcast: Broadcast::default(),
             moved_at: Lsn(0),
+            recent: Recent::default(),
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]

@@ -131,7 +131,7 @@ fn enough_was_split(stats: &Stats) {
     hit("splits given up", copies.failed, 8);
     let merges = stats.merges;
     hit("merges to another shard", merges.moved, 2_000);
-    hit("merges within a shard", merges.local, 500);
+    hit("merges within a shard", merges.local, 400);
     hit("names given back", merges.entries, 500);
     hit("partitions not taken back", merges.refused, 500);
     hit("merges given up for somebody else", merges.yielded, 30);

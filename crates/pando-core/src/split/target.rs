@@ -228,6 +228,7 @@ impl Shard {
         for (partition, there) in gone {
             self.clear_range(ctx, dir, &there);
             ctx.delete(keys::arrival(dir, partition));
+            self.note_freed(ctx, dir);
             self.arriving.remove(&(dir, partition));
         }
     }
@@ -252,6 +253,7 @@ impl Shard {
         for ((dir, partition), radix) in gone {
             self.clear_range(ctx, dir, &range(partition, radix));
             ctx.delete(keys::arrival(dir, partition));
+            self.note_freed(ctx, dir);
             self.arriving.remove(&(dir, partition));
         }
     }

@@ -25,6 +25,7 @@ fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
 
 impl Shard {
     pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, change: &Change) -> Result<(), Halt> {
+        self.note_change(ctx, change);
         match change {
             Change::RemoveEntry { dir, name, destroy, at } => {
                 ctx.time = ctx.time.max(*at);

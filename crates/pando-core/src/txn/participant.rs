@@ -16,14 +16,8 @@ use crate::keys;
 use crate::locks::{Hold, LockKey};
 use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
+use crate::txn::redo::{can_redo, votes_unsynced};
 use crate::{names, perm};
-
-/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
-/// not synced, and with it all that came after.
-#[must_use]
-pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
-}
 
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
@@ -167,8 +161,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = prepare.locks();
-        let redo =
-            !locks || matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. });
+        let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
@@ -178,7 +171,7 @@ impl Shard {
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
         let need = match vote {
-            Vote::Yes(_) if !redo => Need::Synced,
+            Vote::Yes(_) if !unsynced => Need::Synced,
             Vote::Slot(_) => Need::Synced,
             _ => Need::Committed,
         };
@@ -364,6 +357,7 @@ impl Shard {
                 let header = Header::decode(&arrival.header)?;
                 self.clear_range(ctx, arrival.dir.id, &header.range());
                 ctx.delete(keys::arrival(arrival.dir.id, header.partition));
+                self.note_freed(ctx, arrival.dir.id);
                 Ok(())
             }
             Some(Prepare::TakeSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),

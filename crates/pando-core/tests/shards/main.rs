@@ -6,6 +6,7 @@ mod handovers;
 mod invalidation;
 mod merges;
 mod namespace;
+mod power;
 mod splits;
 mod support;
 mod three_renames;

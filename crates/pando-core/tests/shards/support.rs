@@ -15,6 +15,8 @@ use pando_types::{
     ShardIndex, Timestamp, Trail, TxnId,
 };
 
+mod power;
+
 /// Longer than any test that does not wait for its end.
 pub const LEASE: u64 = 3_600_000_000_000;
 
@@ -67,6 +69,8 @@ pub struct Cluster {
     session: SessionId,
     sequence: u64,
     now: u64,
+    /// One a shard, if it matters what is synced.
+    logs: Vec<power::Log>,
     pub by: Credentials,
 }
 
@@ -106,6 +110,7 @@ impl Cluster {
             session: SessionId(0),
             sequence: 0,
             now: 1_000_000_000,
+            logs: Vec::new(),
             by: Credentials::ROOT,
             configs,
         };
@@ -424,20 +429,28 @@ impl Cluster {
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
         self.now += 1000;
-        let now = self.moment();
+        let moment = self.moment();
         let (core, store) = &mut self.shards[usize::from(shard.0)];
+        let mut log = self.logs.get_mut(usize::from(shard.0));
         let mut next = Some(input);
         while let Some(input) = next.take() {
+            let now = log.as_ref().map_or(moment, |log| log.at(moment));
             let Effects { writes, out, .. } = core.handle(now, input, store).unwrap();
+            if let (Some(log), false) = (&mut log, writes.is_empty()) {
+                log.written();
+            }
             store.apply(writes);
-            for (_, out) in out {
+            for (need, out) in out {
                 match out {
                     Out::Reply(tag, reply) => {
                         self.answers.insert(tag.0, reply.result.clone());
                         self.replies.insert(tag.0, reply);
                     }
                     Out::Peer(to, _) if self.silent == Some(to) => {}
-                    Out::Peer(to, peer) => self.messages.push_back((to, peer)),
+                    Out::Peer(to, peer) => match &mut log {
+                        Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
+                        None => self.messages.push_back((to, peer)),
+                    },
                 }
             }
             next = core.has_ready().then_some(Input::Ready);

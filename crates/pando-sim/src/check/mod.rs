@@ -12,6 +12,8 @@
 //! directory's attributes is a change and a read.
 
 mod agree;
+mod closely;
+mod footprint;
 mod history;
 mod report;
 mod search;

@@ -4,6 +4,7 @@
 //! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the model: if any order exists,
 //!    one with it here does.
 //! 3. One whose end nobody saw may come at any time after its beginning, or never.
+//! 4. A history on which this takes long is looked at closely in between ([`closely`](super::closely)).
 
 use std::collections::HashSet;
 
@@ -11,6 +12,7 @@ use pando_model::{Op, Tree};
 use pando_types::{Credentials, Ino};
 
 use super::agree::{Verdict, compare};
+use super::closely::closely;
 use super::history::{created, reads};
 use super::{Event, EventIndex, Failure, Fate, History};
 
@@ -25,6 +27,9 @@ pub struct Order {
     pub tree: Tree,
 }
 
+/// Steps after which it is looked closely.
+const STEPS_SIMPLE: u64 = 30_000;
+
 /// Finds an order of `history`, listings included.
 pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     let history = history.with_sights();
@@ -37,6 +42,11 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
             return Ok(Order { events: search.order, tree });
         }
         search.steps += 1;
+        if search.steps == STEPS_SIMPLE
+            && let Some(order) = closely(&history)
+        {
+            return Ok(order);
+        }
         if search.steps > STEPS_MAX {
             return Err(search.failure(true));
         }
@@ -54,12 +64,12 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     }
 }
 
-fn returned(event: &Event) -> u64 {
+pub(super) fn returned(event: &Event) -> u64 {
     event.ended().unwrap_or(u64::MAX)
 }
 
 /// Whether it must be in the order.
-fn is_known(event: &Event) -> bool {
+pub(super) fn is_known(event: &Event) -> bool {
     event.ended().is_some() && !event.was_nothing()
 }
 
@@ -73,18 +83,18 @@ fn only_tells(event: &Event) -> bool {
 }
 
 /// A state on the way, with what may be tried from it, best last.
-struct Frame {
-    tree: Tree,
-    taken: usize,
-    choices: Vec<(usize, Ino)>,
+pub(super) struct Frame {
+    pub(super) tree: Tree,
+    pub(super) taken: usize,
+    pub(super) choices: Vec<(usize, Ino)>,
 }
 
-struct Search<'a> {
-    history: &'a History,
-    lanes: Vec<Vec<EventIndex>>,
-    next: Vec<usize>,
+pub(super) struct Search<'a> {
+    pub(super) history: &'a History,
+    pub(super) lanes: Vec<Vec<EventIndex>>,
+    pub(super) next: Vec<usize>,
     known_left: usize,
-    order: Vec<(EventIndex, Ino)>,
+    pub(super) order: Vec<(EventIndex, Ino)>,
     orphans: Vec<Ino>,
     seen: HashSet<(u64, u64)>,
     steps: u64,
@@ -92,7 +102,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(history: &'a History) -> Self {
+    pub(super) fn new(history: &'a History) -> Self {
         let mut lanes = vec![Vec::new(); history.lanes()];
         for (index, event) in history.events().iter().enumerate() {
             if !event.was_nothing() {
@@ -112,11 +122,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.known_left == 0
     }
 
-    fn event(&self, lane: usize) -> Option<(EventIndex, &'a Event)> {
+    pub(super) fn event(&self, lane: usize) -> Option<(EventIndex, &'a Event)> {
         let index = *self.lanes[lane].get(self.next[lane])?;
         Some((index, &self.history.events()[index]))
     }
@@ -140,7 +150,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes everything that agrees and only tells; what is left to choose from makes a frame.
-    fn advance(&mut self, tree: Tree) -> Frame {
+    pub(super) fn advance(&mut self, tree: Tree) -> Frame {
         while self.take_tellers(&tree) {}
         if self.best.as_ref().is_none_or(|best| best.0.len() < self.order.len()) {
             let order = self.order.iter().map(|(index, _)| *index).collect();
@@ -171,7 +181,7 @@ impl<'a> Search<'a> {
     }
 
     /// The numbers that the lane's next operation might have given to what it made.
-    fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
+    pub(super) fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
         let (index, made, unknown) = self.event(lane).map_or((0, None, false), |(index, event)| {
             let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
             let made = match event.fate {
@@ -186,7 +196,7 @@ impl<'a> Search<'a> {
     }
 
     /// The tree after the lane's next operation, if the model agrees with its answer.
-    fn attempt(&self, tree: &Tree, lane: usize, ino: Ino) -> Option<Tree> {
+    pub(super) fn attempt(&self, tree: &Tree, lane: usize, ino: Ino) -> Option<Tree> {
         let (_, event) = self.event(lane)?;
         if let Some(sight) = &event.sight {
             let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
@@ -226,7 +236,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn take(&mut self, lane: usize, ino: Ino) {
+    pub(super) fn take(&mut self, lane: usize, ino: Ino) {
         if let Some((index, event)) = self.event(lane) {
             self.known_left -= usize::from(is_known(event));
             self.order.push((index, ino));
@@ -234,7 +244,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn unwind(&mut self, taken: usize) {
+    pub(super) fn unwind(&mut self, taken: usize) {
         for (index, _) in self.order.split_off(taken) {
             let event = &self.history.events()[index];
             self.known_left += usize::from(is_known(event));
@@ -243,7 +253,7 @@ impl<'a> Search<'a> {
     }
 
     /// A hash of how far each lane is.
-    fn places(&self) -> u64 {
+    pub(super) fn places(&self) -> u64 {
         self.next.iter().fold(0x9E37_79B9_7F4A_7C15, |hash: u64, next| {
             (hash.rotate_left(19) ^ *next as u64).wrapping_mul(0xFF51_AFD7_ED55_8CCD)
         })

@@ -150,6 +150,58 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
     }
 }
 
+/// A write of whose end nobody saw anything lies beneath a later one, which only the last look tells; meanwhile much else happened
+/// that may or may not have taken place.
+#[test]
+fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
+    let mut history = History::default();
+    let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
+    let named = |name: String| Name::new(name.as_bytes()).unwrap();
+    let (a, b, aside) = (history.lane(), history.lane(), history.lane());
+    let (kind, ino) = (FileKind::Regular, Ino(9));
+    let file = |size| pando_model::Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size };
+    let create = |name, exclusive| Op::Create {
+        dir: Ino::ROOT,
+        name,
+        kind,
+        mode: 0o644,
+        symlink: Vec::new(),
+        exclusive,
+        open: false,
+    };
+    let made = history.invoke(a, call(create(named("file".into()), true)), false);
+    history.respond(made, Ok(Value::Created(file(0), true)), aside);
+    for nth in 0..20 {
+        let lane = history.lane();
+        let lost = history.invoke(
+            lane,
+            call(Op::Mkdir(Ino::ROOT, named(format!("lost {nth}")), 0o755)),
+            false,
+        );
+        history.asked(lost, RequestId::default());
+    }
+    let lane = history.lane();
+    history.invoke(lane, call(Op::Write(ino, 0, vec![1; 3])), false);
+    let write = history.invoke(a, call(Op::Write(ino, 1, vec![2; 3])), false);
+    history.respond(write, Ok(Value::Stat(file(4))), aside);
+    for nth in 0..100 {
+        let [one, other] = [(a, "a"), (b, "b")].map(|(lane, prefix)| {
+            let name = named(format!("{prefix} {nth}"));
+            history.invoke(lane, call(create(name, true)), false)
+        });
+        for (at, event) in [one, other].into_iter().enumerate() {
+            let new = pando_model::Stat { ino: Ino(100 + 2 * nth + at as u64), ..file(0) };
+            history.respond(event, Ok(Value::Created(new, true)), aside);
+        }
+    }
+    for bytes in [vec![1, 2, 2, 2], vec![1, 1, 1, 2]] {
+        let mut history = history.clone();
+        let look = history.invoke(a, call(Op::Read(ino, 0, 10)), false);
+        history.respond(look, Ok(Value::Bytes(bytes.clone())), aside);
+        linearize(&history).unwrap_or_else(|failure| panic!("{bytes:?}: {failure}"));
+    }
+}
+
 /// A mkdir whose caller never heard, of which `watched` tells what shards said; then somebody looks, and finds nothing.
 fn unheard(watched: impl FnOnce(&mut History, usize)) -> History {
     let mut history = History::default();

@@ -1,0 +1,76 @@
+//! Loss of power in mode `os`: votes that are not synced, and decisions that are made once more, in whatever order.
+
+use pando_types::op::Op;
+use pando_types::reply::Found;
+use pando_types::{DirRef, SetAttr, ShardIndex};
+
+use crate::support::Cluster;
+
+const ROOT: DirRef = DirRef::ROOT;
+
+/// Coordinators say everything again, the latest first.
+fn say_again_backwards(c: &mut Cluster) {
+    c.pass_time(300_000_000);
+    let mut messages = c.take_all_messages();
+    messages.reverse();
+    c.put_back(messages);
+    c.settle();
+}
+
+/// A directory in the root whose home is as wanted.
+fn dir_at(c: &mut Cluster, stem: &str, is_wanted: impl Fn(ShardIndex) -> bool) -> (String, DirRef) {
+    for n in 0..1000 {
+        let name = format!("{stem} {n}");
+        let dir = c.mkdir(ROOT, &name).unwrap();
+        if is_wanted(c.home(dir)) {
+            return (name, dir);
+        }
+    }
+    panic!("no directory where one is wanted");
+}
+
+/// What makes the new directory is done once more; were what removed the old one, too, and later, it would take the new one
+/// away.
+#[test]
+fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
+    let mut c = Cluster::new(2, 1000);
+    let root_home = c.home(ROOT);
+    let (name, old) = dir_at(&mut c, "dir", |home| home != root_home);
+    c.settle();
+    c.keep_logs();
+    c.rmdir(ROOT, &name).unwrap();
+    while c.step() {}
+    let new = c.mkdir(ROOT, &name).unwrap();
+    assert_eq!((new.id, new.ino == old.ino), (old.id, false), "the id is used again");
+    while c.step() {}
+    c.lose_power(c.home(new));
+    say_again_backwards(&mut c);
+    c.create(new, "file").unwrap();
+    assert_eq!(c.list(new), ["file"]);
+    c.unlink(new, "file").unwrap();
+    c.rmdir(ROOT, &name).unwrap();
+}
+
+/// Access metadata are set in the entry that a rename put there, and in none that has yet to come.
+#[test]
+fn the_entry_of_a_vote_is_durable() {
+    let mut c = Cluster::new(3, 1000);
+    let at = c.home(ROOT);
+    let (name, moved) = dir_at(&mut c, "moved", |home| home != at);
+    let home = c.home(moved);
+    let (_, to) = dir_at(&mut c, "to", |other| other != at && other != home);
+    c.settle();
+    c.keep_logs();
+    c.rename(ROOT, &name, to, "moved").unwrap();
+    while c.step() {}
+    // Who may search it stays as it is: the vote for the entry is not synced for its own sake.
+    let set = SetAttr { mode: Some(0o751), ..SetAttr::default() };
+    c.run(home, Op::DirSetAttr(moved, set)).unwrap();
+    while c.step() {}
+    c.lose_power(c.home(to));
+    say_again_backwards(&mut c);
+    match c.lookup(to, "moved") {
+        Ok(Found::Dir(access)) => assert_eq!((access.dir, access.mode), (moved, 0o751)),
+        other => panic!("{other:?}"),
+    }
+}

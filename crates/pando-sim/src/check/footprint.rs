@@ -1,0 +1,300 @@
+//! What an operation may read and what it may change, whatever the tree is when it comes: so that the search knows which
+//! operations have nothing to do with each other.
+//!
+//! Told too widely, it costs the search steps. Told too narrowly, an order may be missed, and never one be found that is none:
+//! each operation of an order is tried on the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
+
+use pando_model::{Node, Op, Tree, Value, Who};
+use pando_types::{Errno, Ino, Name};
+
+use super::agree::file_of;
+use super::history::{created, reads};
+use super::{Event, Fate, History};
+
+/// See the module. "Any inode" is any but the root, which nobody removes.
+#[derive(Clone, Default, Debug)]
+pub struct Footprint {
+    /// Names in a directory; by path, in any.
+    names: Vec<(Option<Ino>, Name)>,
+    changes_names: bool,
+    /// Whether some directory other than the root is empty; or these.
+    reads_emptiness: bool,
+    empty: Vec<Ino>,
+    reads: Vec<Ino>,
+    changes: Vec<Ino>,
+    reads_any: bool,
+    changes_any: bool,
+    /// All of the tree.
+    reads_all: bool,
+}
+
+impl Footprint {
+    /// One for each event.
+    pub fn all(history: &History) -> Vec<Self> {
+        let opened = opened(history);
+        history.events().iter().map(|event| Self::of(event, &opened)).collect()
+    }
+
+    fn of(event: &Event, opened: &BTreeMap<Who, BTreeSet<Ino>>) -> Self {
+        if let Some(sight) = &event.sight {
+            let names = vec![(Some(sight.dir), sight.name.clone())];
+            return Self { names, ..Self::default() };
+        }
+        let mut print = Self { ..Self::default() };
+        let op = &event.call.op;
+        print.add(op);
+        // Of directories these tell sizes, too.
+        print.reads_all = event.exact && matches!(op, Op::GetAttr(_) | Op::ReadDir(_));
+        match op {
+            Op::EndSession => {
+                let of = opened.get(&event.call.who).into_iter().flatten();
+                print.changes.extend(of.flat_map(|ino| all_of(*ino)));
+            }
+            Op::Create { .. } | Op::Mkdir(..) => match made(event) {
+                Some(ino) => print.changes.extend(all_of(ino)),
+                // It may have made whatever was seen that nobody is known to have made.
+                None if event.ended().is_none() => print.changes_any = true,
+                None => {}
+            },
+            _ => {}
+        }
+        // Whether a handle may dangle depends on who has the file open.
+        if matches!(event.returned, Some((_, Err(Errno::ESTALE)))) {
+            print.reads.extend(file_of(op).map(opens));
+        }
+        let failed = matches!(event.returned, Some((_, Err(_))));
+        if failed || reads(op.inner()) {
+            print.reads.append(&mut print.changes);
+            print.reads_any |= take(&mut print.changes_any);
+            print.changes_names = false;
+        }
+        print
+    }
+
+    fn add(&mut self, op: &Op) {
+        self.changes_names = true;
+        match op {
+            Op::Lookup(dir, name) | Op::Mkdir(dir, name, _) => self.name(*dir, name),
+            Op::Create { dir, name, exclusive, open, .. } => {
+                self.name(*dir, name);
+                self.changes_any |= *open && !*exclusive;
+            }
+            Op::Unlink(dir, name) => {
+                self.name(*dir, name);
+                self.changes_any = true;
+            }
+            Op::Rmdir(dir, name) => {
+                self.name(*dir, name);
+                (self.changes_any, self.reads_emptiness) = (true, true);
+            }
+            Op::Link(ino, dir, name) => {
+                self.name(*dir, name);
+                self.changes.push(*ino);
+                self.reads.push(data(*ino));
+            }
+            Op::Rename { from, name, to, new_name, .. } => {
+                self.name(*from, name);
+                self.name(*to, new_name);
+                (self.changes_any, self.reads_emptiness) = (true, true);
+            }
+            Op::GetAttr(ino) | Op::Readlink(ino) | Op::Read(ino, ..) => {
+                self.reads.extend([*ino, data(*ino)]);
+            }
+            Op::Access(ino, _)
+            | Op::GetXattr(ino, _)
+            | Op::ListXattr(ino)
+            | Op::ReadDir(ino)
+            | Op::Parent(ino) => self.reads.push(*ino),
+            Op::Open { ino, truncate, .. } => {
+                self.changes.push(opens(*ino));
+                if *truncate { &mut self.changes } else { &mut self.reads }.push(data(*ino));
+                self.reads.push(*ino);
+            }
+            Op::Release(ino) => self.changes.extend(all_of(*ino)),
+            Op::SetAttr(ino, set) => {
+                self.changes.push(*ino);
+                // It tells the size as well.
+                let of = if set.size.is_some() { &mut self.changes } else { &mut self.reads };
+                of.push(data(*ino));
+            }
+            Op::Write(ino, ..) => {
+                self.changes.push(data(*ino));
+                self.reads.push(*ino);
+            }
+            Op::SetXattr(ino, ..) | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
+            Op::EndSession => {}
+            Op::ByPath { way, to_way, op } => {
+                self.add(op);
+                // Numbers mean nothing there.
+                (self.reads, self.changes) = (vec![Ino::ROOT], Vec::new());
+                self.names.iter_mut().for_each(|(dir, _)| *dir = None);
+                for way in [way, to_way] {
+                    for (depth, name) in way.iter().enumerate() {
+                        self.names.push(((depth == 0).then_some(Ino::ROOT), name.clone()));
+                    }
+                }
+                self.changes_any = true;
+            }
+        }
+    }
+
+    fn name(&mut self, dir: Ino, name: &Name) {
+        self.names.push((Some(dir), name.clone()));
+        self.reads.push(dir);
+    }
+
+    /// Of an operation that is taken, from one tree to another: by path, of what the path leads to; and of what it changes only
+    /// what is changed.
+    pub fn taken(event: &Event, print: &Self, (before, after): (&Tree, &Tree)) -> Self {
+        let resolved = match (&event.call.op, before.resolved(&event.call)) {
+            (Op::ByPath { .. }, Ok(call)) => {
+                Some(Self::of(&Event { call, ..event.clone() }, &BTreeMap::new()))
+            }
+            _ => None,
+        };
+        let mut print = resolved.as_ref().unwrap_or(print).at(before);
+        let explicit = take(&mut print.changes);
+        if !matches!(event.call.op, Op::EndSession) {
+            print.reads.extend(explicit);
+        }
+        if take(&mut print.reads_emptiness) {
+            print.empty = print.leads_to(before);
+        }
+        for (a, b) in [(before, after), (after, before)] {
+            for (ino, node) in a.nodes() {
+                match b.node(ino) {
+                    Ok(other) if other == node => {}
+                    Ok(other) => print.differs(ino, node, other),
+                    Err(_) => print.changes.extend(all_of(ino)),
+                }
+            }
+        }
+        print
+    }
+
+    fn differs(&mut self, ino: Ino, a: &Node, b: &Node) {
+        if (&a.opens, a.is_moved) != (&b.opens, b.is_moved) {
+            self.changes.push(opens(ino));
+        }
+        if a.data != b.data {
+            self.changes.push(data(ino));
+        }
+        let attributes = |n: &Node| (n.mode, n.uid, n.gid, n.parent);
+        let counts = |n: &Node| if n.is_dir() { 0 } else { n.nlink };
+        if attributes(a) != attributes(b) || counts(a) != counts(b) || a.xattrs != b.xattrs {
+            self.changes.push(ino);
+        }
+    }
+
+    /// Of an operation on names that nobody else touches before it comes: what it does to inodes is what it does to those
+    /// that the names lead to now.
+    pub fn settled(&self, tree: &Tree) -> Self {
+        if self.reads_emptiness { self.clone() } else { self.at(tree) }
+    }
+
+    fn at(&self, tree: &Tree) -> Self {
+        let mut print = self.clone();
+        if print.names.iter().all(|(dir, _)| dir.is_some()) {
+            let inos = print.leads_to(tree);
+            match (take(&mut print.changes_any), take(&mut print.reads_any)) {
+                (true, _) => print.changes.extend(inos.iter().flat_map(|ino| [*ino, opens(*ino)])),
+                (false, true) => print.reads.extend(inos),
+                (false, false) => {}
+            }
+        }
+        print
+    }
+
+    /// What its names lead to.
+    fn leads_to(&self, tree: &Tree) -> Vec<Ino> {
+        let at = |(dir, name): &(Option<Ino>, Name)| {
+            tree.node((*dir)?).ok()?.entries.get(name).map(|(ino, _)| *ino)
+        };
+        self.names.iter().filter_map(at).collect()
+    }
+
+    /// Whether it matters which of the two comes first.
+    pub fn meets(&self, other: &Self) -> bool {
+        self.disturbs(other) || other.disturbs(self)
+    }
+
+    /// Whether the other may notice it.
+    fn disturbs(&self, other: &Self) -> bool {
+        let is_other = |ino: &Ino| *ino != Ino::ROOT;
+        let touches = |ino: &Ino| other.reads.contains(ino) || other.changes.contains(ino);
+        if self.changes.iter().any(touches) {
+            return true;
+        }
+        let has_any = other.reads_any || other.changes_any;
+        if has_any && self.changes.iter().any(is_other) {
+            return true;
+        }
+        if self.changes_any && (has_any || other.reads.iter().chain(&other.changes).any(is_other)) {
+            return true;
+        }
+        if other.reads_all && (self.changes_names || self.changes_any || !self.changes.is_empty()) {
+            return true;
+        }
+        if !self.changes_names {
+            return false;
+        }
+        let is_below = |(dir, _): &(Option<Ino>, Name)| *dir != Some(Ino::ROOT);
+        let is_in =
+            |(dir, _): &(Option<Ino>, Name)| dir.is_none_or(|dir| other.empty.contains(&dir));
+        if self.names.iter().any(is_in) && !other.empty.is_empty() {
+            return true;
+        }
+        if other.reads_emptiness && self.names.iter().any(is_below) {
+            return true;
+        }
+        let is_one = |a: &(Option<Ino>, Name), b: &(Option<Ino>, Name)| {
+            a.1 == b.1 && (a.0 == b.0 || a.0.is_none() || b.0.is_none())
+        };
+        self.names.iter().any(|a| other.names.iter().any(|b| is_one(a, b)))
+    }
+}
+
+/// Whether a handle on an inode works (who has it open, whether a name of it was moved): a thing of its own, with a number that
+/// no inode has.
+const fn opens(ino: Ino) -> Ino {
+    Ino(ino.0 | 1 << 63)
+}
+
+/// The contents of an inode: the same.
+const fn data(ino: Ino) -> Ino {
+    Ino(ino.0 | 1 << 62)
+}
+
+/// An inode that may come or go.
+const fn all_of(ino: Ino) -> [Ino; 3] {
+    [ino, opens(ino), data(ino)]
+}
+
+/// The number that an operation is known to have given to what it made.
+fn made(event: &Event) -> Option<Ino> {
+    match (&event.returned, event.fate) {
+        (Some((_, Ok(value))), _) => created(event.call.op.inner(), value),
+        (None, Fate::Ran(_, made)) => made,
+        _ => None,
+    }
+}
+
+/// What each client may have had open at some time.
+fn opened(history: &History) -> BTreeMap<Who, BTreeSet<Ino>> {
+    let mut opened: BTreeMap<Who, BTreeSet<Ino>> = BTreeMap::new();
+    for event in history.events() {
+        let of = opened.entry(event.call.who).or_default();
+        match (&event.call.op, &event.returned) {
+            (Op::Open { ino, .. }, _) => drop(of.insert(*ino)),
+            (Op::Create { open: true, .. }, Some((_, Ok(Value::Created(stat, _))))) => {
+                of.insert(stat.ino);
+            }
+            (Op::Create { open: true, .. }, _) => of.extend(made(event)),
+            _ => {}
+        }
+    }
+    opened
+}
