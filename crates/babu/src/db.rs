@@ -38,9 +38,6 @@ use crate::value::Value;
 use crate::version::IndexId;
 use crate::view::{Scope, View};
 
-/// Changes of a group whose places are asked for before the first is applied; more would push each other out.
-const PREFETCHED_MAX: usize = 8;
-
 /// An open database. One writer (`&mut self`), any number of readers (`&self`, or [`View`]s on other threads).
 pub struct Db {
     pub(crate) disk: Arc<dyn Disk>,
@@ -78,8 +75,7 @@ impl Db {
         let lsn = self.applied.next();
         let index_count = self.state.names.len();
         assert!(batch.highest_index().position() < index_count, "an index that does not exist");
-        // The first needs no asking: it is next.
-        self.state.prefetch(batch.into_iter().skip(1).take(PREFETCHED_MAX));
+        self.state.prefetch(batch);
         self.log.append(lsn, meta, batch);
         let mut run = run;
         for change in batch {

@@ -85,6 +85,7 @@
 //! an opening on the same boot reads from them is then only as durable as the disk is honest.)
 #![deny(unsafe_code)]
 
+mod ahead;
 mod batch;
 mod check;
 mod checkpoint;

@@ -71,6 +71,7 @@ pub(crate) fn load(
         names: manifest.indices.iter().map(|index| (index.name.clone(), Lsn(0))).collect(),
         snapshots: BTreeMap::new(),
         dropped: Vec::new(),
+        last_prefix: None,
     };
     for record in &manifest.snapshots {
         let mut levels = Vec::new();

@@ -10,6 +10,7 @@ use crate::levels::Level;
 use crate::log::SealedLog;
 use crate::lsn::Lsn;
 use crate::snapshot::{Definition, Snapshot, Snapshots};
+use crate::tree::parts::Prefix;
 use crate::version::{IndexId, Trees, Version};
 use crate::view::{Scope, View};
 
@@ -26,6 +27,8 @@ pub(crate) struct State {
     pub(crate) snapshots: Snapshots,
     /// Snapshots dropped by groups that no checkpoint holds yet.
     pub(crate) dropped: Vec<Dropped>,
+    /// Where the last group began.
+    pub(crate) last_prefix: Option<Prefix>,
 }
 
 pub(crate) struct Dropped {
@@ -72,18 +75,6 @@ impl Frozen {
 }
 
 impl State {
-    /// Asks for what changes of a group will touch: the searches wait for memory together and not one after the other.
-    #[inline]
-    pub(crate) fn prefetch<'b>(&self, changes: impl Iterator<Item = Change<'b>>) {
-        for change in changes {
-            if let Change::Put { index, key, .. } | Change::Delete { index, key } = change
-                && let Some(tree) = self.active.of(index)
-            {
-                tree.prefetch(key);
-            }
-        }
-    }
-
     /// Applies one change of group `lsn`. Files to ingest come opened, from `run`.
     #[inline]
     pub(crate) fn apply(&mut self, lsn: Lsn, change: Change<'_>, run: Option<Level>) {

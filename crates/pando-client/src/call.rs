@@ -19,6 +19,7 @@
 //! | refused with `NoSession` after a copy was lost | unknown: it may have run before the session ended, and its outcome went with the session. It does not run any more | `EIO` |
 //! | the same, of an open without truncation | whatever it did went with the session | repeated in the next session |
 //! | the same, of a release | the open went with the session | done |
+//! | refused with `EBUSY`: a directory's rename or change of permissions, and a shard that could not be told of it in time | never ran | repeated with a new identity; when patience runs out, `ETIMEDOUT` |
 //! | in doubt, then refused with `NoSession` | does not run any more | the doubt is over |
 //! | answered after another request has heard that the session is over | what the answer says | as said; an open is opened anew ([`crate::reopen`]) |
 //! | the transport is stopped, or the client closed | unknown | `EIO` |
@@ -132,6 +133,12 @@ impl Backoff {
         self.pause_at_most(client, u64::MAX).await;
     }
 
+    /// A pause that is not longer than patience.
+    async fn pause_until(&mut self, client: &Client, deadline: Option<u64>) {
+        let left = |at: u64| at.saturating_sub(client.transport.now_nanos());
+        self.pause_at_most(client, deadline.map_or(u64::MAX, left)).await;
+    }
+
     /// A pause that is cut to `most` nanoseconds.
     async fn pause_at_most(&mut self, client: &Client, most: u64) {
         let nanos = self.next;
@@ -199,6 +206,7 @@ impl Client {
                 Err(unanswered) => Err(Failure::Errno(unanswered.into())),
             };
         }
+        let mut backoff = Backoff::lost();
         loop {
             let next;
             let session = match via {
@@ -210,6 +218,13 @@ impl Client {
                 }
             };
             match self.run_in(session, by, asked, route, deadline).await {
+                // Some shard could not be told of it.
+                Ok(Err(Failure::Errno(Errno::EBUSY))) if !self.is_past(deadline) => {
+                    backoff.pause_until(self, deadline).await;
+                }
+                Ok(Err(Failure::Errno(Errno::EBUSY))) => {
+                    return Err(Failure::Errno(Errno::ETIMEDOUT));
+                }
                 Ok(answer) => return answer.map(|body| (body, session.id)),
                 Err(Over) if matches!(via, Via::In(_)) => return Err(Failure::Over),
                 Err(Over) => {}

@@ -176,7 +176,7 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Moves a name. `EBUSY`, of a directory, also if a shard did not answer for long: nothing is moved then.
+    /// Moves a name.
     pub async fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<(), Errno> {
         walked!(self, walk => {
             let (dir, last) = walk.last_of(from).await?.ok_or(Errno::EBUSY)?;

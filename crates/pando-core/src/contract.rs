@@ -161,7 +161,7 @@ pub struct Config {
     pub ask_after: u64,
     /// How long a session lives without being renewed, nanoseconds.
     pub lease: u64,
-    /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then fails with `EBUSY`;
+    /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then is refused with `EBUSY`, to be asked anew;
     /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
     pub versions_wait: u64,
 }

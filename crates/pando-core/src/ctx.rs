@@ -129,6 +129,16 @@ impl<'a> Ctx<'a> {
         })
     }
 
+    /// The value of `key` before this input.
+    pub fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        self.rows.get(key)
+    }
+
+    /// All that this input writes, so far, but for headers.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().chain(&self.always)
+    }
+
     /// Visits the store's rows of a range, without this input's own writes, until `visit` answers false.
     pub fn scan(
         &self,

@@ -17,7 +17,7 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
-use crate::split::{Copy, Small};
+use crate::split::{Copy, Count, Small};
 use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
 
@@ -64,7 +64,11 @@ pub struct Shard {
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
     /// Partitions that are being copied away, or their upper half, by transaction.
     pub(crate) copies: BTreeMap<u64, Copy>,
-    /// Of those, what waited for transactions and may go on.
+    /// Halves that are being counted, to be split off within this shard, by the number of who holds the partition for it.
+    pub(crate) counts: BTreeMap<u64, Count>,
+    /// Of those, what may go on.
+    pub(crate) counting: VecDeque<u64>,
+    /// Of copies, what waited for transactions and may go on.
     pub(crate) ripe: VecDeque<u64>,
     /// Targets to which no split goes before this time.
     pub(crate) paused_targets: BTreeMap<ShardIndex, u64>,
@@ -115,6 +119,8 @@ impl Shard {
             shrunk_waiting: VecDeque::new(),
             small: BTreeMap::new(),
             copies: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            counting: VecDeque::new(),
             ripe: VecDeque::new(),
             paused_targets: BTreeMap::new(),
             versions: Versions::default(),
@@ -227,6 +233,8 @@ impl Shard {
                 Some(Input::Ready) | None => {
                     if let Some(number) = self.ripe.pop_front() {
                         self.go_on_copying(ctx, number)
+                    } else if let Some(number) = self.counting.pop_front() {
+                        self.count_on(ctx, number)
                     } else if let Some((dir, partition)) = self.grown.pop_front() {
                         self.consider_split(ctx, dir, partition)
                     } else if let Some((dir, partition)) = self.shrunk.pop_front() {
@@ -243,8 +251,8 @@ impl Shard {
     /// Whether something that waited may go on.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        let queues = [self.grown.is_empty(), self.shrunk.is_empty(), self.ripe.is_empty()];
-        !self.ready.is_empty() || queues.contains(&false)
+        let splits = [self.grown.is_empty(), self.ripe.is_empty(), self.counting.is_empty()];
+        !self.ready.is_empty() || !self.shrunk.is_empty() || splits.contains(&false)
     }
 
     /// What it has done since it started.
@@ -312,6 +320,9 @@ impl Shard {
     }
 
     fn commit(&mut self, mut ctx: Ctx<'_>) -> Result<Effects, Halt> {
+        if !self.counts.is_empty() {
+            self.correct_counts(&ctx)?;
+        }
         if ctx.stat != (0, 0) {
             self.stat.inodes = self.stat.inodes.saturating_add_signed(ctx.stat.0);
             self.stat.bytes = self.stat.bytes.saturating_add_signed(ctx.stat.1);
@@ -335,6 +346,9 @@ impl Shard {
         if !self.copies.is_empty() {
             self.note_writes(&done.writes, now);
             self.note_ripe();
+        }
+        if !self.counts.is_empty() {
+            self.note_counted();
         }
         let wake_at = self.next_wake();
         self.dirs.update(&done.headers, &done.dropped);

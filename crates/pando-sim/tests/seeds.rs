@@ -189,8 +189,8 @@ fn enough_was_handed_over(stats: &Stats) {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits.
-    // `PANDO_SIM_HANDING_OVER=1`: that with many handovers.
+    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
+    // `PANDO_SIM_PATHS=1`: that by path; `PANDO_SIM_HANDING_OVER=1`: that with many handovers.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
         (power, _) if number("PANDO_SIM_HANDING_OVER") == Some(1) => {
             let config = SimConfig::handing_over(seed);
@@ -204,6 +204,7 @@ fn one_seed() {
         }
         (Some(1), _) => SimConfig::losing_power(seed),
         (_, Some(1)) => SimConfig::splitting(seed),
+        _ if number("PANDO_SIM_PATHS") == Some(1) => SimConfig::by_path(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });

@@ -58,7 +58,7 @@ pub(crate) fn may_contain(bits: &[u8], hash: u64) -> bool {
 }
 
 /// The line of a hash, of bits that are not none.
-pub(crate) fn line(bits: &[u8], hash: u64) -> &[u8] {
+fn line(bits: &[u8], hash: u64) -> &[u8] {
     &bits[line_of(hash, bits.len() / LINE_BYTES)..][..LINE_BYTES]
 }
 

@@ -20,7 +20,8 @@
 //! was promised. What does tell is *whether the group had been durable*:
 //!
 //! 1. Each group carries the highest LSN that was durable when it was made, and each sync leaves a mark with the LSN
-//!    it made durable. Both are written after that sync, so neither ever claims too much.
+//!    it made durable, unless more was written meanwhile, which the next sync makes durable and marks. Both are written
+//!    after that sync, so neither ever claims too much.
 //! 2. Let D be the highest such claim in any intact group or mark of the logs of the last opening, wherever it
 //!    stands, also behind a hole.
 //! 3. If the first group missing or unreadable is ≤ D, it is damage: the opening is refused.
@@ -31,7 +32,7 @@
 //!
 //! Nothing is appended behind a cut: an opening begins a new file, so what was cut can never come back to life.
 //! (What the rule cannot see: damage to a group that was synced while, in addition, power was lost before the next
-//! sync and the mark with it.)
+//! sync and the mark with it; or, where writing went on during the sync, while no sync and no group came after it.)
 
 pub(crate) mod group;
 pub(crate) mod header;

@@ -22,6 +22,10 @@ use crate::log::{SealedLog, log_name};
 use crate::lsn::Lsn;
 use crate::options::Options;
 
+/// Writes after a sync that go the ordinary way, not through the [`Appender`]. Who syncs after every few groups would pay for
+/// the pages that each sync leaves protected; who syncs seldom does not notice these few (docs/BENCHMARKS.md, "fsync").
+const ORDINARY_WRITES: u32 = 16;
+
 /// Who may use the last of the log space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
@@ -37,6 +41,8 @@ pub(crate) struct LogWriter {
     appender: Option<Box<dyn Appender>>,
     /// What was durable at the last write.
     durable: Lsn,
+    /// Writes since that last changed, as far as it matters.
+    writes_since_sync: u32,
     number: u64,
     name: String,
     seal: Seal,
@@ -79,6 +85,7 @@ impl LogWriter {
             seal: header::seal(state.database_id, number),
             appender: file.appender(),
             durable: state.durable(),
+            writes_since_sync: ORDINARY_WRITES,
             state,
             file,
             number,
@@ -155,7 +162,12 @@ impl LogWriter {
         let durable = self.state.durable();
         if durable != self.durable {
             self.durable = durable;
+            self.writes_since_sync = 0;
             appender.synced();
+        }
+        if self.writes_since_sync < ORDINARY_WRITES {
+            self.writes_since_sync += 1;
+            return self.file.write_at(self.end_offset, &self.pending);
         }
         appender.append(self.end_offset, &self.pending)
     }
@@ -219,7 +231,8 @@ impl LogWriter {
         // The buffer's memory is worth keeping; it is empty.
         let pending = std::mem::take(&mut self.pending);
         let bytes_written = self.bytes_written;
-        *self = LogWriter { pending, bytes_written, ..next };
+        let writes_since_sync = self.writes_since_sync;
+        *self = LogWriter { pending, bytes_written, writes_since_sync, ..next };
         Ok(sealed)
     }
 }

@@ -9,7 +9,6 @@
 //! come and go, what is gone still takes room; then there are no more parts, and more and more questions need a search.
 
 use crate::index::filter;
-use crate::tree::hints::prefetch;
 
 /// Room of the first part, keys, if nothing better is known.
 const LEAST_KEYS: usize = 1024;
@@ -38,14 +37,6 @@ impl TreeFilter {
     /// For the next tree of the same kind.
     pub(crate) fn anew(&self, keys: usize) -> TreeFilter {
         TreeFilter::expecting(keys.max(self.expected / 2))
-    }
-
-    /// Asks for the memory that [`TreeFilter::add`] will touch.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        if let Some(part) = self.parts.last() {
-            prefetch(filter::line(&part.bits, hash));
-        }
     }
 
     /// Notes the hash of a key of a tree that now has so many.

@@ -22,7 +22,7 @@ pub(crate) mod hints;
 mod leaf;
 #[cfg(test)]
 mod model_tests;
-mod parts;
+pub(crate) mod parts;
 mod prefixes;
 mod record;
 mod records;
@@ -99,18 +99,26 @@ impl Tree {
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
         let (prefix, rest) = split(key);
-        let hash = filter::hash(key);
-        self.filter.prefetch(hash);
+        let count = self.records.count();
         self.prefixes.branch(prefix).set(rest, Some(value), &mut self.records);
-        self.filter.add(hash, self.records.count());
+        self.note(key, count);
+    }
+
+    /// Tells the filter of a key that was set, if it is new: before there were `count`. What was replaced, it knows.
+    #[inline]
+    fn note(&mut self, key: &[u8], count: usize) {
+        if self.records.count() != count {
+            self.filter.add(filter::hash(key), count + 1);
+        }
     }
 
     /// Removes a key, and hides it below if there is anything below.
     pub(crate) fn delete(&mut self, key: &[u8], has_below: bool) {
         let (prefix, rest) = split(key);
         if has_below {
+            let count = self.records.count();
             self.prefixes.branch(prefix).set(rest, None, &mut self.records);
-            self.filter.add(filter::hash(key), self.records.count());
+            self.note(key, count);
         } else if let Some(branch) = self.prefixes.get_mut(prefix)
             && branch.remove(rest, &mut self.records)
             && branch.is_empty()

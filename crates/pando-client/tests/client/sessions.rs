@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pando_client::path::Paths;
 use pando_client::{Options, block_on};
 use pando_types::op::{RenameFlags, RequestId, XattrMode};
-use pando_types::reply::Body;
+use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, Errno, Ino, SessionId};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
@@ -47,6 +47,30 @@ fn a_lost_request_is_sent_again_unchanged_with_growing_pauses_and_runs_once() {
         assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         assert_eq!(client.counters().retries(), 9);
     }
+}
+
+#[test]
+fn what_waits_for_a_shard_that_is_away_is_asked_anew_until_patience_runs_out() {
+    const SECOND: u64 = 1_000_000_000;
+    let busy = || Fate::Answer(Err(Refusal::Errno(Errno::EBUSY)));
+    let options = Options { slots: 1, patience: Some(5 * SECOND), ..Options::default() };
+    let cluster = Cluster::new();
+    let client = cluster.client_with(options);
+    cluster.take_log();
+    let mut left = 3;
+    cluster.on_request(move |_, _, _| {
+        left -= 1;
+        (left >= 0).then(busy)
+    });
+    assert!(block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, false)).is_ok());
+    let ids = ids(&cluster);
+    let sequences: Vec<u64> = ids.iter().map(|id| id.sequence).collect();
+    assert_eq!(sequences, [1, 2, 3, 4], "what was answered is not asked again");
+    cluster.on_request(move |_, _, _| Some(busy()));
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("b"), file(), true, false));
+    assert_eq!(made.map(|_| ()), Err(Errno::ETIMEDOUT));
+    assert_eq!(client.doubts(), 0, "it never ran");
+    assert!(cluster.state().slept.iter().sum::<u64>() <= 6 * SECOND);
 }
 
 #[test]

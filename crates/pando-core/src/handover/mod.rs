@@ -115,6 +115,7 @@ impl Shard {
         self.open_slot(slot)?;
         let is_moving = self.locks.hold(LockKey::Slot(slot)).is_some();
         let is_touched = self.copies.values().any(|copy| copy.touches(slot))
+            || self.counts.values().any(|count| count.touches(slot))
             || self.locks.any_merge_of_slot(slot);
         if is_moving || is_touched || !self.may_copy_to(to) {
             return Err(Errno::EBUSY.into());

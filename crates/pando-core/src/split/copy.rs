@@ -443,6 +443,10 @@ impl Shard {
         number: u64,
         is_wanted: bool,
     ) -> Result<(), Halt> {
+        if self.forget_count(number).is_some() {
+            self.counters.splits_yielded += u64::from(is_wanted);
+            return Ok(());
+        }
         if let Some(copy) = self.copies.get_mut(&number) {
             copy.is_wanted = is_wanted;
         }

@@ -1,6 +1,6 @@
 //! Partitions that move. A split: the upper half of a grown partition becomes a partition of its own (GIGA+ §3.2). A
 //! merge: a partition that has become small is given back to the one it was split from. On this shard either costs two
-//! headers; to another it is a live copy (DESIGN §5): serving goes on, and only what moves waits, for one exchange.
+//! headers, and a split a count of the half that goes (`count.rs`); to another it is a live copy (DESIGN §5): serving goes on, and only what moves waits, for one exchange.
 //!
 //! ```text
 //!  source                                          target
@@ -29,25 +29,25 @@
 //! 4. What a shard owns and what is on its way to it are disjoint: to give one up never takes rows of another.
 
 mod copy;
+mod count;
 mod merge;
 mod source;
 mod target;
 
 pub use copy::Copy;
+pub use count::Count;
 pub use merge::Small;
 pub use source::{Move, Mover, What, go_on};
 
 use core::ops::Range;
 use pando_placement::{child, range, shard_of};
-use pando_types::peer::EntryValue;
 use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex};
 
 use crate::contract::Halt;
 use crate::ctx::Ctx;
-use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
-use crate::record::{Entry, Header, Record};
+use crate::record::Header;
 use crate::shard::Shard;
 use crate::txn::plan::Plan;
 
@@ -118,11 +118,8 @@ impl Shard {
         }
         let target = shard_of(&spread, new);
         if target == self.config.shard {
-            // Transactions that hold a name in the moving half finish first; the next create looks again.
-            if !self.is_quiet(dir.id, &orders) {
-                return Ok(());
-            }
-            return self.split_here(ctx, dir, header, new, spread);
+            self.begin_count(ctx, dir, (index, new), orders, spread);
+            return Ok(());
         }
         if !self.may_copy_to(target) {
             return Ok(());
@@ -139,43 +136,5 @@ impl Shard {
     /// Whether one more live copy may begin.
     pub(crate) fn may_copy_to(&self, target: ShardIndex) -> bool {
         self.copies.len() < COPIES_MAX && !self.paused_targets.contains_key(&target)
-    }
-
-    fn split_here(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        dir: DirRef,
-        mut header: Header,
-        new: PartitionIndex,
-        spread: Spread,
-    ) -> Result<(), Halt> {
-        header.radix.0 += 1;
-        header.spread = Some(spread);
-        let mut moving =
-            Header { partition: new, entries: 0, subdirs: 0, change: 0, ..header.clone() };
-        let (from, to) = keys::dir_range(dir.id, Kind::Entry, &moving.range());
-        let mut bad = None;
-        ctx.scan(&from, &to, &mut |_, value| match Entry::decode(value) {
-            Ok(entry) => {
-                if let Some((_, value)) = entry.is {
-                    moving.entries += 1;
-                    moving.subdirs += u64::from(matches!(value, EntryValue::Dir(_)));
-                }
-                true
-            }
-            Err(halt) => {
-                bad = Some(halt);
-                false
-            }
-        })?;
-        if let Some(halt) = bad {
-            return Err(halt);
-        }
-        header.entries -= moving.entries;
-        header.subdirs -= moving.subdirs;
-        ctx.set_header(dir.id, header);
-        ctx.set_header(dir.id, moving);
-        self.counters.splits_local += 1;
-        Ok(())
     }
 }

@@ -313,7 +313,13 @@ fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
     }
 }
 
-fn count(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -> Result<(), Halt> {
+/// An entry counts, or counts no more.
+pub(super) fn count(
+    key: &[u8],
+    value: &[u8],
+    tally: &mut Tally,
+    by: fn(u64, u64) -> u64,
+) -> Result<(), Halt> {
     if keys::kind_of(key) != Some(Kind::Entry as u8) {
         return Ok(());
     }

@@ -513,6 +513,7 @@ impl Shard {
         }
         self.tick_versions(ctx);
         self.tick_copies(ctx)?;
+        self.tick_counts(now);
         self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
         Ok(())
@@ -555,8 +556,8 @@ impl Shard {
         let heard = self.arriving.values().map(|(_, at)| *at);
         let incoming = self.incoming.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
-        let copies = self.copies_wake();
-        let versions = self.versions_wake();
-        [later, resend, ask, copies, versions, self.leases.next_look()].into_iter().flatten().min()
+        let moves = [self.copies_wake(), self.counts_wake()];
+        let others = [later, resend, ask, self.versions_wake(), self.leases.next_look()];
+        moves.into_iter().chain(others).flatten().min()
     }
 }

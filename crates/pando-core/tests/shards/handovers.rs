@@ -254,6 +254,38 @@ fn what_cannot_be_handed_over_stays() {
     assert_eq!(home(&mut c, dir), to);
 }
 
+/// Of two shards, partition 0 splits off 1 to the other, and then 2 here: that half is counted, and the slot stays till then.
+#[test]
+fn a_slot_stays_while_half_of_its_partition_is_counted() {
+    let mut c = Cluster::with(2, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (40, 64);
+    });
+    let (dir, from, to) = filled(&mut c, 60);
+    let slot = dir.id.slot();
+    assert!(c.owned(from, dir).iter().all(|part| part.0 == 0), "it has split off 1 only");
+    c.hurries = false;
+    let is_counted = |c: &mut Cluster| {
+        c.inspected(from, dir).iter().any(|it| it.delta.partition.0 == 0 && it.state != "owned")
+    };
+    let mut n = 0;
+    while !is_counted(&mut c) {
+        let op = create(&c, dir, &format!("more{n}"));
+        drop(c.poke(from, 0, op));
+        n += 1;
+        assert!(n < 1_000);
+    }
+    let busy = Err(Refusal::Errno(Errno::EBUSY));
+    assert_eq!(c.glance(from, Op::HandOver(from, slot, to)).unwrap(), busy);
+    c.hurries = true;
+    c.settle();
+    let split = c.owned(from, dir);
+    assert!(split.iter().any(|part| part.0 == 2), "{split:?}");
+    let before = names(&mut c, dir);
+    hand_over(&mut c, slot, from, to);
+    assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
+    assert_eq!(names(&mut c, dir), before);
+}
+
 /// A directory removed and made again, with its slot elsewhere in between.
 #[test]
 fn a_directory_dies_and_is_born_where_its_slot_is() {

@@ -1,6 +1,7 @@
 //! A few shards in one thread, over stores in memory.
 
 mod births;
+mod counts;
 mod growing;
 mod handovers;
 mod invalidation;

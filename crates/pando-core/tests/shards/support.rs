@@ -9,13 +9,16 @@ use pando_core::{
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
 use pando_types::peer::{Peer, Say};
-use pando_types::reply::{Body, Delta, Found, Refusal, Reply};
+use pando_types::reply::{Body, Delta, Found, Inspected, Refusal, Reply};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
     ShardIndex, Timestamp, Trail, TxnId,
 };
 
 mod power;
+
+/// Nanoseconds in which a half is counted further.
+const SOON: u64 = 100_000;
 
 /// Longer than any test that does not wait for its end.
 pub const LEASE: u64 = 3_600_000_000_000;
@@ -71,6 +74,8 @@ pub struct Cluster {
     now: u64,
     /// One a shard, if it matters what is synced.
     logs: Vec<power::Log>,
+    /// Whether timers that are due within [`SOON`] fire at once.
+    pub hurries: bool,
     pub by: Credentials,
 }
 
@@ -111,6 +116,7 @@ impl Cluster {
             sequence: 0,
             now: 1_000_000_000,
             logs: Vec::new(),
+            hurries: true,
             by: Credentials::ROOT,
             configs,
         };
@@ -390,11 +396,14 @@ impl Cluster {
 
     /// Partitions that a shard owns, with their depth and entries.
     pub fn owned(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<(u32, u8, u64)> {
+        let list = self.inspected(shard, dir).into_iter();
+        list.map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries)).collect()
+    }
+
+    /// Partitions that a shard owns, as it shows them.
+    pub fn inspected(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<Inspected> {
         match self.glance(shard, Op::InspectDir(shard, dir.id)) {
-            Some(Ok(Body::Inspected(list))) => list
-                .into_iter()
-                .map(|it| (it.delta.partition.0, it.delta.radix.0, it.delta.entries))
-                .collect(),
+            Some(Ok(Body::Inspected(list))) => list,
             other => panic!("{other:?}"),
         }
     }
@@ -403,12 +412,7 @@ impl Cluster {
     pub fn deltas(&mut self, dir: DirRef) -> Vec<Delta> {
         let mut deltas = Vec::new();
         for shard in 0..self.shard_count() {
-            match self.glance(ShardIndex(shard), Op::InspectDir(ShardIndex(shard), dir.id)) {
-                Some(Ok(Body::Inspected(list))) => {
-                    deltas.extend(list.into_iter().map(|it| it.delta))
-                }
-                other => panic!("{other:?}"),
-            }
+            deltas.extend(self.inspected(ShardIndex(shard), dir).into_iter().map(|it| it.delta));
         }
         deltas.sort_unstable_by_key(|delta: &Delta| delta.partition);
         deltas
@@ -429,13 +433,13 @@ impl Cluster {
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
         self.now += 1000;
-        let moment = self.moment();
+        let mut moment = self.moment();
         let (core, store) = &mut self.shards[usize::from(shard.0)];
         let mut log = self.logs.get_mut(usize::from(shard.0));
         let mut next = Some(input);
         while let Some(input) = next.take() {
             let now = log.as_ref().map_or(moment, |log| log.at(moment));
-            let Effects { writes, out, .. } = core.handle(now, input, store).unwrap();
+            let Effects { writes, out, wake_at, .. } = core.handle(now, input, store).unwrap();
             if let (Some(log), false) = (&mut log, writes.is_empty()) {
                 log.written();
             }
@@ -454,6 +458,12 @@ impl Cluster {
                 }
             }
             next = core.has_ready().then_some(Input::Ready);
+            // What is to come almost at once comes before anything else.
+            if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {
+                self.now += SOON;
+                moment = Now { nanos: self.now, ..moment };
+                next = Some(Input::Tick);
+            }
         }
     }
 

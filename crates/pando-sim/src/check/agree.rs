@@ -25,7 +25,6 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         return compare(&Event { call, ..event.clone() }, before, expected, observed);
     }
     match (expected, observed) {
-        (_, Err(Errno::EBUSY)) if may_be_announced(event, before) => Verdict::Excused,
         (Ok(expected), Ok(observed)) if same_value(event, expected, observed) => Verdict::Same,
         (Err(expected), Err(observed)) if expected == observed => Verdict::Same,
         (Err(_), Err(observed)) if before.objections(&event.call).contains(observed) => {
@@ -67,24 +66,6 @@ fn same_stat(event: &Event, a: &Stat, b: &Stat) -> bool {
         return Stat { nlink: 0, size: 0, ..*a } == Stat { nlink: 0, size: 0, ..*b };
     }
     a == b
-}
-
-/// All shards are told of it first; it fails if one is silent for long, and changes nothing.
-fn may_be_announced(event: &Event, before: &Tree) -> bool {
-    let is_dir = |ino: Ino| before.node(ino).is_ok_and(pando_model::Node::is_dir);
-    match &event.call.op {
-        Op::SetAttr(ino, set) => {
-            is_dir(*ino) && (set.mode.is_some() || set.uid.is_some() || set.gid.is_some())
-        }
-        Op::Rename { from, name, to, new_name, .. } => {
-            [(from, name), (to, new_name)].into_iter().any(|(dir, name)| {
-                before
-                    .node(*dir)
-                    .is_ok_and(|node| node.entries.get(name).is_some_and(|(ino, _)| is_dir(*ino)))
-            })
-        }
-        _ => false,
-    }
 }
 
 /// A client finds a file by the name it once had. After a rename that handle dangles, unless the client holds the file open.
