@@ -45,12 +45,19 @@ impl Place {
     /// The slot it is found by.
     pub fn slot(&self) -> Option<SlotIndex> {
         match self {
+            Self::Link(ino) => Some(ino.slot()),
+            place => place.dir().map(DirId::slot),
+        }
+    }
+
+    /// The directory it is of.
+    pub fn dir(&self) -> Option<DirId> {
+        match self {
             Self::Name(dir, _)
             | Self::Home(dir)
             | Self::Partition(dir, _)
-            | Self::Orders(_, dir, _) => Some(dir.slot()),
-            Self::Link(ino) => Some(ino.slot()),
-            Self::Graph | Self::Session(_) => None,
+            | Self::Orders(_, dir, _) => Some(*dir),
+            Self::Link(_) | Self::Graph | Self::Session(_) => None,
         }
     }
 }

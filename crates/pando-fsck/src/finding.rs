@@ -134,11 +134,13 @@ impl Evidence {
         Self::Rows { shard, from, to, digest: hasher.finish() }
     }
 
-    /// Whether it is about rows of such keys.
-    pub(crate) fn is_of(&self, keys: impl Fn(&[u8]) -> bool) -> bool {
+    /// The first of the keys it is about, and the shard that was asked; `None`: it is not about rows.
+    pub(crate) fn first_row(&self) -> Option<(ShardIndex, &[u8])> {
         match self {
-            Self::Rows { from, .. } | Self::Names { from, .. } => keys(from),
-            Self::Object(..) => false,
+            Self::Rows { shard, from, .. } | Self::Names { shard, from, .. } => {
+                Some((*shard, from))
+            }
+            Self::Object(..) => None,
         }
     }
 

@@ -16,9 +16,11 @@
 //! Pages of a running volume are not of one moment, and operations are under way. So a finding counts only if
 //!
 //! 1. all that it follows from, absent rows included, is read again later, twice, and is each time as it was: rows
-//!    carry numbers and times that do not come back, so there was a moment at which all of it was so; and
+//!    carry numbers and times that do not come back, so there was a moment at which all of it was so;
 //! 2. between those two reads no transaction's record names a place that it concerns: a transaction's record is there
-//!    for as long as what it changes differs between places.
+//!    for as long as what it changes differs between places; and
+//! 3. no partition of a directory, and no slot, that it concerns was taken for a shard's by a decision which that shard has heard
+//!    of meanwhile: it may have given it away again, and nothing that is read again would tell.
 //!
 //! Such a check may miss what changes all the time (it says how much it did not judge); it does not cry wolf. What
 //! only a whole, unchanging view can tell is left to stopped volumes: objects that nobody needs, and what `df` shows.
