@@ -7,7 +7,7 @@ use pando_types::peer::{
     Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, SlotArrival, Vote,
 };
 use pando_types::reply::Refusal;
-use pando_types::{Errno, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
 use crate::client::Ran;
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
@@ -258,21 +258,31 @@ impl Shard {
                 self.ask_again(ctx, number, from, None)
             }
             Vote::Slot(news) => {
-                if !self.config.map.learn(news)
-                    && let Place::Order(dir, _) = at.place
-                {
-                    self.dirs.unlearn(dir.id);
+                let is_news = self.config.map.learn(news);
+                match at.place {
+                    // Known already: then it was a partition that was looked for there, and the home is to say where it is.
+                    Place::Order(dir, _) if !is_news => self.ask_its_home(ctx, number, from, dir),
+                    _ => self.ask_again(ctx, number, from, None),
                 }
-                self.ask_again(ctx, number, from, None)
             }
             Vote::AskHome => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
-                self.dirs.unlearn(dir.id);
-                // Not by this shard's own partitions: they may be of another life of the directory.
-                let home = self.config.map.home(dir.id);
-                self.ask_again(ctx, number, from, Some(home))
+                self.ask_its_home(ctx, number, from, dir)
             }
         }
+    }
+
+    /// The last step goes to the home of its directory. Not by this shard's own partitions: they may be of another life of it.
+    fn ask_its_home(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        refused_by: ShardIndex,
+        dir: DirRef,
+    ) -> Result<(), Halt> {
+        self.dirs.unlearn(dir.id);
+        let home = self.config.map.home(dir.id);
+        self.ask_again(ctx, number, refused_by, Some(home))
     }
 
     /// The last step goes to its owner as it is known now, unless that is who just refused: then after a while.
@@ -414,14 +424,21 @@ impl Shard {
         from: ShardIndex,
         place: &Elsewhere,
     ) -> Result<(), Halt> {
-        match place {
-            Elsewhere::Slot(news) => drop(self.config.map.learn(*news)),
-            Elsewhere::Split(dir, history) => self.dirs.learn(*dir, history),
-        }
+        let is_news = match place {
+            Elsewhere::Slot(news) => self.config.map.learn(*news),
+            Elsewhere::Split(dir, history) => {
+                self.dirs.learn(*dir, history);
+                true
+            }
+        };
         let Some(txn) = self.txns.get(&number) else { return Ok(()) };
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
+        // Where the slot is was known: then the partition is not where it is remembered.
+        if let (Change::SetAccess { dir, .. }, false) = (&change, is_news) {
+            self.dirs.unlearn(dir.id);
+        }
         let to = self.owner_of(ctx, &change)?;
         // Who refused is asked again after a while.
         if let (Some(to), Some(mut txn)) = (to.filter(|to| *to != from), self.txns.remove(&number))

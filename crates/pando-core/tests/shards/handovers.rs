@@ -305,3 +305,74 @@ fn a_directory_dies_and_is_born_where_its_slot_is() {
     c.create(again, "x").unwrap();
     assert_eq!(names(&mut c, again).len(), 1);
 }
+
+/// Every shard has had the slot, so that all can say where it is. That it is no news must not send who asks to and fro.
+#[test]
+fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
+    let mut c = Cluster::new(3, 10);
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    c.rmdir(ROOT, "dir").unwrap();
+    c.settle();
+    let again = c.mkdir(ROOT, "dir").unwrap();
+    assert!(again.id == dir.id && again.ino != dir.ino);
+    let slot = dir.id.slot();
+    let mut from = home(&mut c, again);
+    // To where a name is linked to, in the end: that shard knows the partitions of the later life by its own.
+    let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
+    let last = ShardIndex(0);
+    for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
+        if to != from {
+            hand_over(&mut c, slot, from, to);
+            from = to;
+        }
+    }
+    assert_eq!(home(&mut c, again), last);
+    for n in 0..60 {
+        c.create(again, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    let is_elsewhere = |shard: &ShardIndex| !c.owned(*shard, again).is_empty();
+    assert_eq!((1..3).map(ShardIndex).filter(is_elsewhere).count(), 2);
+    for n in 0..60 {
+        let at = FileAt::Name(dir, c.name(&format!("f{n}")));
+        let link = Op::Link(FileRef { ino: dir.ino, at }, ROOT, c.name("link"));
+        assert_eq!(c.run(last, link), Err(Refusal::Errno(Errno::ESTALE)), "f{n}");
+    }
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+/// The id has another life, whose partitions lie elsewhere since the slot has gone to another shard: what a shard remembers of the
+/// earlier one must not send it to and fro.
+#[test]
+fn what_is_remembered_of_an_earlier_life_is_forgotten_when_the_later_one_lies_elsewhere() {
+    for (first, second) in [(1, 2), (2, 1)].map(|(a, b)| (ShardIndex(a), ShardIndex(b))) {
+        let mut c = Cluster::new(3, 10);
+        let mut lives = Vec::new();
+        for at in [first, second] {
+            let dir = c.mkdir(ROOT, "dir").unwrap();
+            c.settle();
+            let from = home(&mut c, dir);
+            if from != at {
+                hand_over(&mut c, dir.id.slot(), from, at);
+            }
+            let made: Vec<_> = (0..60).map(|n| c.create(dir, &format!("f{n}")).unwrap()).collect();
+            c.settle();
+            // Shard 0 learns where the partitions are.
+            for (n, file) in made.into_iter().enumerate() {
+                let at = FileAt::Name(dir, c.name(&format!("f{n}")));
+                let file = FileRef { ino: file.ino, at };
+                c.run(ShardIndex(0), Op::Link(file, ROOT, c.name("link"))).unwrap();
+                c.unlink(ROOT, "link").unwrap();
+            }
+            for n in 0..60 {
+                c.unlink(dir, &format!("f{n}")).unwrap();
+            }
+            c.settle();
+            c.rmdir(ROOT, "dir").unwrap();
+            c.settle();
+            lives.push(dir);
+        }
+        assert_eq!(lives[0].id, lives[1].id);
+        assert_eq!(c.in_flight()[..3], [0; 3]);
+    }
+}
