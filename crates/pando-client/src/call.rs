@@ -304,6 +304,15 @@ impl Client {
                     self.counters.redirected();
                     route.dir().is_some_and(|dir| self.routes.learn(dir, &history))
                 }
+                Refusal::Slot(news) => {
+                    self.counters.redirected();
+                    let is_news = self.routes.learn_slot(news);
+                    // What is known here is newer: then it was a partition that was looked for there.
+                    if !is_news && let Some(dir) = route.dir() {
+                        self.routes.forget(dir);
+                    }
+                    is_news
+                }
                 Refusal::AskHome => {
                     self.counters.redirected();
                     if let Some(dir) = route.dir() {

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use pando_placement::{ClusterMap, DirMap, Secrets, range};
 use pando_types::op::{FileAt, FileRef, Op, Target};
-use pando_types::reply::SplitHistory;
+use pando_types::reply::{SlotNews, SplitHistory};
 use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, ShardIndex};
 use parking_lot::RwLock;
 
@@ -90,6 +91,9 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::InspectDir(shard, _)
         | Op::Glimpse(shard, _) => (Route::Shard(*shard), false),
         Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
+        Op::HandOver(shard, ..) => (Route::Shard(*shard), false),
+        // Twice does no harm.
+        Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
         Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
         // Twice does no harm either, and nothing is recorded for a session that is over.
@@ -100,7 +104,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
 
 /// The cluster map, and what is known of split directories.
 pub(crate) struct Routes {
-    cluster: ClusterMap,
+    cluster: ArcSwap<ClusterMap>,
     split: RwLock<HashMap<DirId, Known, Quick>>,
     /// Its length, to be read without the lock.
     known: AtomicUsize,
@@ -115,17 +119,29 @@ struct Known {
 
 impl Routes {
     pub(crate) fn new(cluster: ClusterMap) -> Self {
+        let cluster = ArcSwap::from_pointee(cluster);
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
     }
 
     /// The home of a directory that may not even exist.
     pub(crate) fn home(&self, id: DirId) -> ShardIndex {
-        self.cluster.home(id)
+        self.cluster.load().home(id)
     }
 
     /// All shards.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
-        (0..self.cluster.shards).map(ShardIndex)
+        (0..self.cluster.load().shards).map(ShardIndex)
+    }
+
+    /// Learns who owns a slot; true if that was news.
+    pub(crate) fn learn_slot(&self, news: SlotNews) -> bool {
+        let mut is_news = false;
+        self.cluster.rcu(|cluster| {
+            let mut cluster = ClusterMap::clone(cluster);
+            is_news = cluster.learn(news);
+            cluster
+        });
+        is_news
     }
 
     /// The shard to ask, as far as known.
@@ -133,14 +149,14 @@ impl Routes {
         match route {
             Route::Order(dir, order) => self.partition(dir, |map| map.locate(order).0),
             Route::Partition(dir, i) => self.partition(dir, |_| i),
-            Route::Home(dir) => self.cluster.home(dir.id),
-            Route::Link(ino) => self.cluster.link(ino),
+            Route::Home(dir) => self.cluster.load().home(dir.id),
+            Route::Link(ino) => self.cluster.load().link(ino),
             Route::Shard(shard) => shard,
         }
     }
 
     fn partition(&self, dir: DirRef, which: impl FnOnce(&DirMap) -> PartitionIndex) -> ShardIndex {
-        let home = self.cluster.home(dir.id);
+        let home = self.cluster.load().home(dir.id);
         self.with(dir, |map| map.shard(home, which(map))).unwrap_or(home)
     }
 
@@ -155,7 +171,7 @@ impl Routes {
 
     /// Who has a partition of `dir`, by this map.
     pub(crate) fn owner(&self, dir: DirRef, map: &DirMap, i: PartitionIndex) -> ShardIndex {
-        map.shard(self.cluster.home(dir.id), i)
+        map.shard(self.cluster.load().home(dir.id), i)
     }
 
     /// What is known of `dir`: that it never split, unless something else was learned.
@@ -165,7 +181,7 @@ impl Routes {
 
     /// Shards of all partitions known, home first, each once.
     pub(crate) fn shards_of(&self, dir: DirRef) -> Vec<ShardIndex> {
-        let home = self.cluster.home(dir.id);
+        let home = self.cluster.load().home(dir.id);
         let map = self.map(dir);
         let mut shards: Vec<_> =
             map.leaves().into_iter().map(|(i, _)| map.shard(home, i)).chain([home]).collect();
@@ -275,6 +291,20 @@ mod tests {
         assert!(routes.learn(dir(9), &gone(1)));
         assert_eq!(routes.known.load(Ordering::Relaxed), 0);
         assert_eq!(routes.map(dir(9)), DirMap::new());
+    }
+
+    #[test]
+    fn who_owns_a_slot_is_learned_and_old_news_is_none() {
+        let routes = Routes::new(ClusterMap::new(4));
+        let slot = pando_types::SlotIndex(0x4321);
+        let mut id = [9; 16];
+        (id[0], id[1]) = (0x43, 0x21);
+        let home = Route::Home(DirRef { id: DirId(id), ino: Ino(9) });
+        let news = |version, owner| SlotNews { slot, version, owner: ShardIndex(owner) };
+        assert!(routes.learn_slot(news(2, 3)));
+        assert_eq!(routes.shard(home), ShardIndex(3));
+        assert!(!routes.learn_slot(news(1, 1)) && !routes.learn_slot(news(2, 1)));
+        assert_eq!(routes.shard(home), ShardIndex(3));
     }
 
     #[test]

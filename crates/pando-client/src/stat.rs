@@ -99,12 +99,23 @@ impl Client {
             // It was given back, and the shard has no other.
             Err(Refusal::AskHome) => {
                 self.counters.redirected();
-                Ok(Part::Elsewhere(SplitHistory { of: Some(owner), ..SplitHistory::default() }))
+                Ok(Part::Elsewhere(none_at(owner)))
+            }
+            Err(Refusal::Slot(news)) => {
+                self.counters.redirected();
+                self.routes.learn_slot(news);
+                let is_first = i == PartitionIndex(0);
+                Ok(Part::Elsewhere(if is_first { SplitHistory::default() } else { none_at(owner) }))
             }
             Err(Refusal::Errno(errno)) => Err(stale(errno)),
             Err(_) => Err(Errno::EIO),
         }
     }
+}
+
+/// That a shard has no partition but, perhaps, the first.
+fn none_at(shard: ShardIndex) -> SplitHistory {
+    SplitHistory { of: Some(shard), ..SplitHistory::default() }
 }
 
 /// What came of asking a partition.

@@ -154,7 +154,7 @@ impl Shard {
             return;
         }
         self.running.remove(&(id.session, id.slot));
-        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
+        if matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) {
             self.counters.redirected += 1;
             return;
         }
@@ -173,10 +173,14 @@ impl Shard {
         ctx.put(keys::slot(id.session, id.slot), outcome.encode());
     }
 
-    /// The name an operation's outcome belongs to.
+    /// The name an operation's outcome belongs to; of one that is about a directory itself, order 0, which is where the
+    /// directory's home is.
     pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
+            Op::DirSetAttr(dir, _)
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => return Some((*dir, Order(0))),
             Op::Create { dir, name, .. }
             | Op::Mkdir(dir, name, _)
             | Op::Unlink(dir, name)
@@ -215,8 +219,10 @@ impl Shard {
         need: Need,
     ) {
         let (version, news) = self.news_for(request);
-        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power.
-        let is_elsewhere = matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome));
+        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power. Nor
+        // would who believes it find back.
+        let is_elsewhere =
+            matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Durable,
             need => need,
@@ -238,6 +244,7 @@ impl Shard {
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
         let by = &request.credentials;
         let session = request.head.id.session;
+        self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => {
                 self.lookup(ctx, *dir, name, by, request.trail.is_some()).map(Ran::from)
@@ -301,6 +308,42 @@ impl Shard {
                 self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
             }
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
+            Op::HandOver(_, slot, to) => {
+                self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
+            }
+        }
+    }
+
+    /// What is found by a slot, and not by a name, is answered for by the slot's owner alone.
+    fn open_place(&self, op: &Op) -> Result<(), Stop> {
+        use pando_types::op::{FileAt, FileRef, Target};
+        let link = |file: &FileRef| match file.at {
+            FileAt::Link => self.open_link(file.ino),
+            FileAt::Name(..) => Ok(()),
+        };
+        match op {
+            Op::DirGetAttr(dir)
+            | Op::DirAccess(dir, _)
+            | Op::Parent(dir)
+            | Op::DirSetAttr(dir, _)
+            | Op::GetXattr(Target::Dir(dir), _)
+            | Op::ListXattr(Target::Dir(dir))
+            | Op::SetXattr { target: Target::Dir(dir), .. }
+            | Op::RemoveXattr(Target::Dir(dir), _) => self.open_slot(dir.id.slot()),
+            Op::GetAttr(file)
+            | Op::SetAttr(file, _)
+            | Op::Readlink(file)
+            | Op::Open { file, .. }
+            | Op::Release(file)
+            | Op::Access(file, _)
+            | Op::ReadData { file, .. }
+            | Op::WriteData { file, .. }
+            | Op::GetXattr(Target::File(file), _)
+            | Op::ListXattr(Target::File(file))
+            | Op::SetXattr { target: Target::File(file), .. }
+            | Op::RemoveXattr(Target::File(file), _) => link(file),
+            _ => Ok(()),
         }
     }
 

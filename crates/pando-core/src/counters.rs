@@ -24,11 +24,15 @@ pub enum TxnKind {
     Split,
     /// A partition given back to its parent.
     Merge,
+    /// Handover of a slot.
+    Handover,
+    /// A shard that is added.
+    Join,
 }
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -39,6 +43,8 @@ impl TxnKind {
         Self::Session,
         Self::Split,
         Self::Merge,
+        Self::Handover,
+        Self::Join,
     ];
 
     /// In a word.
@@ -55,6 +61,8 @@ impl TxnKind {
             Self::Session => "session",
             Self::Split => "split",
             Self::Merge => "merge",
+            Self::Handover => "handover",
+            Self::Join => "join",
         }
     }
 }
@@ -71,11 +79,11 @@ pub struct Counters {
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
-    pub txns_begun: [u64; 10],
+    pub txns_begun: [u64; 12],
     /// Transactions committed here, by [`TxnKind`].
-    pub txns_committed: [u64; 10],
+    pub txns_committed: [u64; 12],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
-    pub txns_remote: [u64; 10],
+    pub txns_remote: [u64; 12],
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.
@@ -124,6 +132,12 @@ pub struct Counters {
     pub versions_given_up: u64,
     /// Requests refused because the way by which they came had changed.
     pub stale_ways: u64,
+    /// Slots handed over to another shard.
+    pub handovers: u64,
+    /// Handovers given up.
+    pub handovers_failed: u64,
+    /// Decisions of which a shard said that their place is elsewhere by now.
+    pub readdressed: u64,
     /// Messages sent again.
     pub resent: u64,
     /// Decided transactions found unfinished at the start.

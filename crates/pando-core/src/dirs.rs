@@ -132,7 +132,7 @@ impl Shard {
     /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home" from others.
     pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
         if !self.is_home(dir.id) {
-            return Refusal::AskHome.into();
+            return self.not_owner(dir.id.slot());
         }
         // Its mkdir may have been answered while the word of it is still on its way here.
         match self.locks.free(LockKey::Home(dir.id)) {
@@ -150,6 +150,11 @@ impl Shard {
     /// way, and for a sealed one.
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
+        if header.partition.0 == 0
+            && let Some(key) = self.closed_slot(dir.id.slot())
+        {
+            return Err(Stop::Wait(key));
+        }
         let key = LockKey::Partition(dir.id, header.partition);
         match self.locks.hold(key) {
             // Held for a change of its permissions, which may be answered already.
@@ -185,9 +190,21 @@ impl Shard {
                 let history = history(self.config.shard, headers);
                 match self.arrival(dir.id, order) {
                     Some(key) => Err(Stop::Wait(key)),
-                    None => Err(Refusal::Redirect(history).into()),
+                    None => Err(self.astray(dir.id, order, history)),
                 }
             }
+        }
+    }
+
+    /// What is said of a name of a directory of which other partitions are here. If, as far as they tell, it is in partition 0,
+    /// which is not here since its slot was handed over, then where that is; else what they tell.
+    fn astray(&self, dir: DirId, order: Order, history: SplitHistory) -> Stop {
+        let mut map = DirMap::new();
+        map.merge(&history);
+        let is_first = map.locate(order).0 == PartitionIndex(0);
+        match is_first && !self.is_home(dir) {
+            true if self.config.map.news(dir.slot()).is_some() => self.not_owner(dir.slot()),
+            _ => Refusal::Redirect(history).into(),
         }
     }
 
@@ -208,7 +225,7 @@ impl Shard {
     /// The content of a directory whose home this is.
     pub(crate) fn content(&self, ctx: &Ctx<'_>, dir: DirRef) -> Result<Content, Stop> {
         if !self.is_home(dir.id) {
-            return Err(Refusal::AskHome.into());
+            return Err(self.not_owner(dir.id.slot()));
         }
         match ctx.load::<Content>(&keys::dir(dir.id, Kind::Content, 0))? {
             Some(content) if content.base.ino == dir.ino && !content.tombstone => Ok(content),

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::op::ObjectId;
-use pando_types::{DirId, Ino, Order, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::{DirId, Ino, Order, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
 const DIR: u8 = b'd';
 const LINK: u8 = b'l';
@@ -38,6 +38,8 @@ pub enum Kind {
     Slice = 7,
     /// Name of a link inode; only under link inodes; suffix: directory id (16) ‖ name.
     LinkName = 8,
+    /// The header of partition 0 of a directory whose slot is on its way here; order 0.
+    StagedHeader = 9,
 }
 
 /// Kinds that belong to names, and move with a partition.
@@ -69,6 +71,12 @@ pub enum Table {
     Arrival = 10,
     /// Objects to delete.
     Garbage = 11,
+    /// Owners of slots that were handed over, where this shard was one of them.
+    Owner = 12,
+    /// Slots on their way here.
+    Incoming = 13,
+    /// Shards that were added: at shard 0 all of them, at each itself.
+    Joined = 14,
 }
 
 /// A record under a directory.
@@ -228,6 +236,81 @@ pub fn garbage(object: ObjectId) -> Vec<u8> {
     table_key(Table::Garbage, &[&object.0.to_be_bytes()])
 }
 
+/// All rows of directories of a slot.
+#[must_use]
+pub fn slot_dirs(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+    slot_range(DIR, slot)
+}
+
+/// All rows of link inodes of a slot.
+#[must_use]
+pub fn slot_links(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+    slot_range(LINK, slot)
+}
+
+fn slot_range(what: u8, slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+    let [high, low] = slot.0.to_be_bytes();
+    let from = alloc::vec![what, high, low];
+    let to = after(&from);
+    (from, to)
+}
+
+/// The slot that a directory's or link inode's row is in.
+#[must_use]
+pub fn slot_of_row(key: &[u8]) -> Option<SlotIndex> {
+    let bytes = key.get(1..3)?.try_into().ok()?;
+    matches!(key[0], DIR | LINK).then(|| SlotIndex(u16::from_be_bytes(bytes)))
+}
+
+/// Whether this is the hot record of a link inode.
+#[must_use]
+pub fn is_link_inode(key: &[u8]) -> bool {
+    matches!(key, [LINK, _, _, _, _, _, _, _, _, _, _, kind] if *kind == Kind::Entry as u8)
+}
+
+/// Whether this is a slice.
+#[must_use]
+pub fn is_slice(key: &[u8]) -> bool {
+    let at = match key.first() {
+        Some(&DIR) => 17,
+        Some(&LINK) => 11,
+        _ => return false,
+    };
+    key.get(at) == Some(&(Kind::Slice as u8))
+}
+
+/// Owner of a slot.
+#[must_use]
+pub fn owner(slot: SlotIndex) -> Vec<u8> {
+    table_key(Table::Owner, &[&slot.0.to_be_bytes()])
+}
+
+/// A slot on its way here.
+#[must_use]
+pub fn incoming(slot: SlotIndex) -> Vec<u8> {
+    table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
+}
+
+/// A shard that was added.
+#[must_use]
+pub fn joined(shard: ShardIndex) -> Vec<u8> {
+    table_key(Table::Joined, &[&shard.0.to_be_bytes()])
+}
+
+/// The shard of such a key.
+#[must_use]
+pub fn joined_of(key: &[u8]) -> Option<ShardIndex> {
+    let bytes = key.get(2..)?.try_into().ok()?;
+    Some(ShardIndex(u16::from_be_bytes(bytes)))
+}
+
+/// The slot of either.
+#[must_use]
+pub fn owner_of(key: &[u8]) -> Option<SlotIndex> {
+    let bytes = key.get(2..)?.try_into().ok()?;
+    Some(SlotIndex(u16::from_be_bytes(bytes)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +338,24 @@ mod tests {
         let txn = TxnId { shard: ShardIndex(3), number: 99 };
         assert_eq!(step_of(&prepared(txn, 7)), Some((txn, 7)));
         assert_eq!(slot_of(&slot(SessionId(4), 5)), Some((SessionId(4), 5)));
+    }
+
+    #[test]
+    fn rows_of_a_slot_are_two_ranges() {
+        let mut id = [7; 16];
+        (id[0], id[1]) = (0x12, 0xFF);
+        let dir = dir(DirId(id), Kind::Entry, 3);
+        let (from, to) = slot_dirs(SlotIndex(0x12FF));
+        assert!(from <= dir && dir < to);
+        assert_eq!(slot_of_row(&dir), Some(DirId(id).slot()));
+        let ino = Ino::new(ShardIndex(3), 77);
+        let key = link(ino, Kind::Entry);
+        let (from, to) = slot_links(ino.slot());
+        assert!(from <= key && key < to && is_link_inode(&key) && !is_slice(&key));
+        assert_eq!(slot_of_row(&key), Some(ino.slot()));
+        assert!(is_slice(&link(ino, Kind::Slice)));
+        assert_eq!(owner_of(&owner(SlotIndex(9))), Some(SlotIndex(9)));
+        assert_eq!(slot_dirs(SlotIndex(0xFFFF)).1, [b'd' + 1]);
     }
 
     #[test]

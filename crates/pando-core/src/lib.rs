@@ -6,6 +6,7 @@
 //!   shards ───────►│ client.rs   exactly once, then ops/…  │────────► replies, messages (each with its Need)
 //!   timer  ───────►│ txn/        what spans several places │────────► next timer
 //!                  │ split/      what moves a partition    │
+//!                  │ handover/   what moves a slot         │
 //!                  └──────────────▲────────────────────────┘
 //!                                 │ Rows: read view of the store
 //! ```
@@ -30,11 +31,13 @@ mod counters;
 mod ctx;
 mod dirs;
 mod format;
+mod handover;
 mod inode;
 mod invalidation;
 pub mod keys;
 mod leases;
 mod locks;
+mod members;
 mod names;
 mod numbers;
 mod opens;
@@ -74,4 +77,6 @@ pub enum Planted {
     VersionBeforeLocks,
     /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
     TombstoneLost,
+    /// A slot stays open to changes in the exchange that hands it over.
+    SlotUnlocked,
 }

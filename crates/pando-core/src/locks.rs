@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Say;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, TxnId};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, SlotIndex, TxnId};
 
 use crate::contract::Input;
 use crate::ctx::Stop;
@@ -29,6 +29,10 @@ pub enum LockKey {
     Session(SessionId),
     /// Held by nobody: requests wait here until it is known which versions there are.
     Versions,
+    /// A slot that is handed over, or arriving.
+    Slot(SlotIndex),
+    /// At a new shard: becoming one.
+    Join,
 }
 
 /// How a partition is held.
@@ -76,6 +80,17 @@ fn same(a: &Input, b: &Input) -> bool {
         (Input::Peer(a), Input::Peer(b)) => a.txn == b.txn && a.step == b.step,
         _ => false,
     }
+}
+
+/// The first and the last directory id of a slot.
+fn ids_of(slot: SlotIndex) -> (DirId, DirId) {
+    let [high, low] = slot.0.to_be_bytes();
+    let id = |rest: u8| {
+        let mut id = [rest; 16];
+        (id[0], id[1]) = (high, low);
+        DirId(id)
+    };
+    (id(0), id(u8::MAX))
 }
 
 /// All locks of a shard.
@@ -177,6 +192,33 @@ impl Locks {
             Some((LockKey::Name(_, order), _)) => Some(*order),
             _ => None,
         }
+    }
+
+    /// Whether anything of a slot is locked.
+    pub fn any_of_slot(&self, slot: SlotIndex) -> bool {
+        let (first, last) = ids_of(slot);
+        let names = LockKey::Name(first, 0)..=LockKey::Name(last, u64::MAX);
+        let homes = LockKey::Home(first)..=LockKey::Home(last);
+        let partitions = LockKey::Partition(first, PartitionIndex(0))
+            ..=LockKey::Partition(last, PartitionIndex(u32::MAX));
+        let links = LockKey::Link(Ino(0))..=LockKey::Link(Ino(u64::MAX));
+        let first_partition = |key: &LockKey| matches!(key, LockKey::Partition(_, i) if i.0 == 0);
+        let is_its_link = |key: &LockKey| matches!(key, LockKey::Link(ino) if ino.slot() == slot);
+        self.held.range(names).next().is_some()
+            || self.held.range(homes).next().is_some()
+            || self.held.range(partitions).any(|(key, _)| first_partition(key))
+            || self.held.range(links).any(|(key, _)| is_its_link(key))
+    }
+
+    /// Whether anything comes back to a partition 0 of a slot.
+    pub fn any_merge_of_slot(&self, slot: SlotIndex) -> bool {
+        let (first, last) = ids_of(slot);
+        let partitions = LockKey::Partition(first, PartitionIndex(0))
+            ..=LockKey::Partition(last, PartitionIndex(u32::MAX));
+        self.held.range(partitions).any(|(key, lock)| {
+            let is_first = matches!(key, LockKey::Partition(_, i) if i.0 == 0);
+            is_first && matches!(lock.hold, Hold::Arrival { .. })
+        })
     }
 
     /// Orders of a directory on their way here, and the partition whose lock holds them.

@@ -83,6 +83,12 @@ impl Opens {
             .collect()
     }
 
+    /// All of them: inode, where it is, who, how often.
+    pub fn all(&self) -> impl Iterator<Item = (Ino, OpenAt, SessionId, u32)> + '_ {
+        let by_ino = self.by_ino.iter();
+        by_ino.flat_map(|(ino, (at, by))| by.iter().map(move |(s, n)| (*ino, *at, *s, *n)))
+    }
+
     /// Where an open inode is.
     pub fn place(&self, ino: Ino) -> Option<OpenAt> {
         self.by_ino.get(&ino).map(|(at, _)| *at)

@@ -40,6 +40,7 @@ macro_rules! records {
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 3; Arriving = 2; Floor = 1;
+    Owner = 1; Incoming = 1;
 }
 
 /// A directory, at its home.
@@ -240,6 +241,28 @@ pub struct Arriving {
     pub dir: DirRef,
     /// Its depth.
     pub radix: Radix,
+    /// Pages below this are here.
+    pub next_page: u64,
+    /// What their rows add up to.
+    pub tally: Tally,
+}
+
+/// Who owns a slot that was handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Owner {
+    /// How often it has changed its owner.
+    pub version: u32,
+    /// Since then.
+    pub owner: ShardIndex,
+}
+
+/// A slot on its way here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Incoming {
+    /// The handover.
+    pub txn: TxnId,
+    /// The slot's version, as it will be.
+    pub version: u32,
     /// Pages below this are here.
     pub next_page: u64,
     /// What their rows add up to.

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pando_types::peer::Say;
-use pando_types::{Ino, Lsn, SessionId, ShardIndex, TxnId};
+use pando_types::{Ino, Lsn, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::Counters;
@@ -15,7 +15,7 @@ use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
-use crate::record::{Arriving, Decided, Floor, Open, Outcome, Prepared, Record, Stat};
+use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
 use crate::split::{Copy, Count, Small};
 use crate::txn::redo::Recent;
@@ -44,6 +44,8 @@ pub struct Shard {
     /// Partitions on their way here, not yet prepared: when it last heard of them.
     pub(crate) arriving:
         BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), (Arriving, u64)>,
+    /// Slots on their way here, not yet prepared: when it last heard of them.
+    pub(crate) incoming: BTreeMap<SlotIndex, (Incoming, u64)>,
     /// Steps finished here.
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
     /// By coordinator: transactions below are void.
@@ -107,6 +109,7 @@ impl Shard {
             txns: BTreeMap::new(),
             prepared: BTreeMap::new(),
             arriving: BTreeMap::new(),
+            incoming: BTreeMap::new(),
             finished: BTreeSet::new(),
             floors: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -129,6 +132,8 @@ impl Shard {
             #[cfg(feature = "planted")]
             planted: None,
         };
+        shard.load_joined(&ctx)?;
+        shard.load_owners(&ctx)?;
         shard.load_sessions(&ctx)?;
         shard.load_transactions(&ctx)?;
         shard.begin_versions();
@@ -174,6 +179,10 @@ impl Shard {
             let place = (record.dir.id, pando_types::PartitionIndex(partition));
             self.arriving.insert(place, (record, 0));
         }
+        for (key, value) in table(ctx, Table::Incoming)? {
+            let slot = keys::owner_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            self.incoming.insert(slot, (Incoming::decode(&value)?, 0));
+        }
         for (key, value) in table(ctx, Table::Prepared)? {
             let step = keys::step_of(&key).ok_or_else(|| broken("a step's key"))?;
             let record = Prepared::decode(&value)?;
@@ -184,6 +193,9 @@ impl Shard {
             if let pando_types::peer::Prepare::Arrive(arrival) = &record.prepare {
                 let header = crate::record::Header::decode(&arrival.header)?;
                 self.arriving.remove(&(arrival.dir.id, header.partition));
+            }
+            if let pando_types::peer::Prepare::TakeSlot(arrival) = &record.prepare {
+                self.incoming.remove(&arrival.slot.slot);
             }
             self.prepared.insert(step, (record, 0));
         }
@@ -204,8 +216,10 @@ impl Shard {
         match input {
             Input::Client(tag, request) => self.client(ctx, tag, request),
             Input::Peer(peer) => match peer.say {
-                Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } => self.participate(ctx, peer),
-                Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) => {
+                Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
+                    self.participate(ctx, peer)
+                }
+                Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => {
                     self.coordinate(ctx, peer)
                 }
                 Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
@@ -249,8 +263,8 @@ impl Shard {
 
     /// Transactions begun here since the start and not over, by [`TxnKind`].
     #[must_use]
-    pub fn txns_alive(&self) -> [u64; 10] {
-        let mut alive = [0; 10];
+    pub fn txns_alive(&self) -> [u64; 12] {
+        let mut alive = [0; 12];
         for kind in self.txns.values().filter_map(Txn::kind) {
             alive[kind as usize] += 1;
         }
@@ -320,14 +334,6 @@ impl Shard {
     fn effects_of(&mut self, ctx: Ctx<'_>) -> Effects {
         let now = ctx.now.nanos;
         let mut done = ctx.finish();
-        if !self.copies.is_empty() {
-            self.note_writes(&done.writes, now);
-            self.note_ripe();
-        }
-        if !self.counts.is_empty() {
-            self.note_counted();
-        }
-        let wake_at = self.next_wake();
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }
@@ -337,6 +343,14 @@ impl Shard {
             self.note_growth(*dir, header);
             self.note_shrinkage(*dir, header);
         }
+        if !self.copies.is_empty() {
+            self.note_writes(&done.writes, now);
+            self.note_ripe();
+        }
+        if !self.counts.is_empty() {
+            self.note_counted();
+        }
+        let wake_at = self.next_wake();
         self.dirs.update(&done.headers, &done.dropped);
         self.note_loaded();
         self.note_room();

@@ -5,16 +5,17 @@
 //!    first change is seen until after its last one is (`pando-core`, `txn/`).
 //! 2. Rows of a split or merge that is not decided are nobody's yet at its target: the source still has them.
 //! 3. Once it is decided they are the target's, although its header comes, or its parent's grows, only with the word of it.
+//! 4. The same holds for slots that are handed over.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use pando_core::keys::{self, Table};
-use pando_core::record::{Arriving, Decided, Header, Prepared, Record};
+use pando_core::record::{Arriving, Decided, Header, Owner, Prepared, Record};
 use pando_placement::{parent, range};
 use pando_types::peer::{Change, Prepare};
-use pando_types::reply::Slice;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::reply::{Slice, SlotNews};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::cursor;
 use crate::key::Key;
@@ -40,6 +41,27 @@ pub enum Place {
     Orders(ShardIndex, DirId, Range<u64>),
 }
 
+impl Place {
+    /// The slot it is found by.
+    pub fn slot(&self) -> Option<SlotIndex> {
+        match self {
+            Self::Link(ino) => Some(ino.slot()),
+            place => place.dir().map(DirId::slot),
+        }
+    }
+
+    /// The directory it is of.
+    pub fn dir(&self) -> Option<DirId> {
+        match self {
+            Self::Name(dir, _)
+            | Self::Home(dir)
+            | Self::Partition(dir, _)
+            | Self::Orders(_, dir, _) => Some(*dir),
+            Self::Link(_) | Self::Graph | Self::Session(_) => None,
+        }
+    }
+}
+
 /// The transactions' records of all shards, read at one time.
 #[derive(Default)]
 pub struct Busy {
@@ -48,6 +70,12 @@ pub struct Busy {
     pub arrived: Vec<(ShardIndex, DirId, Header)>,
     /// Partitions that may come to a shard.
     pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
+    /// Slots that may come to a shard.
+    pub incoming: BTreeSet<(ShardIndex, SlotIndex)>,
+    /// Slots that are a shard's by a decision it has not heard of.
+    pub arrived_slots: BTreeSet<(ShardIndex, SlotIndex)>,
+    /// What shards say of owners of slots.
+    pub owners: BTreeMap<(ShardIndex, SlotIndex), SlotNews>,
     /// Data that decisions under way will name, and of which inode.
     pub slices: Vec<(Ino, Slice)>,
     /// By shard and number.
@@ -97,6 +125,7 @@ impl Busy {
                 true
             })?;
         }
+        busy.read_slots(rows, volume)?;
         busy.note(volume);
         for (shard, dir, partition, record) in arrivals {
             let is_owned = busy
@@ -108,6 +137,47 @@ impl Busy {
             }
         }
         Ok(busy)
+    }
+
+    fn read_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
+        for shard in volume.shards() {
+            let (from, to) =
+                (keys::table(Table::Owner), keys::after(&keys::table(Table::Incoming)));
+            cursor::scan(rows, shard, (&from, &to), &mut |key, value| {
+                match Key::parse(key) {
+                    Some(Key::Owner(slot)) => {
+                        if let Ok(Owner { version, owner }) = Owner::decode(value) {
+                            let news = SlotNews { slot, version, owner };
+                            self.owners.insert((shard, slot), news);
+                        }
+                    }
+                    Some(Key::Incoming(slot)) => drop(self.incoming.insert((shard, slot))),
+                    _ => {}
+                }
+                true
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The volume with its slots as they are by now.
+    pub fn volume(&self, volume: &Volume) -> Volume {
+        let mut volume = volume.clone();
+        let shards = volume.map.shards;
+        for news in self.owners.values().filter(|news| news.owner.0 < shards) {
+            volume.map.learn(*news);
+        }
+        volume
+    }
+
+    /// Whether what a shard has of a slot may be another's still.
+    pub fn is_incoming(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
+        self.incoming.contains(&(shard, slot)) && !self.is_arrived(shard, slot)
+    }
+
+    /// Whether a slot is a shard's, which has not heard it yet.
+    pub fn is_arrived(&self, shard: ShardIndex, slot: SlotIndex) -> bool {
+        self.arrived_slots.contains(&(shard, slot))
     }
 
     fn note(&mut self, volume: &Volume) {
@@ -132,6 +202,9 @@ impl Busy {
                                 self.arrived.push((*shard, dir.id, header));
                             }
                         }
+                        Change::OwnSlot(news) => {
+                            self.arrived_slots.insert((*shard, news.slot));
+                        }
                         Change::PutEntry { entry, .. } => {
                             if let pando_types::peer::EntryValue::File(inode) = &entry.value {
                                 let ino = inode.attr.ino;
@@ -152,6 +225,12 @@ impl Busy {
         }
     }
 
+    /// Whether a place is in a slot whose new owner has not heard of it yet.
+    fn is_handed_over(&self, place: &Place) -> bool {
+        let slot = place.slot();
+        slot.is_some_and(|slot| self.arrived_slots.iter().any(|(_, arrived)| *arrived == slot))
+    }
+
     /// Whether a transaction holds the place.
     pub fn holds(&self, place: &Place) -> bool {
         match place {
@@ -163,7 +242,7 @@ impl Busy {
                         .iter()
                         .any(|(s, d, h)| (s, d) == (shard, dir) && overlaps(&h.range()))
             }
-            place => self.held.contains(place),
+            place => self.held.contains(place) || self.is_handed_over(place),
         }
     }
 }
@@ -191,7 +270,9 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
         Prepare::Session(session) => Place::Session(*session),
-        Prepare::Look(_) | Prepare::Invalidate(_) => return None,
+        Prepare::Look(_) | Prepare::Invalidate(_) | Prepare::TakeSlot(_) | Prepare::Join => {
+            return None;
+        }
     })
 }
 
@@ -220,5 +301,8 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         Change::OpenSession(session) | Change::EndSession(session) => {
             vec![Place::Session(*session)]
         }
+        Change::Join(sessions) => sessions.iter().map(|session| Place::Session(*session)).collect(),
+        // All of it: see `is_handed_over`.
+        Change::OwnSlot(_) => Vec::new(),
     }
 }

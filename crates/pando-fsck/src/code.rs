@@ -127,6 +127,10 @@ codes! {
         "a finished step that should have been forgotten";
     FloorAboveTransaction = "floor-above-transaction",
         "a shard that has given up a decided operation which is not finished";
+    SlotOwnersDiffer = "slot-owners-differ",
+        "shards that name different owners of a slot: what is in it is found at one, and changed at another";
+    SlotOwnerUnknown = "slot-owner-unknown",
+        "a slot whose owner does not know that it is: nobody answers for what is in it";
     ArrivalInPartition = "arrival-in-partition",
         "a partition on its way to a shard that has those names already";
 

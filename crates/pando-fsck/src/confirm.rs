@@ -1,7 +1,13 @@
 //! Whether what was found in a running volume was ever so at one moment: see the crate's documentation.
 
-use crate::busy::Busy;
-use crate::finding::Finding;
+use std::collections::BTreeSet;
+
+use pando_core::keys;
+use pando_types::{DirId, SlotIndex};
+
+use crate::busy::{Busy, Place};
+use crate::code::Code;
+use crate::finding::{Evidence, Finding};
 use crate::source::{Objects, Rows, Watch};
 use crate::volume::Volume;
 
@@ -9,7 +15,7 @@ use crate::volume::Volume;
 pub fn confirm(
     rows: &mut dyn Rows,
     objects: &mut Option<&mut dyn Objects>,
-    volume: &Volume,
+    (volume, before): (&Volume, &Busy),
     findings: Vec<Finding>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Finding>, String> {
@@ -19,11 +25,64 @@ pub fn confirm(
     watch.pause();
     let findings = unchanged(rows, objects, findings)?;
     let busy = Busy::read(rows, volume)?;
+    let moved = Moved::between(before, &busy);
     let quiet = findings
         .into_iter()
+        .filter(|finding| !moved.concerns(finding))
         .filter(|finding| !finding.under.iter().any(|place| busy.holds(place)))
+        .filter(|finding| !finding.evidence.iter().any(|evidence| is_coming(&busy, evidence)))
         .collect();
     unchanged(rows, objects, quiet)
+}
+
+/// Whether it is about a name's rows that are on their way to where they were seen: they are copies, and not owned there.
+fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
+    let Some((shard, key)) = evidence.first_row() else { return false };
+    let is_of_name = keys::kind_of(key)
+        .is_some_and(|kind| keys::MOVING.iter().any(|moving| *moving as u8 == kind));
+    let (Some(dir), Some(order), true) = (keys::dir_of(key), keys::order_of(key), is_of_name)
+    else {
+        return false;
+    };
+    busy.holds(&Place::Orders(shard, dir, order.0..order.0 + 1))
+}
+
+/// What was taken for somebody's by the tables as they were first read, and is another's now, or may be. Rows of it were looked
+/// for in the wrong place; that they are unchanged proves nothing.
+struct Moved {
+    /// Slots that have another owner than before, or are, or were, on their way.
+    slots: BTreeSet<SlotIndex>,
+    /// Directories of partitions that were a shard's by a decision it had not heard of, and has by now. It may have given them
+    /// away since.
+    dirs: BTreeSet<DirId>,
+}
+
+impl Moved {
+    fn between(before: &Busy, now: &Busy) -> Self {
+        let changed = now.owners.iter().filter(|(at, news)| before.owners.get(at) != Some(news));
+        let on_their_way = [before, now].into_iter().flat_map(|busy| &busy.incoming);
+        let slots = changed.map(|((_, slot), _)| *slot);
+        let heard = before.arrived.iter().filter(|arrived| !now.arrived.contains(arrived));
+        Self {
+            slots: slots.chain(on_their_way.map(|(_, slot)| *slot)).collect(),
+            dirs: heard.map(|(_, dir, _)| *dir).collect(),
+        }
+    }
+
+    fn concerns(&self, finding: &Finding) -> bool {
+        let has_row = |key: &[u8]| {
+            keys::slot_of_row(key).is_some_and(|slot| self.slots.contains(&slot))
+                || keys::dir_of(key).is_some_and(|dir| self.dirs.contains(&dir))
+        };
+        let has_place = |place: &Place| {
+            place.slot().is_some_and(|slot| self.slots.contains(&slot))
+                || place.dir().is_some_and(|dir| self.dirs.contains(&dir))
+        };
+        finding.evidence.iter().any(|evidence| evidence.first_row().is_some_and(|(_, key)| has_row(key)))
+            || finding.under.iter().any(has_place)
+            // Who names it may be in such a slot.
+            || !self.slots.is_empty() && finding.code == Code::ObjectUnnamed
+    }
 }
 
 fn unchanged(

@@ -134,6 +134,16 @@ impl Evidence {
         Self::Rows { shard, from, to, digest: hasher.finish() }
     }
 
+    /// The first of the keys it is about, and the shard that was asked; `None`: it is not about rows.
+    pub(crate) fn first_row(&self) -> Option<(ShardIndex, &[u8])> {
+        match self {
+            Self::Rows { shard, from, .. } | Self::Names { shard, from, .. } => {
+                Some((*shard, from))
+            }
+            Self::Object(..) => None,
+        }
+    }
+
     /// Whether it is still so.
     pub(crate) fn holds(
         &self,

@@ -2,7 +2,7 @@
 
 use pando_core::keys::{self, Kind, Table};
 use pando_types::op::ObjectId;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, TxnId};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
 /// Every key there may be; anything else is foreign.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +28,10 @@ pub enum Key {
     Floor(ShardIndex),
     Arrival(DirId, PartitionIndex),
     Garbage(ObjectId),
+    StagedHeader(DirId),
+    Owner(SlotIndex),
+    Joined(ShardIndex),
+    Incoming(SlotIndex),
 }
 
 /// Rows beside an inode.
@@ -64,6 +68,7 @@ impl Key {
             2 if bare && order == 0 => Self::DirXattr(dir),
             3 if bare => Self::Header(dir, order),
             4 if bare => Self::Entry(dir, order),
+            9 if bare && order == 0 => Self::StagedHeader(dir),
             _ => Self::Cold(dir, order, cold(kind, suffix)?),
         };
         (order < pando_types::Order::END).then_some(parsed)
@@ -118,6 +123,13 @@ impl Key {
         } else if is(Table::Garbage) {
             ends(16)?;
             Self::Garbage(ObjectId(u128::from_be_bytes(rest.try_into().ok()?)))
+        } else if is(Table::Joined) {
+            ends(2)?;
+            Self::Joined(ShardIndex(u16_at(rest, 0)?))
+        } else if is(Table::Owner) || is(Table::Incoming) {
+            ends(2)?;
+            let slot = SlotIndex(u16_at(rest, 0)?);
+            if is(Table::Owner) { Self::Owner(slot) } else { Self::Incoming(slot) }
         } else {
             return None;
         })
@@ -159,12 +171,12 @@ pub fn link_prefix(ino: Ino) -> Vec<u8> {
 // Whoever adds a kind or a table comes by here: `parse` must know it, and somebody must judge it.
 const _: fn(Kind) = |kind| match kind {
     Kind::Content | Kind::DirXattr | Kind::Header | Kind::Entry => {}
-    Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName => {}
+    Kind::Xattr | Kind::Inline | Kind::Slice | Kind::LinkName | Kind::StagedHeader => {}
 };
 const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
-    Table::Arrival | Table::Garbage => {}
+    Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
 };
 
 // What `parse` reads must be what the schema writes.
@@ -172,6 +184,7 @@ const _: () = assert!(Kind::Content as u8 == 1 && Kind::DirXattr as u8 == 2);
 const _: () = assert!(Kind::Header as u8 == 3 && Kind::Entry as u8 == 4 && Kind::Xattr as u8 == 5);
 const _: () =
     assert!(Kind::Inline as u8 == 6 && Kind::Slice as u8 == 7 && Kind::LinkName as u8 == 8);
+const _: () = assert!(Kind::StagedHeader as u8 == 9);
 
 #[cfg(test)]
 mod tests {
@@ -203,6 +216,9 @@ mod tests {
             (keys::finished(txn, 1), Key::Finished(txn, 1)),
             (keys::floor(ShardIndex(3)), Key::Floor(ShardIndex(3))),
             (keys::arrival(dir, PartitionIndex(6)), Key::Arrival(dir, PartitionIndex(6))),
+            (keys::owner(SlotIndex(7)), Key::Owner(SlotIndex(7))),
+            (keys::incoming(SlotIndex(7)), Key::Incoming(SlotIndex(7))),
+            (keys::dir(dir, Kind::StagedHeader, 0), Key::StagedHeader(dir)),
             (keys::garbage(ObjectId(8)), Key::Garbage(ObjectId(8))),
         ];
         for (bytes, key) in all {

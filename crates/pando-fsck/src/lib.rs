@@ -16,9 +16,11 @@
 //! Pages of a running volume are not of one moment, and operations are under way. So a finding counts only if
 //!
 //! 1. all that it follows from, absent rows included, is read again later, twice, and is each time as it was: rows
-//!    carry numbers and times that do not come back, so there was a moment at which all of it was so; and
+//!    carry numbers and times that do not come back, so there was a moment at which all of it was so;
 //! 2. between those two reads no transaction's record names a place that it concerns: a transaction's record is there
-//!    for as long as what it changes differs between places.
+//!    for as long as what it changes differs between places; and
+//! 3. no partition of a directory, and no slot, that it concerns was taken for a shard's by a decision which that shard has heard
+//!    of meanwhile: it may have given it away again, and nothing that is read again would tell.
 //!
 //! Such a check may miss what changes all the time (it says how much it did not judge); it does not cry wolf. What
 //! only a whole, unchanging view can tell is left to stopped volumes: objects that nobody needs, and what `df` shows.
@@ -88,7 +90,9 @@ pub fn check(
     mode: Mode,
     watch: &mut dyn Watch,
 ) -> Result<Report, String> {
-    let busy = Busy::read(rows, volume)?;
+    let grown = volume.grown(rows)?;
+    let busy = Busy::read(rows, &grown)?;
+    let volume = &busy.volume(&grown);
     let mut sweep = Sweep::run(rows, volume, &busy, watch)?;
     let judged = judge::judge(rows, &mut objects, &mut sweep, mode, watch)?;
     let swept = std::mem::take(&mut sweep.findings);
@@ -111,7 +115,7 @@ pub fn check(
         }
         Mode::Running => {
             let before = findings.len();
-            findings = confirm::confirm(rows, &mut objects, volume, findings, watch)?;
+            findings = confirm::confirm(rows, &mut objects, (volume, &busy), findings, watch)?;
             report.unjudged = (before - findings.len()) as u64;
         }
     }

@@ -4,9 +4,10 @@
 //! nothing until it is seen once more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use pando_core::keys;
-use pando_core::record::{Content, Entry, Record};
+use pando_core::record::{Content, Entry, Header, Record};
 use pando_types::op::ObjectId;
 use pando_types::peer::EntryValue;
 use pando_types::reply::Slice;
@@ -62,12 +63,29 @@ pub fn locate(
     let mut seen = 0;
     for shard in volume.shards() {
         let mut cursor = Cursor::new(rows, shard, b"d", 1 << 20)?;
+        // Partitions of the directory at hand; headers come before names.
+        let mut owned: (DirId, Vec<Range<u64>>) = (DirId::ROOT, Vec::new());
         while let Some((key, value)) = cursor.next(rows)? {
             seen += 1;
             if seen % 10_000 == 0 {
                 watch.progress(Progress::Sweep { shard, rows: seen });
             }
+            // What comes with a slot is another's still; the shard's own partitions of its directories are not.
+            let is_incoming =
+                keys::slot_of_row(&key).is_some_and(|slot| busy.is_incoming(shard, slot));
+            let is_own = |dir: DirId, order: u64| {
+                !is_incoming || owned.0 == dir && owned.1.iter().any(|r| r.contains(&order))
+            };
             match Key::parse(&key) {
+                Some(Key::Header(dir, _)) => {
+                    if owned.0 != dir {
+                        owned = (dir, Vec::new());
+                    }
+                    owned.1.extend(Header::decode(&value).ok().map(|header| header.range()));
+                }
+                Some(Key::Entry(dir, order)) if !is_own(dir, order) => {}
+                Some(Key::Cold(dir, order, _)) if !is_own(dir, order) => {}
+                Some(Key::Content(_) | Key::LinkCold(..)) if is_incoming => {}
                 Some(Key::Entry(dir, order)) => {
                     let ino = match Entry::decode(&value).ok().and_then(|entry| entry.is) {
                         Some((_, EntryValue::File(inode))) => inode.attr.ino,

@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 use pando_core::keys::{self, Kind, Table};
 use pando_core::record::{
     Arriving, Content, Decided, Entry, Floor, Header, LinkedName, Numbers, Open, OpenAt, Outcome,
-    Prepared, Record, SessionRecord, Stat, Xattrs,
+    Owner, Prepared, Record, SessionRecord, Stat, Xattrs,
 };
 use pando_fsck::Code;
 use pando_types::op::{ObjectId, Place};
 use pando_types::peer::{Change, EntryValue, Inode, Prepare};
 use pando_types::reply::{Slice, Spread};
 use pando_types::{
-    DirId, DirRef, FileKind, Ino, Order, PartitionIndex, Radix, SessionId, ShardIndex, TxnId,
+    DirId, DirRef, FileKind, Ino, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,
+    TxnId,
 };
 use support::{Cluster, name};
 
@@ -428,6 +429,23 @@ fixtures! {
         c.put(ONE, &keys::prepared(txn, 1), &record);
         c.put(ONE, &keys::floor(ZERO), &Floor(number + 1).encode());
     };
+    two_owners_of_a_slot: SlotOwnersDiffer, Left, |c| {
+        let slot = empty_slot(c);
+        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
+        c.put(TWO, &keys::owner(slot), &Owner { version: 1, owner: ONE }.encode());
+    };
+    an_owner_who_does_not_know: SlotOwnerUnknown, Left, |c| {
+        let slot = empty_slot(c);
+        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: TWO }.encode());
+    };
+    an_owner_who_cannot_be: SlotOwnerUnknown, Left, |c| {
+        let slot = empty_slot(c);
+        c.put(ONE, &keys::owner(slot), &Owner { version: 1, owner: ShardIndex(77) }.encode());
+    };
+    a_header_of_a_slot_that_does_not_come: StrayRow, Mended, |c| {
+        let id = elsewhere(c, ONE);
+        c.put(ONE, &keys::dir(id, Kind::StagedHeader, 0), b"whatever it says");
+    };
     a_partition_on_its_way_to_itself: ArrivalInPartition, Mended, |c| {
         arriving(c, TxnId { shard: ONE, number: 1 }, c.dir("empty"), 1);
     };
@@ -461,6 +479,13 @@ fn unused() -> Ino {
 fn elsewhere(c: &Cluster, shard: ShardIndex) -> DirId {
     let ids = (0..=255).map(|n| DirId([n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6]));
     ids.into_iter().find(|id| c.volume.map.home(*id) == shard).unwrap()
+}
+
+/// A slot in which there is nothing.
+fn empty_slot(c: &Cluster) -> SlotIndex {
+    let rows = Cluster::all_shards().flat_map(|shard| c.rows(shard, b""));
+    let used: BTreeSet<_> = rows.filter_map(|(key, _)| keys::slot_of_row(&key)).collect();
+    (1..).map(SlotIndex).find(|slot| !used.contains(slot)).unwrap()
 }
 
 fn next_ordinal(key: &[u8]) -> Vec<u8> {

@@ -5,10 +5,11 @@ mod support;
 use std::cell::RefCell;
 
 use pando_core::keys::{self, Kind, Table};
-use pando_core::record::{Content, Header, Stat};
-use pando_fsck::{Code, Mode, Objects, Page, Report, Rows, Watch, check};
+use pando_core::record::{Content, Decided, Header, Record, Stat};
+use pando_fsck::{Code, Mode, Objects, Page, Report, Rows, Unwatched, Watch, check};
 use pando_types::op::{FileAt, FileRef, NewNode, Op};
-use pando_types::{DirRef, FileKind, Order, SessionId, SetAttr, ShardIndex};
+use pando_types::peer::Change;
+use pando_types::{DirRef, FileKind, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, TxnId};
 use support::{Bucket, Cluster, name};
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -123,6 +124,37 @@ fn at_whatever_message_everything_stops_nothing_is_wrong() {
     is_clean(&c.check(), "at rest");
 }
 
+#[test]
+fn at_whatever_message_a_handover_stops_nothing_is_wrong() {
+    let mut c = Cluster::busy();
+    let (mut arriving, mut decided) = (0, 0);
+    let mut look = |c: &mut Cluster| {
+        let report = c.check();
+        is_clean(&report, "a slot is handed over");
+        arriving += u64::from(report.pending.arriving > 0);
+        decided += u64::from(report.pending.decided > 0);
+    };
+    let dirs = ["a", "b", "big", "deep"].map(|dir| c.dir(dir).id.slot());
+    let slots = dirs.into_iter().chain([c.ino("linked").slot()]);
+    for slot in slots {
+        // From whoever has it to the next, and once around.
+        for shard in Cluster::all_shards() {
+            let to = ShardIndex((shard.0 + 1) % support::SHARDS);
+            c.send(shard, Op::HandOver(shard, slot, to));
+            look(&mut c);
+            while c.deliver() {
+                look(&mut c);
+            }
+        }
+        c.settle();
+    }
+    assert!(arriving > 20 && decided > 10, "{arriving} looks at copies, {decided} at decisions");
+    c.end_session(c.session);
+    c.settle();
+    c.stop();
+    is_clean(&c.check(), "at rest");
+}
+
 /// A cluster in which things happen between any two pages.
 struct Lively<'a>(&'a RefCell<Cluster>, &'a RefCell<u64>);
 
@@ -195,6 +227,111 @@ fn a_running_volume_is_not_slandered() {
         unjudged += report.unjudged;
     }
     assert!(unjudged > 20, "only {unjudged} suspicions: nothing was proved");
+}
+
+/// Everything stands still while it is looked at, but for one thing that happens between the tables and all other rows.
+struct Once<F>(Cluster, Option<F>);
+
+impl<F: FnOnce(&mut Cluster)> Rows for Once<F> {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        if from.is_empty()
+            && let Some(happens) = self.1.take()
+        {
+            happens(&mut self.0);
+        }
+        self.0.stores.page(shard, from, bytes)
+    }
+}
+
+/// Whether it is decided that partition 1 of a directory goes to another shard, which has not heard so.
+fn is_unheard(c: &Cluster, dir: DirRef) -> bool {
+    Cluster::all_shards().any(|shard| {
+        let rows = c.rows(shard, &keys::table(Table::Txn));
+        rows.into_iter().any(|(key, value)| {
+            let number = u64::from_be_bytes(key[2..].try_into().unwrap());
+            let steps = Decided::decode(&value).unwrap().steps;
+            steps.iter().any(|(step, to, changes)| {
+                let own = Change::Own { dir, partition: PartitionIndex(1) };
+                let prepared = keys::prepared(TxnId { shard, number }, *step);
+                *to != shard && changes.contains(&own) && c.get(*to, &prepared).is_some()
+            })
+        })
+    })
+}
+
+/// Runs operations on the shards of a directory until a move of partition 1 is decided and not heard.
+fn until_unheard(c: &mut Cluster, dir: DirRef, ops: impl Iterator<Item = Op>) {
+    for op in ops {
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+            while !is_unheard(c, dir) && c.deliver() {}
+        }
+    }
+    for _ in 0..20 {
+        if is_unheard(c, dir) {
+            return;
+        }
+        c.tick();
+        while !is_unheard(c, dir) && c.deliver() {}
+    }
+    panic!("partition 1 has not moved");
+}
+
+/// As many names as a directory needs to split once.
+const FEW: usize = 10;
+
+fn fill(dir: DirRef) -> Vec<Op> {
+    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+    let names = (0..FEW).map(|n| name(&n.to_string()));
+    names
+        .map(|name| Op::Create { dir, name, node: node.clone(), exclusive: true, open: false })
+        .collect()
+}
+
+fn empty(dir: DirRef) -> Vec<Op> {
+    (0..FEW).map(|n| Op::Unlink(dir, name(&n.to_string()))).collect()
+}
+
+fn run_all(c: &mut Cluster, ops: Vec<Op>) {
+    for op in ops {
+        for shard in Cluster::all_shards() {
+            c.send(shard, op.clone());
+        }
+        while c.deliver() {}
+    }
+    c.settle();
+}
+
+/// The tables say that a partition is a shard's which has yet to hear it. Until the partitions are looked at it has heard, and
+/// the partition has gone back where it was: there are not two of it.
+#[test]
+fn a_partition_that_went_and_came_back_while_it_was_looked_for_is_not_there_twice() {
+    for gives_back in [false, true] {
+        let mut c = Cluster::busy();
+        let dir = c.dir("empty");
+        let (go, back) = (fill(dir), empty(dir));
+        let (go, back) = if gives_back { (back, go) } else { (go, back) };
+        if gives_back {
+            run_all(&mut c, back.clone());
+            assert_eq!(partitions(&c, dir), 2);
+        }
+        until_unheard(&mut c, dir, go.into_iter());
+        let volume = c.volume.clone();
+        let happens = |c: &mut Cluster| {
+            c.settle();
+            run_all(c, back);
+        };
+        let mut rows = Once(c, Some(happens));
+        let report = check(&mut rows, None, &volume, Mode::Running, &mut Unwatched).unwrap();
+        is_clean(&report, if gives_back { "given back" } else { "split off" });
+        assert!(rows.1.is_none());
+        // Where nothing is left of the directory, nothing is suspected.
+        assert_eq!(report.unjudged, u64::from(gives_back), "its partitions");
+        let mut c = rows.0;
+        assert_eq!(partitions(&c, dir), if gives_back { 2 } else { 1 });
+        c.stop();
+        is_clean(&c.check(), "at rest");
+    }
 }
 
 #[test]

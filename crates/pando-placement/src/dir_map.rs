@@ -140,13 +140,25 @@ impl DirMap {
 
     /// Learns from someone's split history; true if the map changed. What it refutes is forgotten first, if it tells all
     /// that some shard has. Leaves that cannot be, and a spread that cannot, are passed over: a hostile history costs its
-    /// own length, and what is known of one shard.
+    /// own length, and what is known of one shard, or, with another spread, of this directory.
     pub fn learn(&mut self, history: &SplitHistory) -> bool {
-        let mut changed = self.merge_spread(history.spread);
+        let mut changed = self.renew(history.spread);
         if let Some(shard) = history.of {
             changed |= self.refute(shard, &history.leaves);
         }
         changed | self.merge(history)
+    }
+
+    /// A directory has one spread for life. Its id may have another life, in which it lies elsewhere, since slots have gone to
+    /// other shards or there are more of them: of what was known nothing is so any more.
+    fn renew(&mut self, spread: Option<Spread>) -> bool {
+        match spread.filter(is_spread) {
+            Some(told) if self.spread.is_some_and(|known| known != told) => {
+                *self = Self::with_spread(told);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Learns what a history adds, and forgets nothing: for who must not miss a partition, and finds out himself that one
@@ -197,8 +209,8 @@ impl DirMap {
         learned
     }
 
-    /// A directory has one spread for life. Should two be told (only a faulty or hostile sender can), all who hear
-    /// both settle for the same: the lesser.
+    /// Should two be told of one life (only a faulty or hostile sender can), all who hear both settle for the same: the
+    /// lesser.
     fn merge_spread(&mut self, other: Option<Spread>) -> bool {
         let Some(other) = other.filter(is_spread) else { return false };
         if self.spread.is_some_and(|mine| mine <= other) {
@@ -328,6 +340,26 @@ mod tests {
             let mut map = DirMap::with_spread(first);
             let learned = map.merge(&DirMap::with_spread(second).history());
             assert_eq!((map.spread, learned), (Some(lesser), first == greater));
+        }
+    }
+
+    /// An id's next life lies elsewhere; a late history of an earlier one costs as much again, and no more.
+    #[test]
+    fn of_another_life_nothing_is_kept() {
+        let [first, second] = [(2, 4), (1, 5)]
+            .map(|(base, servers)| Some(Spread { base: ShardIndex(base), servers, per_server: 2 }));
+        // The home, which is none of those that the spreads name for what is known here.
+        let of = Some(ShardIndex(0));
+        let tells = |spread, leaves: &[_]| SplitHistory { of, spread, leaves: leaves.into() };
+        for (one, other) in [(first, second), (second, first)] {
+            let mut map = DirMap { spread: one, ..learned(&[(0, 2), (1, 3)]) };
+            assert!(map.learn(&tells(other, &[leaf(0, 1)])));
+            assert_eq!((map.spread, map.leaves()), (other, vec![leaf(0, 1), leaf(1, 1)]));
+            assert!(!map.learn(&tells(other, &[leaf(0, 1)])), "the second time it is known");
+            assert!(!map.learn(&tells(None, &[])), "who has none of it tells no spread");
+            assert!(map.learn(&tells(one, &[leaf(0, 2)])), "late");
+            assert!(map.learn(&tells(other, &[leaf(0, 1)])));
+            assert_eq!((map.spread, map.leaves()), (other, vec![leaf(0, 1), leaf(1, 1)]));
         }
     }
 

@@ -24,6 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pando_types::SHARDS_MAX;
 use rustix::fs::FlockOperation;
 
 use crate::moving::Given;
@@ -199,8 +200,9 @@ impl Folder {
 
     /// Shards whose stores are here, and are this folder's to serve.
     pub fn kept(&self) -> Result<Vec<u16>, FolderError> {
-        let all = 0..self.read()?.shards;
-        Ok(all.filter(|&shard| self.check_kept(shard).is_ok()).collect())
+        self.read()?;
+        let is_here = |shard: &u16| self.shard(*shard).is_dir() && self.check_kept(*shard).is_ok();
+        Ok((0..SHARDS_MAX).filter(is_here).collect())
     }
 
     fn check_kept(&self, shard: u16) -> Result<(), FolderError> {
@@ -311,6 +313,26 @@ impl Folder {
         self.sync().map_err(io_error("sync", &self.path))
     }
 
+    /// Makes the folder of a shard that is added, if it is not there. `format` fills it, durably.
+    pub fn make_shard(
+        &self,
+        shard: u16,
+        format: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), FolderError> {
+        let folder = self.shard(shard);
+        if folder.exists() {
+            return self.check_kept(shard);
+        }
+        let draft = self.path.join(format!("shard-{shard:04}.new"));
+        if draft.exists() {
+            fs::remove_dir_all(&draft).map_err(io_error("clear", &draft))?;
+        }
+        make_folder(&draft).map_err(io_error("make the folder", &draft))?;
+        format(&draft).map_err(io_error("format", &draft))?;
+        fs::rename(&draft, &folder).map_err(io_error("make the folder", &folder))?;
+        self.sync().map_err(io_error("sync", &self.path))
+    }
+
     fn write_superblock(&self, bytes: &[u8]) -> Result<(), FolderError> {
         let path = self.superblock_file();
         self.replace(&path, bytes).map_err(io_error("write", &path))
@@ -413,7 +435,8 @@ impl Folder {
     /// Shards of this folder that are served, and by which processes.
     pub fn shard_holders(&self) -> Result<Vec<(u16, String)>, FolderError> {
         let mut holders = Vec::new();
-        for shard in 0..self.read()?.shards {
+        self.read()?;
+        for shard in 0..SHARDS_MAX {
             if let Some(pid) = holder_of(&self.shard_lock(shard))? {
                 holders.push((shard, pid));
             }

@@ -3,6 +3,8 @@
 //! It walks as a client does — ask the home, follow redirects — but with nothing cached and no session, since it only
 //! reads.
 
+use std::cell::RefCell;
+
 use pando_placement::{ClusterMap, DirMap, Secrets};
 use pando_types::attr::Attr;
 use pando_types::op::{FileAt, FileRef, Head, Op, Request};
@@ -106,7 +108,8 @@ pub type Caller<'a> = &'a dyn Fn(ShardIndex, Request) -> Option<Reply>;
 /// Looks into shards, wherever they are.
 pub struct Inspector<'a> {
     call: Caller<'a>,
-    map: ClusterMap,
+    /// As far as it is known.
+    map: RefCell<ClusterMap>,
     secrets: Secrets,
 }
 
@@ -119,7 +122,7 @@ struct Named {
 impl<'a> Inspector<'a> {
     /// Of the volume with this map and these secrets.
     pub fn new(call: Caller<'a>, map: ClusterMap, secrets: Secrets) -> Self {
-        Self { call, map, secrets }
+        Self { call, map: RefCell::new(map), secrets }
     }
 
     /// What the path of `names`, from the root, leads to. Symbolic links are not followed.
@@ -142,9 +145,10 @@ impl<'a> Inspector<'a> {
                 self.file(&named, attr.clone(), at, named.shard)
             }
             Found::Linked(ino, _) => {
-                let shard = self.map.link(ino);
+                let link = |map: &ClusterMap| map.link(ino);
                 let op = Op::GetAttr(FileRef { ino, at: FileAt::Link });
-                let Body::Attr(attr) = self.ask(shard, op)? else { return Err(Errno::EIO) };
+                let (shard, body) = self.ask_owner(&link, &op)?;
+                let Body::Attr(attr) = body else { return Err(Errno::EIO) };
                 self.file(&named, attr, FileAt::Link, shard)
             }
         }
@@ -152,7 +156,9 @@ impl<'a> Inspector<'a> {
 
     fn directory(&self, dir: DirRef) -> Result<Info, Errno> {
         let mut partitions = Vec::new();
-        for shard in (0..self.map.shards).map(ShardIndex) {
+        let shards = self.map.borrow().shards;
+        self.ask_owner(&|map| map.home(dir.id), &Op::DirGetAttr(dir))?;
+        for shard in (0..shards).map(ShardIndex) {
             let Body::Inspected(found) = self.ask(shard, Op::InspectDir(shard, dir.id))? else {
                 return Err(Errno::EIO);
             };
@@ -168,7 +174,7 @@ impl<'a> Inspector<'a> {
         Ok(Info::Directory(DirectoryInfo {
             id: dir.id.to_string(),
             ino: dir.ino.0,
-            home: self.map.home(dir.id).0,
+            home: self.map.borrow().home(dir.id).0,
             entries: partitions.iter().map(|partition| partition.entries).sum(),
             partitions,
         }))
@@ -215,9 +221,9 @@ impl<'a> Inspector<'a> {
     /// Asks for a name as a client without any map does (GIGA+ §3.3).
     fn lookup(&self, dir: DirRef, name: &Name) -> Result<Named, Errno> {
         let order = self.secrets.order(name.as_bytes());
-        let home = self.map.home(dir.id);
         let mut map = DirMap::new();
         for _ in 0..STEPS_MAX {
+            let home = self.map.borrow().home(dir.id);
             let (partition, _): (PartitionIndex, Radix) = map.locate(order);
             let shard = map.shard(home, partition);
             match self.call(shard, Op::Lookup(dir, name.clone()))? {
@@ -226,6 +232,7 @@ impl<'a> Inspector<'a> {
                 Err(Refusal::Redirect(history)) => {
                     map.learn(&history);
                 }
+                Err(Refusal::Slot(news)) => drop(self.map.borrow_mut().learn(news)),
                 Err(Refusal::AskHome) => {
                     let op = Op::DirGetAttr(dir);
                     if let Ok(Body::Dir(attr)) = self.call(home, op)? {
@@ -235,6 +242,24 @@ impl<'a> Inspector<'a> {
                 }
                 Err(Refusal::Errno(errno)) => return Err(errno),
                 Err(_) => return Err(Errno::EIO),
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+
+    /// Asks who owns a slot, as far as that is known, until it is who answers.
+    fn ask_owner(
+        &self,
+        owner: &dyn Fn(&ClusterMap) -> ShardIndex,
+        op: &Op,
+    ) -> Result<(ShardIndex, Body), Errno> {
+        for _ in 0..STEPS_MAX {
+            let shard = owner(&self.map.borrow());
+            match self.call(shard, op.clone())? {
+                Ok(body) => return Ok((shard, body)),
+                Err(Refusal::Slot(news)) => drop(self.map.borrow_mut().learn(news)),
+                Err(Refusal::Errno(errno)) => return Err(errno),
+                Err(_) => return Err(Errno::EAGAIN),
             }
         }
         Err(Errno::EAGAIN)

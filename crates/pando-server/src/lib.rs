@@ -15,6 +15,7 @@
 pub mod admin;
 pub mod clock;
 pub mod folder;
+pub mod founding;
 pub mod host;
 pub mod inspect;
 pub mod machine;

@@ -4,6 +4,7 @@
 //! of ten lines.
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
+use pando_placement::ClusterMap;
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
@@ -15,6 +16,11 @@ pub trait Machine: Send {
 
     /// What it counts, by name, for `pando status`.
     fn counters(&self) -> Vec<(String, u64)>;
+
+    /// Who owns which slot, as far as it knows; `None`: that is none of its business.
+    fn map(&self) -> Option<&ClusterMap> {
+        None
+    }
 }
 
 impl Machine for pando_core::Shard {
@@ -24,6 +30,10 @@ impl Machine for pando_core::Shard {
 
     fn has_ready(&self) -> bool {
         self.has_ready()
+    }
+
+    fn map(&self) -> Option<&ClusterMap> {
+        Some(self.map())
     }
 
     fn counters(&self) -> Vec<(String, u64)> {
@@ -52,6 +62,9 @@ impl Machine for pando_core::Shard {
             ("split_rounds", counters.split_rounds),
             ("split_rows_again", counters.split_rows_again),
             ("split_rows_frozen", counters.split_rows_frozen),
+            ("handovers", counters.handovers),
+            ("handovers_failed", counters.handovers_failed),
+            ("readdressed", counters.readdressed),
             ("resent", counters.resent),
             ("recovered_decided", counters.recovered_decided),
             ("recovered_prepared", counters.recovered_prepared),

@@ -133,6 +133,8 @@ kinds! {
     Garbage: Op::Garbage(..),
     GarbageDone: Op::GarbageDone(..),
     InspectDir: Op::InspectDir(..),
+    HandOver: Op::HandOver(..),
+    AddShard: Op::AddShard(..),
     Renew: Op::Renew(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),

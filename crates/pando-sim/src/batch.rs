@@ -60,7 +60,11 @@ pub fn batch(
 #[must_use]
 pub fn explain(config: SimConfig) -> String {
     let seed = config.seed;
-    let splitting = if config.names > 20 { "PANDO_SIM_SPLITTING=1 " } else { "" };
+    let splitting = match config.handover_interval {
+        0 if config.names > 20 => "PANDO_SIM_SPLITTING=1 ",
+        0 => "",
+        _ => "PANDO_SIM_HANDING_OVER=1 ",
+    };
     let verdict = run(SimConfig { verbose: true, ..config });
     let Verdict { fault, tail, .. } = verdict;
     let tail = &tail[tail.len().saturating_sub(TAIL)..];

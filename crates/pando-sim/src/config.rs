@@ -32,6 +32,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// Shards.
     pub shards: u16,
+    /// Shards that are made, and may be added while it runs.
+    pub founded: u16,
     /// Processes that host them: shard `s` is in process `s mod processes`.
     pub processes: usize,
     /// Clients.
@@ -76,6 +78,8 @@ pub struct SimConfig {
     pub checkpoint_interval: u64,
     /// Time between two background syncs, nanoseconds.
     pub sync_interval: u64,
+    /// Mean time between two slots that are handed over, nanoseconds; 0: none.
+    pub handover_interval: u64,
     /// Clients that die.
     pub client_deaths: u64,
     /// Time between two cuts, nanoseconds; 0: none.
@@ -135,6 +139,26 @@ impl SimConfig {
         }
     }
 
+    /// All shards that run.
+    #[must_use]
+    pub const fn hosts(&self) -> u16 {
+        self.shards + self.founded
+    }
+
+    /// The run of `seed` in which slots are handed over all the time, while directories split and a shard is added.
+    #[must_use]
+    pub fn handing_over(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);
+        let base = Self::splitting(seed);
+        Self {
+            founded: 1,
+            handover_interval: random.between(3, 25) * MILLISECOND,
+            split_threshold: random.between(6, 20),
+            names: random.between(16, 30) as u8,
+            ..base
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -143,6 +167,7 @@ impl SimConfig {
         Self {
             seed,
             shards: 4,
+            founded: 0,
             processes: *random.pick(&[4, 4, 2, 1]),
             clients: 4,
             lanes: random.between(1, 3) as usize,
@@ -165,6 +190,7 @@ impl SimConfig {
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
             sync_interval: random.between(5, 60) * MILLISECOND,
+            handover_interval: 0,
             client_deaths: random.below(3),
             cut_interval: *random.pick(&[0, 120 * MILLISECOND, 300 * MILLISECOND]),
             missing_percent: 0,

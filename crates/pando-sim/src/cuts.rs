@@ -30,9 +30,9 @@ impl Cut {
     /// A cut at random: one end or process from one other, or from all; one way or both; mostly short, sometimes longer
     /// than a lease.
     pub fn random(random: &mut Random, config: &SimConfig, clients: &[u32], now: u64) -> Self {
-        let shard = random.below(config.shards.into()) as usize;
-        let other = random.below(config.shards.into()) as usize;
-        let process = (0..usize::from(config.shards))
+        let shard = random.below(config.hosts().into()) as usize;
+        let other = random.below(config.hosts().into()) as usize;
+        let process = (0..usize::from(config.hosts()))
             .filter(|s| s % config.processes == shard % config.processes)
             .fold(0, |ends, s| ends | bit(End::Shard(s)));
         let client = bit(End::Client(*random.pick(clients)));

@@ -32,6 +32,8 @@ pub enum Happening {
     Crash(usize, u64),
     /// It comes back.
     Restart(usize),
+    /// A slot is handed over.
+    HandOver,
     /// Some cease to reach others.
     Cut,
     /// A client dies.

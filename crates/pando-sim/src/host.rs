@@ -8,9 +8,12 @@
 //!
 //! A disk that fails means that the process is dead: it comes back with [`Host::start`].
 
+use std::collections::BTreeSet;
+
 use babu::{CheckpointDone, CheckpointJob, Db, MemDisk};
+use pando_core::keys;
 use pando_core::{Config, Effects, Halt, Input, Need, Out, Shard};
-use pando_types::{Lsn, Timestamp, codec};
+use pando_types::{Lsn, SlotIndex, Timestamp, codec};
 
 use crate::config::{Durability, PlantedInShell, SimConfig};
 use crate::random::Random;
@@ -57,6 +60,19 @@ pub struct Process {
     pub planned: Option<u64>,
     job: Option<CheckpointJob>,
     done: Option<CheckpointDone>,
+}
+
+impl Process {
+    /// Slots of the shard in which there is anything, but the root's.
+    pub fn slots(&self) -> Vec<SlotIndex> {
+        let mut slots = BTreeSet::new();
+        for prefix in [b"d", b"l"] {
+            let keys = self.db.prefix(prefix).flatten().map(|(key, _)| key);
+            slots.extend(keys.filter_map(|key| keys::slot_of_row(&key)));
+        }
+        slots.retain(|slot| slot.0 != 0 && self.shard.owns(*slot));
+        slots.into_iter().collect()
+    }
 }
 
 /// What comes of running a host.

@@ -179,6 +179,8 @@ pub struct Stats {
     pub copies: Copies,
     /// What came of small partitions.
     pub merges: Merges,
+    /// Slots handed over; handovers given up; decisions whose place had gone elsewhere.
+    pub handovers: (u64, u64, u64),
     /// Requests answered from a recorded outcome.
     pub repeated: u64,
     /// Requests sent elsewhere.
@@ -217,7 +219,7 @@ impl Stats {
         for (phase, alive) in phases.iter().zip(process.shard.copies_alive()) {
             (0..alive).for_each(|_| self.note(phase));
         }
-        for table in [Table::Txn, Table::Prepared, Table::Arrival] {
+        for table in [Table::Txn, Table::Prepared, Table::Arrival, Table::Incoming] {
             let prefix = keys::table(table);
             for row in process.db.prefix(&prefix).flatten() {
                 self.note(&what(table, &row.1));
@@ -276,6 +278,9 @@ impl Stats {
         self.splits.1 += counters.splits_moved;
         self.copies += Copies::of(counters);
         self.merges += Merges::of(counters);
+        self.handovers.0 += counters.handovers;
+        self.handovers.1 += counters.handovers_failed;
+        self.handovers.2 += counters.readdressed;
         self.repeated += counters.repeated;
         self.expired += counters.sessions_expired;
         self.redirected += counters.redirected;
@@ -310,10 +315,13 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Arrive(arrival) if arrival.given_back => "merge",
                     Prepare::Arrive(_) => "arrive",
                     Prepare::Session(_) => "session",
+                    Prepare::TakeSlot(_) => "take slot",
+                    Prepare::Join => "join",
                 };
                 format!("prepared {step}")
             },
         ),
+        Table::Incoming => "slot arriving".into(),
         _ => "arriving".into(),
     }
 }
@@ -356,6 +364,9 @@ impl AddAssign<&Self> for Stats {
         self.splits.1 += other.splits.1;
         self.copies += other.copies;
         self.merges += other.merges;
+        self.handovers.0 += other.handovers.0;
+        self.handovers.1 += other.handovers.1;
+        self.handovers.2 += other.handovers.2;
         self.repeated += other.repeated;
         self.redirected += other.redirected;
         self.waited += other.waited;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
-use pando_types::ShardIndex;
-use pando_types::op::RequestId;
+use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal};
+use pando_types::{Credentials, ShardIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
@@ -89,7 +89,7 @@ impl World {
         history: Arc<Mutex<History>>,
     ) -> Self {
         let mut random = Random::new(config.seed);
-        let hosts = (0..config.shards).map(|shard| {
+        let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let skew = 1_000_000_000 * 1_000_000_000 + random.below(200) * MILLISECOND;
             Host::format(core, &config, skew, random.fork())
@@ -101,7 +101,7 @@ impl World {
             mail: Mail::default(),
             history,
             trace: Trace::new(config.verbose),
-            stats: Stats::new(config.shards),
+            stats: Stats::new(config.hosts()),
             network: Network::new(&config, random.fork()),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -124,6 +124,9 @@ impl World {
         for _ in 0..world.config.pauses {
             let at = world.random.between(20, 1_000) * MILLISECOND;
             world.after(at, Happening::ClientPauses);
+        }
+        if world.config.handover_interval > 0 {
+            world.after(world.config.handover_interval, Happening::HandOver);
         }
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
@@ -201,6 +204,11 @@ impl World {
                 self.crash(shard);
             }
             Happening::Restart(shard) if self.hosts[shard].process.is_none() => self.restart(shard),
+            Happening::HandOver if self.is_faulty => {
+                self.hand_over();
+                let delay = self.random.between(1, 2 * self.config.handover_interval);
+                self.after(delay, Happening::HandOver);
+            }
             Happening::Cut if self.is_faulty => {
                 self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
@@ -227,6 +235,51 @@ impl World {
             self.after(delay, Happening::Turn(shard, self.hosts[shard].life));
         }
         self.inboxes[shard].push(input);
+    }
+
+    /// Somebody wants one of a shard's slots, in which there is something, to be another's.
+    fn hand_over(&mut self) {
+        if self.add_shard() {
+            return;
+        }
+        let from = self.random.below(self.hosts.len() as u64) as usize;
+        let Some(process) = &self.hosts[from].process else { return };
+        let slots = process.slots();
+        if slots.is_empty() {
+            return;
+        }
+        let slot = slots[self.random.below(slots.len() as u64) as usize];
+        let to = self.random.below(self.hosts.len() as u64) as u16;
+        let (from_shard, to) = (ShardIndex(from as u16), ShardIndex(to));
+        let what = format_args!("slot {} is to go from {from} to {to}", slot.0);
+        self.trace.note(self.time, &[], what);
+        self.ask(from, Op::HandOver(from_shard, slot, to));
+    }
+
+    /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether that is asked for now.
+    fn add_shard(&mut self) -> bool {
+        let is_new = |host: &Host| host.process.as_ref().is_some_and(|p| !p.shard.has_joined());
+        let made = usize::from(self.config.shards)..self.hosts.len();
+        let Some(new) = made.into_iter().find(|&shard| is_new(&self.hosts[shard])) else {
+            return false;
+        };
+        if !self.random.chance(1, 4) {
+            return false;
+        }
+        self.trace.note(self.time, &[], format_args!("shard {new} is to be added"));
+        if self.hosts[0].process.is_some() {
+            self.ask(0, Op::AddShard(ShardIndex(new as u16)));
+        }
+        true
+    }
+
+    /// A request of nobody's.
+    fn ask(&mut self, shard: usize, op: Op) {
+        let credentials = Credentials::ROOT;
+        let request = Request { head: Head::default(), credentials, op, trail: None };
+        let tag = ClientTag(self.sequence);
+        self.sequence += 1;
+        self.arrive(shard, Input::Client(tag, request));
     }
 
     fn turn(&mut self, shard: usize) {

@@ -49,6 +49,12 @@ fn a_partition_that_stays_open_while_it_is_given_back_is_found() {
 }
 
 #[test]
+fn a_slot_that_is_open_in_its_exchange_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SlotUnlocked);
+    is_found_among("SlotUnlocked", SimConfig::handing_over, plant);
+}
+
+#[test]
 fn a_lost_tombstone_is_found() {
     is_found("TombstoneLost", |c| c.planted = Some(Planted::TombstoneLost));
 }

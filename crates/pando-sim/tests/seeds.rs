@@ -151,12 +151,54 @@ fn enough_was_split(stats: &Stats) {
     }
 }
 
+/// Enough to hit everything that can happen to a handover.
+const HANDING_OVER_SEEDS: u64 = 200;
+
+#[test]
+fn slots_that_are_handed_over_under_load_lose_and_double_nothing() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(HANDING_OVER_SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::handing_over);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::handing_over(first.seed)));
+    }
+    if count >= HANDING_OVER_SEEDS {
+        enough_was_handed_over(&stats);
+    }
+}
+
+fn enough_was_handed_over(stats: &Stats) {
+    let (done, given_up, _) = stats.handovers;
+    assert!(done > 2_000, "{done} slots were handed over");
+    assert!(given_up > 20, "{given_up} handovers were given up");
+    assert!(stats.remote["join"] > 100, "{} shards were added", stats.remote["join"]);
+    assert!(stats.splits.1 > 300, "splits: {:?}", stats.splits);
+    for phase in
+        ["copying", "closing", "frozen", "slot arriving", "prepared take slot", "decided handover"]
+    {
+        let count = stats.crashed_in.get(phase).copied().unwrap_or(0);
+        assert!(count > 0, "no shard died while {phase}: {:?}", stats.crashed_in);
+    }
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
     // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
-    // `PANDO_SIM_PATHS=1`: that by path.
+    // `PANDO_SIM_PATHS=1`: that by path; `PANDO_SIM_HANDING_OVER=1`: that with many handovers.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
+        (power, _) if number("PANDO_SIM_HANDING_OVER") == Some(1) => {
+            let config = SimConfig::handing_over(seed);
+            match power {
+                Some(1) => SimConfig { durability: Durability::OsWithPowerLoss, ..config },
+                _ => config,
+            }
+        }
         (Some(1), Some(1)) => {
             SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
         }
@@ -208,6 +250,14 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
         let durability = Durability::OsWithPowerLoss;
         SimConfig { durability, ..SimConfig::splitting(seed) }
     };
+    let handing_over = |seed| {
+        let durability = Durability::OsWithPowerLoss;
+        SimConfig { durability, ..SimConfig::handing_over(seed) }
+    };
+    let (_, failed) = batch(from, count / 5, 1, handing_over);
+    if let Some(first) = failed.first() {
+        panic!("handing over, seed {}: {}", first.seed, first.fault);
+    }
     let (stats, failed) = batch(from, count / 3, 1, splitting);
     if let Some(first) = failed.first() {
         panic!("splitting, seed {}: {}", first.seed, first.fault);

@@ -24,3 +24,6 @@ pub use id::{
 };
 pub use name::Name;
 pub use trail::{Glimpse, News, Search, Trail};
+
+/// Shards that a volume may have.
+pub const SHARDS_MAX: u16 = 256;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Credentials, DirId, DirRef, FileKind, Ino, Name, Order, PartitionIndex, SessionId, SetAttr,
-    ShardIndex, Timestamp, Trail,
+    ShardIndex, SlotIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -334,6 +334,12 @@ pub enum Op {
     GarbageDone(ShardIndex, Vec<ObjectId>),
     /// For `pando info`: what the shard holds of a directory.
     InspectDir(ShardIndex, DirId),
+    /// The first shard begins to hand a slot over to the second. `EINVAL`: it cannot; `EBUSY`: not now. That it has ended shows
+    /// in who owns the slot.
+    HandOver(ShardIndex, SlotIndex, ShardIndex),
+    /// Coordinator: a shard that was made begins to be one of the volume's, with no slot yet. It is the next in number, or one
+    /// already, which changes nothing; else `EINVAL`.
+    AddShard(ShardIndex),
     /// Coordinator: the session's client lives; its lease begins anew. Refused as [`NoSession`](crate::reply::Refusal) once
     /// the session is over, or its end has begun.
     Renew(SessionId),

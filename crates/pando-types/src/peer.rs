@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Place;
-use crate::reply::{Slice, SplitHistory};
+use crate::reply::{Slice, SlotNews, SplitHistory};
 use crate::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Name, PartitionIndex, Radix,
     SessionId, ShardIndex, Timestamp, TxnId,
@@ -73,6 +73,17 @@ pub enum Say {
     },
     /// To the source: pages below this number are logged; 0: it is to be given up.
     PageDone(u64),
+    /// To the target of a handover: as `Page`, of all that belongs to a slot.
+    SlotPage {
+        /// The slot, as it will be.
+        slot: SlotNews,
+        /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
+        number: u64,
+        /// What to do to the copy, in order.
+        rows: Vec<RowChange>,
+    },
+    /// To the coordinator: a decision that could be made again here, or what it wanted to move here, is another's.
+    Elsewhere(Elsewhere),
     /// From shard 0: versions, ascending, and the directories they name; all above `since`.
     Versions {
         /// See above.
@@ -176,6 +187,10 @@ pub enum Prepare {
     /// Tell all shards that these directories are about to change for whoever comes through them; lock nothing. Asked of
     /// shard 0, once all else is locked.
     Invalidate(Vec<Ino>),
+    /// Take over a slot whose rows have been copied.
+    TakeSlot(SlotArrival),
+    /// A new shard: begin to be one.
+    Join,
 }
 
 impl Prepare {
@@ -196,8 +211,18 @@ impl Prepare {
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
             Self::Arrive(_) | Self::Session(_) | Self::Invalidate(_) => 6,
+            Self::TakeSlot(_) | Self::Join => 6,
         }
     }
+}
+
+/// Where to go instead.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Elsewhere {
+    /// To the slot's owner.
+    Slot(SlotNews),
+    /// Where the directory's partitions are, as far as the sender knows.
+    Split(DirId, SplitHistory),
 }
 
 /// A partition about to change its owner (GIGA+ §4.1, DESIGN §5).
@@ -221,6 +246,26 @@ pub struct Arrival {
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// An open file: inode, its entry (`None`: it is a link inode), who has it open, how often.
+pub type OpenHere = (Ino, Option<(DirId, u64)>, SessionId, u32);
+
+/// A slot about to change its owner (DESIGN §4).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotArrival {
+    /// The slot, as it will be.
+    pub slot: SlotNews,
+    /// Pages that must have come before.
+    pub pages: u64,
+    /// The last of what changed meanwhile: a page more. The target's own record of this has none.
+    pub rows: Vec<RowChange>,
+    /// What all rows add up to; the target counts them.
+    pub tally: Tally,
+    /// Open files in it.
+    pub opens: Vec<OpenHere>,
+    /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
+    pub slots: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
 /// A participant's answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Vote {
@@ -234,6 +279,8 @@ pub enum Vote {
     Redirect(SplitHistory),
     /// This shard knows nothing of the directory; its home does.
     AskHome,
+    /// The slot has another owner.
+    Slot(SlotNews),
 }
 
 /// What a participant saw under its lock.
@@ -461,8 +508,12 @@ pub enum Change {
         /// The partition that arrived.
         partition: PartitionIndex,
     },
+    /// The slot that has arrived is owned from now on.
+    OwnSlot(SlotNews),
     /// A session begins.
     OpenSession(SessionId),
     /// A session is over.
     EndSession(SessionId),
+    /// The new shard is one of the volume's; these sessions live.
+    Join(Vec<SessionId>),
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
     Attr, DirRef, Epoch, Errno, FileKind, Glimpse, Lsn, Name, News, Order, PartitionIndex, Radix,
-    Search, SessionId, ShardIndex, Timestamp,
+    Search, SessionId, ShardIndex, SlotIndex, Timestamp,
 };
 
 /// An answer as it travels.
@@ -52,6 +52,19 @@ pub enum Refusal {
     /// The way by which the request came is not what it was, or the shard cannot tell: it did not run. The news say what has
     /// changed; walk again.
     Stale,
+    /// The slot has another owner. Merge, try again there.
+    Slot(SlotNews),
+}
+
+/// Who owns a slot. Of two, that with the higher version is the truth; owners before it know it, each from the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotNews {
+    /// Which slot.
+    pub slot: SlotIndex,
+    /// How often it has changed its owner.
+    pub version: u32,
+    /// Its owner.
+    pub owner: ShardIndex,
 }
 
 /// How one directory is spread, and what of its split tree the sender knows.

@@ -178,6 +178,8 @@ pub enum Ask {
     Adopt(ShardIndex, u64),
     /// From the process that takes a shard over.
     Move(ShardIndex, MoveToken, MoveAsk),
+    /// Make an empty shard of this number, and serve it.
+    Found(ShardIndex),
 }
 
 /// The answer.
@@ -215,6 +217,8 @@ pub enum Told {
     Adopting,
     /// To [`Ask::Move`].
     Move(MoveTold),
+    /// To [`Ask::Found`]: it is there.
+    Founded,
 }
 
 /// What must be known of a volume to use it.

@@ -428,6 +428,12 @@ pub struct ShardArgs {
 pub enum ShardCommand {
     /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is on its way elsewhere
     List(ShardListArgs),
+    /// Add a shard while the volume is in use, and give it its share of all directories
+    ///
+    /// The new shard takes an equal part of the slots from all others, one after the other; each is copied while it is in
+    /// use. Directories that split afterwards use it, too. Whatever is killed meanwhile, nothing is lost, and the same command goes
+    /// on. Where a server is given its shards by number, name the new one there from its next start on.
+    Add(ShardAddArgs),
     /// Move a shard to another server process, with a folder of its own, while the volume is in use
     ///
     /// The shard stands still only for the exchange in the end. Whatever is killed meanwhile, exactly one process serves it, or
@@ -439,6 +445,7 @@ impl ShardCommand {
     pub const fn as_json(&self) -> bool {
         match self {
             Self::List(args) => args.json,
+            Self::Add(args) => args.json,
             Self::Move(args) => args.json,
         }
     }
@@ -452,6 +459,25 @@ pub struct ShardListArgs {
     /// File with the shared secret
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ShardAddArgs {
+    /// The volume's folder, or the address of any of its servers
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// The server that is to serve it [default: the one of shard 0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<Address>,
+    /// File with the shared secret
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Take over no more than this many slots a second
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub rate: u64,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

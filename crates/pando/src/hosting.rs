@@ -1,10 +1,11 @@
 //! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and `pando up`'s other half.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use pando_net::this_host;
 use pando_server::folder::FolderLock;
+use pando_server::founding::Site;
 use pando_server::host::HostOptions;
 use pando_server::moving::{DieAt, Moves, Parts};
 use pando_server::net::{Answer, Hosts, Server, ServerOptions};
@@ -12,6 +13,7 @@ use pando_server::store::StoreOptions;
 use pando_server::{Folder, Host, Superblock};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting as Place, SCAN_MAX, Told, VolumeFacts};
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{DurabilityArg, SizesArgs};
@@ -94,6 +96,7 @@ impl Hosting {
                 die_at,
             })));
         }
+        let itself = Arc::new(OnceLock::new());
         let answers = Answers {
             moves: moves.clone(),
             host: host.clone(),
@@ -102,10 +105,14 @@ impl Hosting {
             durability: durability.name(),
             began: Instant::now(),
             on_stop: plan.on_stop,
+            options: options.clone(),
+            server: itself.clone(),
+            founding: Mutex::new(()),
         };
         let server = Server::start(host.clone(), listen, |hosts| answers.into_answer(hosts))
             .map_err(|error| Failure::new(IN_USE, error))?;
         let server = Arc::new(server);
+        let _ = itself.set(Arc::downgrade(&server));
         if let Some(moves) = &moves {
             moves.begin(&server);
         }
@@ -149,6 +156,9 @@ struct Answers {
     durability: &'static str,
     began: Instant,
     on_stop: OnStop,
+    options: HostOptions,
+    server: Arc<OnceLock<Weak<Server>>>,
+    founding: Mutex<()>,
 }
 
 impl Answers {
@@ -182,6 +192,10 @@ impl Answers {
                 Some(Err(why)) => Told::Failed(format!("shard {shard}: {why}")),
             },
             Ask::Moves => Told::Moves(Vec::new()),
+            Ask::Found(shard) => match self.found(shard) {
+                Ok(()) => Told::Founded,
+                Err(why) => Told::Failed(why),
+            },
             Ask::Adopt(..) | Ask::Move(..) => Told::Failed(
                 "`pando up` serves all shards of its volume by itself: shards move between processes of `pando server`"
                     .to_owned(),
@@ -192,11 +206,28 @@ impl Answers {
         }
     }
 
+    /// Makes a new shard in a folder that is this process' as a whole.
+    fn found(&self, shard: ShardIndex) -> Result<(), String> {
+        let server =
+            self.server.get().and_then(Weak::upgrade).ok_or("it is starting or stopping")?;
+        let _one = self.founding.lock();
+        let site = Site {
+            folder: &self.folder,
+            superblock: &self.superblock,
+            options: &self.options,
+            host: &self.host,
+            server: &server,
+        };
+        site.found(shard, |_| Ok(()))
+    }
+
     fn facts(&self, hosts: Vec<Place>) -> VolumeFacts {
+        let mut map = self.superblock.map();
+        self.host.update(&mut map);
         VolumeFacts {
             id: self.superblock.id(),
             secrets: self.superblock.secrets(),
-            map: self.superblock.map(),
+            map,
             objects: self.folder.told_objects().display().to_string(),
             host: this_host(),
             hosts,

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use pando_server::Folder;
+use pando_net::HostsFolder;
+use pando_server::founding::make;
 use pando_server::moving::{Given, finish_taken};
 use pando_server::net::{Limits, ServerOptions};
-use pando_types::ShardIndex;
+use pando_server::{Folder, Superblock};
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::{Address, Ask, Told};
 
 use crate::background::{self, Service, Way};
@@ -41,7 +43,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
     finish_taken(&folder).map_err(|error| {
         Failure::plain(format!("cannot end what moved to {}: {error}", folder.path().display()))
     })?;
-    let shards = shards_of(&folder, &args.shards, superblock.shards)?;
+    let shards = shards_of(&folder, &args.shards, &superblock)?;
     let lock = folder.lock_shards(&shards)?;
     let socket = shards
         .first()
@@ -92,11 +94,17 @@ fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
 }
 
 /// Those that are asked for, without those that were moved away.
-fn shards_of(folder: &Folder, text: &str, count: u16) -> Result<Vec<u16>, Failure> {
-    let mut shards = match text {
-        ALL => return Ok(folder.kept()?),
-        numbers => parse_shards(numbers, count)?,
-    };
+fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec<u16>, Failure> {
+    if text == ALL {
+        return Ok(folder.kept()?);
+    }
+    let known = shards_known(folder, superblock);
+    let mut shards = parse_shards(text, known)?;
+    // The next in number is made: `pando shard add` lets the volume use it. Not where others' shards need not be known.
+    let is_its_own = folder.told_objects() == folder.objects();
+    if is_its_own && shards.contains(&known) {
+        make(folder, superblock, known)?;
+    }
     let mut is_gone = Ok(());
     shards.retain(|&shard| match Given::read(folder, shard) {
         Ok(None) => true,
@@ -115,16 +123,27 @@ fn shards_of(folder: &Folder, text: &str, count: u16) -> Result<Vec<u16>, Failur
     is_gone.map(|()| shards)
 }
 
-/// Numbers and commas: ascending, each once.
-fn parse_shards(text: &str, count: u16) -> Result<Vec<u16>, Failure> {
+/// How many shards the volume has, as far as this folder can tell.
+fn shards_known(folder: &Folder, superblock: &Superblock) -> u16 {
+    let told = HostsFolder::new(&folder.run()).read().into_iter().map(|hosting| hosting.shard.0);
+    let here = (0..SHARDS_MAX).filter(|&shard| folder.shard(shard).is_dir());
+    let last = told.chain(here).max().unwrap_or(0);
+    superblock.shards.max(last + 1)
+}
+
+/// Numbers up to `known`, the first that is no shard yet, and commas: ascending, each once.
+fn parse_shards(text: &str, known: u16) -> Result<Vec<u16>, Failure> {
     let mut shards = Vec::new();
     for part in text.split(',') {
         match part.trim().parse() {
-            Ok(shard) if shard < count => shards.push(shard),
+            Ok(shard) if shard <= known && shard < SHARDS_MAX => shards.push(shard),
             Ok(shard) => {
+                let last = known - 1;
                 return Err(Failure::new(
                     2,
-                    format!("there is no shard {shard}: the volume has shards 0 to {}", count - 1),
+                    format!(
+                        "there is no shard {shard}: the volume has shards 0 to {last}, and {known} would be the next"
+                    ),
                 ));
             }
             Err(_) => {

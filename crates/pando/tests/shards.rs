@@ -4,13 +4,13 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use common::site::until;
-use common::{Scratch, TINY, all, pando};
+use common::{Scratch, TINY, Volume as Up, all, pando, shell};
 use pando_client::net::{Net, NetOptions, Target};
 use pando_client::path::Paths;
 use pando_client::{Client, Volume};
@@ -30,8 +30,12 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path, extra: &[&str]) -> Self {
+        Self::serve(folder, "all", extra)
+    }
+
+    fn serve(folder: &Path, shards: &str, extra: &[&str]) -> Self {
         let mut command = pando();
-        command.arg("server").arg(folder).args(["--shard", "all", "-d", "--json"]);
+        command.arg("server").arg(folder).args(["--shard", shards, "-d", "--json"]);
         let output =
             command.args(TINY).args(["--lease-ms", "600000"]).args(extra).output().unwrap();
         assert!(output.status.success(), "{}\n{}", all(&output), log(folder));
@@ -77,6 +81,18 @@ fn log(folder: &Path) -> String {
 fn shard_move(shard: u16, to: &str) -> Output {
     let shard = shard.to_string();
     pando().args(["shard", "move", &shard, "--to", to]).output().unwrap()
+}
+
+fn shard_add(target: &Path, extra: &[&str]) -> Command {
+    let mut command = pando();
+    command.args(["shard", "add"]).arg(target).args(extra).arg("--json");
+    command
+}
+
+/// Slots of each shard.
+fn slots(target: &str) -> Vec<u64> {
+    let list = list(target);
+    list["shards"].as_array().unwrap().iter().map(|row| row["slots"].as_u64().unwrap()).collect()
 }
 
 fn list(target: &str) -> Value {
@@ -320,5 +336,108 @@ fn what_cannot_be_moved_is_said() {
     }
     let up = pando().args(["up"]).arg(&site.new.folder).arg("--mount").arg("/nowhere").output();
     assert!(!up.unwrap().status.success());
+    site.end();
+}
+
+#[test]
+fn a_shard_is_added_while_a_client_works() {
+    let site = Site::new(&[], &[]);
+    let worker = site.worker.as_ref().unwrap();
+    let output = shard_add(&site.old.folder, &["--to", &site.new.address]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["shard"].as_u64(), &told["moved"]), (Some(4), &told["slots"]));
+    worker.goes_on(200);
+    for target in [site.old.folder.to_str().unwrap(), &site.new.address] {
+        let slots = slots(target);
+        assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
+        assert_eq!(Some(slots[4]), told["slots"].as_u64());
+        assert_eq!(hosts_of(4, target), std::slice::from_ref(&site.new.address));
+    }
+    // It moves as all others do.
+    let moved = shard_move(4, &site.old.address);
+    assert!(moved.status.success(), "{}", all(&moved));
+    worker.goes_on(200);
+    assert_eq!(hosts_of(4, &site.new.address), std::slice::from_ref(&site.old.address));
+    site.end();
+}
+
+/// A server of the same folder, started for a shard that is not there yet, makes it.
+#[test]
+fn a_server_may_be_started_for_the_next_shard() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("volume");
+    let made = pando().arg("format").arg(&folder).args(["--shards", "7"]).output().unwrap();
+    assert!(made.status.success(), "{}", all(&made));
+    let old = Server::start(&folder, &[]);
+    let worker = Worker::start(&folder);
+    let beyond = pando().arg("server").arg(&folder).args(["--shard", "8"]).output().unwrap();
+    assert!(!beyond.status.success());
+    assert!(all(&beyond).contains("there is no shard 8"), "{}", all(&beyond));
+    let new = Server::serve(&folder, "7", &[]);
+    let output = shard_add(&folder, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    worker.goes_on(200);
+    let shown = folder.to_str().unwrap();
+    assert_eq!((slots(shown).len(), hosts_of(7, shown)), (8, vec![new.address.clone()]));
+    worker.end();
+    let output = pando().arg("fsck").arg(&old.address).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+}
+
+#[test]
+fn a_volume_that_is_up_grows_and_is_found_so_when_it_is_up_again() {
+    let mut volume = Up::up(&["--shards", "7"]);
+    let fill = |volume: &Up, name: &str| {
+        let script = format!("for d in $(seq 150); do mkdir -p d$d; touch d$d/{name}; done");
+        shell(&volume.mount, &script);
+    };
+    fill(&volume, "before");
+    let output = shard_add(&volume.folder, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    fill(&volume, "after");
+    let names_there = || list(volume.folder.to_str().unwrap())["shards"][7]["entries"].as_u64();
+    // Of 150 directories an eighth; none, once in 500 million volumes.
+    assert!(names_there().unwrap() > 0);
+    volume.kill();
+    volume.start(&[]);
+    assert_eq!(shell(&volume.mount, "ls d*/before d*/after | wc -l").trim(), "300");
+    assert_eq!(slots(volume.folder.to_str().unwrap()).len(), 8);
+    volume.stop();
+    let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+}
+
+#[test]
+fn whatever_is_killed_while_a_shard_is_added_the_same_command_goes_on() {
+    let mut site = Site::new(&[], &[]);
+    let (folder, to) = (site.old.folder.clone(), site.new.address.clone());
+    let begin = || {
+        let mut command = shard_add(&folder, &["--to", &to, "--rate", "1500"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let come = |more: u64| {
+        let shown = folder.to_str().unwrap();
+        let arrived = || slots(shown).get(4).copied().unwrap_or(0);
+        let so_far = arrived();
+        until("slots come", || arrived() >= so_far + more);
+    };
+    let mut command = begin();
+    come(200);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    let command = begin();
+    come(200);
+    site.old.kill();
+    site.old.restart(&[]);
+    come(200);
+    site.new.kill();
+    site.rejoin(&[]);
+    site.worker.as_ref().unwrap().goes_on(100);
+    let output = command.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    let slots = slots(folder.to_str().unwrap());
+    assert_eq!((slots.len(), slots.iter().sum::<u64>()), (5, 1 << 16));
+    site.worker.as_ref().unwrap().goes_on(200);
     site.end();
 }

@@ -23,9 +23,9 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pando_net::HandshakeError;
-use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Address, VolumeFacts};
 use parking_lot::Mutex;
@@ -114,7 +114,7 @@ impl Net {
         let is_single = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
         let patience = options.answer_within.as_millis().div_ceil(SWEEP.as_millis()) as u32 + 1;
         let way = Arc::new(link::Way { finder, notice: options.notice });
-        let links = (0..facts.map.shards).map(|shard| Link::new(ShardIndex(shard), &way)).collect();
+        let links = (0..SHARDS_MAX).map(|shard| Link::new(ShardIndex(shard), &way)).collect();
         let net = Arc::new(Self {
             links,
             runtime: runtime.clone(),

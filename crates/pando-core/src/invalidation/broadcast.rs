@@ -172,6 +172,9 @@ impl Shard {
     pub(crate) fn tick_versions(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.nanos;
         let is_due = self.broadcast.said_at.saturating_add(self.config.resend_after) <= now;
+        if !self.has_joined() {
+            return;
+        }
         if self.versions.known().is_none() {
             if self.broadcast.asking_since.is_none() || is_due {
                 self.broadcast.asking_since.get_or_insert(now);
@@ -211,6 +214,9 @@ impl Shard {
     /// When `tick_versions` has something to do.
     pub(crate) fn versions_wake(&self) -> Option<u64> {
         let again = self.broadcast.said_at.saturating_add(self.config.resend_after);
+        if !self.has_joined() {
+            return None;
+        }
         if self.versions.known().is_none() {
             return Some(if self.broadcast.asking_since.is_some() { again } else { 0 });
         }

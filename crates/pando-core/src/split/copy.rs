@@ -1,5 +1,5 @@
-//! A live copy: what the source of a split or merge keeps in mind while what moves (half of a partition, or all of it) is
-//! copied and goes on being used (DESIGN §5).
+//! A live copy: what the source of a split, merge or handover keeps in mind while what moves (half of a partition, all of
+//! it, or a slot) is copied and goes on being used (DESIGN §5).
 //!
 //! ```text
 //!   keys of what moves, kind by kind
@@ -19,10 +19,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::RowChange;
-use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, TxnId};
+use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Halt, Write};
 use crate::ctx::Ctx;
+use crate::handover;
 use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
 use crate::shard::Shard;
@@ -99,13 +100,81 @@ pub enum Phase {
     Frozen,
 }
 
+/// What moves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// A half of a partition.
+    Half {
+        dir: DirRef,
+        /// Whose half it is.
+        from: PartitionIndex,
+        orders: Range<u64>,
+    },
+    /// A slot (see [`crate::handover`]).
+    Slot(SlotIndex),
+}
+
+impl Moved {
+    /// The first key that may move.
+    fn first(&self) -> Vec<u8> {
+        match self {
+            Self::Half { dir, orders, .. } => keys::dir_range(dir.id, keys::MOVING[0], orders).0,
+            Self::Slot(slot) => keys::slot_dirs(*slot).0,
+        }
+    }
+
+    /// What is held for it.
+    pub fn key(&self) -> LockKey {
+        match self {
+            Self::Half { dir, from, .. } => LockKey::Partition(dir.id, *from),
+            Self::Slot(slot) => LockKey::Slot(*slot),
+        }
+    }
+
+    fn first_order(&self) -> u64 {
+        match self {
+            Self::Half { orders, .. } => orders.start,
+            Self::Slot(_) => 0,
+        }
+    }
+
+    /// How that is held while it is being closed.
+    pub fn closing(&self) -> Hold {
+        Hold::Closing { from: self.first_order() }
+    }
+
+    /// How it is held while it is frozen.
+    pub fn frozen(&self) -> Hold {
+        Hold::Split { from: self.first_order() }
+    }
+
+    /// Whether a row may move. Among those of a slot there are others, which are told apart when they are sent.
+    fn may_move(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Half { dir, orders, .. } => {
+                keys::dir_of(key) == Some(dir.id)
+                    && keys::order_of(key).is_some_and(|order| orders.contains(&order.0))
+                    && keys::MOVING.iter().any(|kind| keys::kind_of(key) == Some(*kind as u8))
+            }
+            Self::Slot(slot) => keys::slot_of_row(key) == Some(*slot),
+        }
+    }
+
+    /// Ranges of keys that may move.
+    fn ranges(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match self {
+            Self::Half { dir, orders, .. } => {
+                keys::MOVING.iter().map(|kind| keys::dir_range(dir.id, *kind, orders)).collect()
+            }
+            Self::Slot(slot) => alloc::vec![keys::slot_dirs(*slot), keys::slot_links(*slot)],
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Copy {
-    pub dir: DirRef,
-    /// Whose orders they are.
-    pub from: PartitionIndex,
-    pub orders: Range<u64>,
+    pub moved: Moved,
     /// The first key not read; `None`: all are.
     cursor: Option<Vec<u8>>,
     /// Changes that no round has taken up.
@@ -131,14 +200,21 @@ pub struct Copy {
 
 impl Copy {
     pub fn new(dir: DirRef, from: PartitionIndex, orders: Range<u64>, now: u64) -> Self {
-        let cursor = Some(keys::dir_range(dir.id, keys::MOVING[0], &orders).0);
+        Self::of(Moved::Half { dir, from, orders }, now)
+    }
+
+    /// Of a slot.
+    pub fn of_slot(slot: SlotIndex, now: u64) -> Self {
+        Self::of(Moved::Slot(slot), now)
+    }
+
+    fn of(moved: Moved, now: u64) -> Self {
+        let cursor = Some(moved.first());
         let (dirty, todo) = (Dirty::default(), Dirty::default());
         let (phase, waits, is_wanted) = (Phase::Open, false, false);
         let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
         Self {
-            dir,
-            from,
-            orders,
+            moved,
             cursor,
             dirty,
             todo,
@@ -154,7 +230,32 @@ impl Copy {
     }
 
     pub fn key(&self) -> LockKey {
-        LockKey::Partition(self.dir.id, self.from)
+        self.moved.key()
+    }
+
+    /// Whether it moves anything of a slot's own.
+    pub fn touches(&self, slot: SlotIndex) -> bool {
+        match &self.moved {
+            Moved::Half { dir, from, .. } => from.0 == 0 && dir.id.slot() == slot,
+            Moved::Slot(moved) => *moved == slot,
+        }
+    }
+
+    /// Takes out one page of the changes of the round under way, or, frozen, of all: rows as they are now.
+    pub fn take_changes(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
+        let is_round = self.todo.len() > 0;
+        let changes = if is_round { &mut self.todo } else { &mut self.dirty };
+        let mut rows = changes.take(ctx, most)?;
+        if let Moved::Slot(_) = self.moved {
+            let mut all = core::mem::take(&mut rows).into_iter();
+            all.try_for_each(|row| {
+                if handover::belongs(ctx, &row)? {
+                    rows.push(row);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(rows)
     }
 
     /// Whether rows are left that were never read.
@@ -170,6 +271,15 @@ impl Copy {
 
     /// Takes the next page of rows that were never read. It may be empty.
     pub fn read_page(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
+        let (dir, orders) = match &self.moved {
+            Moved::Half { dir, orders, .. } => (dir.id, orders.clone()),
+            Moved::Slot(slot) => {
+                let Some(from) = self.cursor.take() else { return Ok(Vec::new()) };
+                let (rows, next) = handover::read_page(ctx, *slot, from, most)?;
+                self.cursor = next;
+                return Ok(rows);
+            }
+        };
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut last = Vec::new();
         let mut from = self.cursor.clone();
@@ -179,7 +289,7 @@ impl Copy {
             else {
                 break;
             };
-            let (_, to) = keys::dir_range(self.dir.id, keys::MOVING[at], &self.orders);
+            let (_, to) = keys::dir_range(dir, keys::MOVING[at], &orders);
             let mut is_full = false;
             ctx.scan(&first, &to, &mut |key, value| {
                 bytes += key.len() + value.len();
@@ -196,7 +306,7 @@ impl Copy {
                 return Ok(rows);
             }
             let next: Option<&Kind> = keys::MOVING.get(at + 1);
-            from = next.map(|kind| keys::dir_range(self.dir.id, *kind, &self.orders).0);
+            from = next.map(|kind| keys::dir_range(dir, *kind, &orders).0);
         }
         self.cursor = None;
         Ok(rows)
@@ -207,16 +317,12 @@ impl Copy {
         match write {
             Write::Put(key, _) | Write::Delete(key) => {
                 let is_sent = self.cursor.as_ref().is_none_or(|cursor| key < cursor);
-                let moves = keys::dir_of(key) == Some(self.dir.id)
-                    && keys::order_of(key).is_some_and(|order| self.orders.contains(&order.0))
-                    && keys::MOVING.iter().any(|kind| keys::kind_of(key) == Some(*kind as u8));
-                if is_sent && moves {
+                if is_sent && self.moved.may_move(key) {
                     self.dirty.keys.insert(key.clone());
                 }
             }
             Write::DeleteRange(from, to) => {
-                for kind in keys::MOVING {
-                    let (first, end) = keys::dir_range(self.dir.id, kind, &self.orders);
+                for (first, end) in self.moved.ranges() {
                     let end = self.cursor.clone().map_or(end.clone(), |cursor| cursor.min(end));
                     let (first, end) = (first.max(from.clone()), end.min(to.clone()));
                     if first < end {
@@ -255,7 +361,7 @@ impl Shard {
                 let txn = TxnId { shard: self.config.shard, number: *number };
                 self.counters.splits_overtaken += 1;
                 copy.phase = Phase::Closing(now);
-                self.locks.set_hold(copy.key(), txn, Hold::Closing { from: copy.orders.start });
+                self.locks.set_hold(copy.key(), txn, copy.moved.closing());
             }
         }
     }
@@ -264,9 +370,17 @@ impl Shard {
     pub(crate) fn note_ripe(&mut self) {
         for (number, copy) in &self.copies {
             let waits = copy.waits && matches!(copy.phase, Phase::Closing(_));
-            if waits && self.is_quiet(copy.dir.id, &copy.orders) && !self.ripe.contains(number) {
+            if waits && self.is_copy_quiet(copy) && !self.ripe.contains(number) {
                 self.ripe.push_back(*number);
             }
+        }
+    }
+
+    /// Whether no transaction has to do with what is copied.
+    pub(crate) fn is_copy_quiet(&self, copy: &Copy) -> bool {
+        match &copy.moved {
+            Moved::Half { dir, orders, .. } => self.is_quiet(dir.id, orders),
+            Moved::Slot(slot) => self.is_slot_quiet(*slot),
         }
     }
 

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Tally;
 use pando_types::reply::Spread;
-use pando_types::{DirRef, PartitionIndex, TxnId};
+use pando_types::{DirRef, PartitionIndex, SlotIndex, TxnId};
 
 use crate::contract::{Halt, Write};
 use crate::ctx::Ctx;
@@ -59,6 +59,11 @@ impl Count {
 
     fn key(&self) -> LockKey {
         LockKey::Partition(self.dir.id, self.from)
+    }
+
+    /// Whether it is about to split anything of a slot's own.
+    pub fn touches(&self, slot: SlotIndex) -> bool {
+        self.from.0 == 0 && self.dir.id.slot() == slot
     }
 
     /// Reads the next page.

@@ -123,8 +123,7 @@ impl Shard {
         self.locks.take(key, txn, Hold::Copy);
         let copy = Copy::new(dir, index, header.range(), ctx.now.nanos);
         self.copies.insert(txn.number, copy);
-        let (radix, what) = (header.radix, What::Merge);
-        let merge = Move { dir, target, partition: index, radix, what };
+        let merge = Move::new(dir, target, (index, header.radix), What::Merge);
         self.enter(txn.number, None, Plan::Move(merge));
         self.advance(ctx, txn.number)
     }
@@ -146,7 +145,7 @@ impl Shard {
     }
 
     /// The header of the parent that may take back a partition of so many names: it is here, as deep as that is, nobody
-    /// holds it, and both together are small.
+    /// holds it, it is not handed over with its slot, and both together are small.
     pub(crate) fn may_take_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -161,6 +160,7 @@ impl Shard {
             (h.ino, h.radix) == (dir.ino, radix) && both < self.threshold(dir.id, into)
         };
         let is_held = self.locks.hold(LockKey::Partition(dir.id, into)).is_some();
+        let is_held = is_held || self.is_handed_over(dir.id, into);
         Ok(found.filter(|header| !is_held && fits(header)))
     }
 

@@ -37,12 +37,12 @@ mod target;
 pub use copy::Copy;
 pub use count::Count;
 pub use merge::Small;
-pub use source::{Move, What};
+pub use source::{Move, Mover, What, go_on};
 
 use core::ops::Range;
 use pando_placement::{child, range, shard_of};
 use pando_types::reply::Spread;
-use pando_types::{DirId, DirRef, PartitionIndex, Radix};
+use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex};
 
 use crate::contract::Halt;
 use crate::ctx::Ctx;
@@ -65,6 +65,7 @@ impl Shard {
         if header.entries > self.threshold(dir, header.partition) && self.may_split(header) {
             let at = (DirRef { id: dir, ino: header.ino }, header.partition);
             let is_held = self.locks.hold(LockKey::Partition(dir, header.partition)).is_some();
+            let is_held = is_held || self.is_handed_over(dir, header.partition);
             if !is_held && !self.grown.contains(&at) {
                 self.grown.push_back(at);
             }
@@ -112,7 +113,7 @@ impl Shard {
         let key = LockKey::Partition(dir.id, index);
         let new = child(index, radix);
         let orders = range(new, Radix(radix.0 + 1));
-        if self.locks.hold(key).is_some() {
+        if self.locks.hold(key).is_some() || self.is_handed_over(dir.id, index) {
             return Ok(());
         }
         let target = shard_of(&spread, new);
@@ -120,16 +121,20 @@ impl Shard {
             self.begin_count(ctx, dir, (index, new), orders, spread);
             return Ok(());
         }
-        if self.copies.len() >= COPIES_MAX || self.paused_targets.contains_key(&target) {
+        if !self.may_copy_to(target) {
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(key, txn, Hold::Copy);
         self.copies.insert(txn.number, Copy::new(dir, index, orders, ctx.now.nanos));
-        let radix = Radix(radix.0 + 1);
         let what = What::Split { from: index, spread };
-        let split = Move { dir, target, partition: new, radix, what };
+        let split = Move::new(dir, target, (new, Radix(radix.0 + 1)), what);
         self.enter(txn.number, None, Plan::Move(split));
         self.advance(ctx, txn.number)
+    }
+
+    /// Whether one more live copy may begin.
+    pub(crate) fn may_copy_to(&self, target: ShardIndex) -> bool {
+        self.copies.len() < COPIES_MAX && !self.paused_targets.contains_key(&target)
     }
 }

@@ -1,6 +1,8 @@
 //! A split or a merge at its source: pages, rounds, the exchange, the decision.
 
 use alloc::vec::Vec;
+use core::ops::Range;
+use pando_placement::range;
 use pando_types::op::Place;
 use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
 use pando_types::reply::{Body, Spread};
@@ -10,7 +12,6 @@ use crate::contract::{Halt, Row};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Table};
-use crate::locks::Hold;
 use crate::record::{Header, Outcome, Record};
 use crate::shard::Shard;
 use crate::split::copy::{Copy, Phase};
@@ -27,6 +28,8 @@ pub struct Move {
     /// Its depth.
     pub radix: Radix,
     pub what: What,
+    /// Names in the partition that has it, when it was last looked at.
+    names: u64,
 }
 
 /// Why it moves.
@@ -39,6 +42,15 @@ pub enum What {
 }
 
 impl Move {
+    pub fn new(
+        dir: DirRef,
+        target: ShardIndex,
+        (partition, radix): (PartitionIndex, Radix),
+        what: What,
+    ) -> Self {
+        Self { dir, target, partition, radix, what, names: 0 }
+    }
+
     pub fn kind(&self) -> TxnKind {
         match self.what {
             What::Split { .. } => TxnKind::Split,
@@ -74,102 +86,18 @@ impl Move {
         next
     }
 
-    fn go_on(&self, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
-        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let most = shard.config.split_page_rows;
-        (copy.waits, copy.heard) = (false, ctx.now.nanos);
-        let held = shard.held_header(ctx, self.dir, self.held())?;
-        if self.is_merge() && shard.is_small_no_more(self.dir.id, &held) {
+    fn go_on(&mut self, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+        let held = view.shard.held_header(view.ctx, self.dir, self.held())?;
+        if self.is_merge() && view.shard.is_small_no_more(self.dir.id, &held) {
             return Ok(Next::Restart);
         }
-        let names = held.entries;
-        if copy.is_copying() {
-            let rows = copy.read_page(ctx, most)?;
-            copy.round_size += rows.len();
-            return Ok(self.page(copy, names, rows));
-        }
-        loop {
-            if copy.todo.len() > 0 {
-                let rows = copy.todo.take(ctx, most)?;
-                shard.counters.split_rows_again += rows.len() as u64;
-                return Ok(self.page(copy, names, rows));
-            }
-            let is_frozen = copy.phase == Phase::Frozen;
-            let is_open = matches!(copy.phase, Phase::Open);
-            if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
-                copy.round_size = copy.dirty.len();
-                copy.todo = core::mem::take(&mut copy.dirty);
-                copy.rounds += 1;
-                shard.counters.split_rounds += 1;
-                shard.counters.split_rounds_frozen += u64::from(is_frozen);
-            } else if is_frozen {
-                let rows = copy.dirty.take(ctx, most)?;
-                // Bytes may end a page before its rows do.
-                if copy.dirty.len() > 0 {
-                    return Ok(self.page(copy, names, rows));
-                }
-                return self.ask(view, copy, rows);
-            } else if shard.is_quiet(self.dir.id, &copy.orders) {
-                copy.phase = Phase::Frozen;
-                let hold = Hold::Split { from: copy.orders.start };
-                shard.locks.set_hold(copy.key(), view.txn, hold);
-            } else {
-                if is_open {
-                    copy.phase = Phase::Closing(ctx.now.nanos);
-                    let hold = Hold::Closing { from: copy.orders.start };
-                    shard.locks.set_hold(copy.key(), view.txn, hold);
-                }
-                copy.waits = true;
-                shard.counters.splits_awaiting += 1;
-                return Ok(Next::Pause);
-            }
-        }
+        self.names = held.entries;
+        go_on(self, view, copy)
     }
 
-    fn page(&self, copy: &Copy, names: u64, rows: Vec<RowChange>) -> Next {
-        let say = Say::Page {
-            dir: self.dir,
-            partition: self.partition,
-            given_back: self.is_merge().then_some(names),
-            radix: self.radix,
-            number: copy.pages,
-            rows,
-        };
-        Next::Send(self.target, say)
-    }
-
-    /// Everything that is left, and what is not rows.
-    fn ask(
-        &self,
-        view: &mut View<'_, '_>,
-        copy: &Copy,
-        rows: Vec<RowChange>,
-    ) -> Result<Next, Stop> {
-        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
-        let held = shard.held_header(ctx, self.dir, self.held())?;
-        let header = match self.what {
-            What::Split { spread, .. } => Header {
-                partition: self.partition,
-                radix: self.radix,
-                change: 0,
-                spread: Some(spread),
-                ..held
-            },
-            What::Merge => held,
-        };
-        let header = Header { entries: 0, subdirs: 0, ..header };
-        shard.counters.split_rows_frozen += rows.len() as u64;
-        let arrival = Arrival {
-            dir: self.dir,
-            header: header.encode(),
-            given_back: self.is_merge(),
-            pages: copy.pages,
-            rows,
-            tally: Tally::default(),
-            opens: shard.opens.in_range(self.dir.id, &copy.orders),
-            slots: shard.slots_for(ctx, self.dir.id, copy)?,
-        };
-        Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
+    /// What moves.
+    fn orders(&self) -> Range<u64> {
+        range(self.partition, self.radix)
     }
 
     fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
@@ -191,7 +119,7 @@ impl Move {
                 shard.counters.entries_moved += moved.entries;
             }
             What::Merge => {
-                ctx.drop_header(self.dir.id, copy.orders.start);
+                ctx.drop_header(self.dir.id, self.orders().start);
                 shard.small.remove(&(self.dir.id, self.partition));
                 shard.counters.merges_moved += 1;
                 shard.counters.entries_given_back += moved.entries;
@@ -200,8 +128,9 @@ impl Move {
         shard.moved_at = Lsn(ctx.now.seen.0 + 1);
         ctx.stat.0 -= moved.inodes.cast_signed();
         ctx.stat.1 -= moved.bytes.cast_signed();
-        shard.clear_range(ctx, self.dir.id, &copy.orders);
-        for (ino, ..) in shard.opens.in_range(self.dir.id, &copy.orders) {
+        let orders = self.orders();
+        shard.clear_range(ctx, self.dir.id, &orders);
+        for (ino, ..) in shard.opens.in_range(self.dir.id, &orders) {
             if let Some(at) = shard.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);
             }
@@ -234,6 +163,112 @@ impl Move {
     }
 }
 
+/// What a live copy says to its target.
+pub trait Mover {
+    /// A page.
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next;
+    /// Everything that is left, and what is not rows.
+    fn ask(&self, view: &mut View<'_, '_>, copy: &Copy, rows: Vec<RowChange>)
+    -> Result<Next, Stop>;
+}
+
+impl Mover for Move {
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
+        let say = Say::Page {
+            dir: self.dir,
+            partition: self.partition,
+            given_back: self.is_merge().then_some(self.names),
+            radix: self.radix,
+            number: copy.pages,
+            rows,
+        };
+        Next::Send(self.target, say)
+    }
+
+    fn ask(
+        &self,
+        view: &mut View<'_, '_>,
+        copy: &Copy,
+        rows: Vec<RowChange>,
+    ) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+        let held = shard.held_header(ctx, self.dir, self.held())?;
+        let header = match self.what {
+            What::Split { spread, .. } => Header {
+                partition: self.partition,
+                radix: self.radix,
+                change: 0,
+                spread: Some(spread),
+                ..held
+            },
+            What::Merge => held,
+        };
+        let header = Header { entries: 0, subdirs: 0, ..header };
+        shard.counters.split_rows_frozen += rows.len() as u64;
+        let orders = self.orders();
+        let moves = |at: Option<(DirId, u64)>| {
+            at.is_some_and(|(dir, order)| dir == self.dir.id && orders.contains(&order))
+        };
+        let arrival = Arrival {
+            dir: self.dir,
+            header: header.encode(),
+            given_back: self.is_merge(),
+            pages: copy.pages,
+            rows,
+            tally: Tally::default(),
+            opens: shard.opens.in_range(self.dir.id, &orders),
+            slots: shard.slots_for(ctx, moves)?,
+        };
+        Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
+    }
+}
+
+/// The next page, round, or the exchange itself, whichever it is time for.
+pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
+    let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+    let most = shard.config.split_page_rows;
+    (copy.waits, copy.heard) = (false, ctx.now.nanos);
+    if copy.is_copying() {
+        let rows = copy.read_page(ctx, most)?;
+        copy.round_size += rows.len();
+        return Ok(mover.page(copy, rows));
+    }
+    loop {
+        if copy.todo.len() > 0 {
+            let rows = copy.take_changes(ctx, most)?;
+            shard.counters.split_rows_again += rows.len() as u64;
+            return Ok(mover.page(copy, rows));
+        }
+        let is_frozen = copy.phase == Phase::Frozen;
+        let is_open = matches!(copy.phase, Phase::Open);
+        if copy.dirty.len() > most && (is_frozen || is_open && copy.is_gaining()) {
+            copy.round_size = copy.dirty.len();
+            copy.todo = core::mem::take(&mut copy.dirty);
+            copy.rounds += 1;
+            shard.counters.split_rounds += 1;
+            shard.counters.split_rounds_frozen += u64::from(is_frozen);
+        } else if is_frozen {
+            let rows = copy.take_changes(ctx, most)?;
+            // Bytes may end a page before its rows do.
+            if copy.dirty.len() > 0 {
+                return Ok(mover.page(copy, rows));
+            }
+            return mover.ask(view, copy, rows);
+        } else if shard.is_copy_quiet(copy) {
+            copy.phase = Phase::Frozen;
+            shard.locks.set_hold(copy.key(), view.txn, copy.moved.frozen());
+        } else {
+            if is_open {
+                copy.phase = Phase::Closing(ctx.now.nanos);
+                shard.locks.set_hold(copy.key(), view.txn, copy.moved.closing());
+            }
+            copy.waits = true;
+            shard.counters.splits_awaiting += 1;
+            return Ok(Next::Pause);
+        }
+    }
+}
+
 impl Shard {
     /// The target has pages below `pages`; 0: it has lost one, or the parent may not take the partition back.
     pub(crate) fn page_done(
@@ -255,15 +290,17 @@ impl Shard {
         }
     }
 
-    /// All slots' outcomes (of the names that move) and floors (of all others): so that no late repetition runs again
-    /// at the target.
-    fn slots_for(&self, ctx: &Ctx<'_>, dir: DirId, copy: &Copy) -> Result<Vec<Row>, Halt> {
+    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
+    pub(crate) fn slots_for(
+        &self,
+        ctx: &Ctx<'_>,
+        moves: impl Fn(Option<(DirId, u64)>) -> bool,
+    ) -> Result<Vec<Row>, Halt> {
         let prefix = keys::table(Table::Slot);
         let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
         for (_, value) in &mut rows {
             let mut outcome = Outcome::decode(value)?;
-            let moves = outcome.at.is_some_and(|(d, o)| d == dir && copy.orders.contains(&o));
-            if !moves {
+            if !moves(outcome.at) {
                 (outcome.result, outcome.at) = (None, None);
                 *value = outcome.encode();
             }

@@ -12,10 +12,11 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
-use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::peer::{Arrival, Elsewhere, EntryValue, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::reply::SlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
-use crate::contract::{Halt, Need};
+use crate::contract::{Halt, Need, Row};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
@@ -41,7 +42,8 @@ impl Shard {
         let known = self.arriving.get(&at).map(|(record, _)| record.clone());
         let arrivals = self.locks.arrivals(dir.id);
         let prepared = arrivals.iter().any(|(_, arrival)| overlap(arrival, &orders));
-        if owned || prepared || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
+        let is_over = owned || prepared || self.comes_with_slot(ctx, dir.id, &orders)?;
+        if is_over || known.as_ref().is_some_and(|r| r.txn.number > peer.txn.number) {
             return Ok(()); // a late page of what is over
         }
         let known = known.filter(|r| r.txn == peer.txn);
@@ -52,7 +54,12 @@ impl Shard {
             };
             self.counters.merges_refused += u64::from(is_refused);
             if is_refused || self.ask_for_others(ctx, at, &orders) {
-                self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(0));
+                let step = (peer.txn, peer.step);
+                if let Some(news) = self.news_of_parent(dir.id, partition) {
+                    let say = Say::Elsewhere(Elsewhere::Slot(news));
+                    self.tell(ctx, Need::Synced, peer.from, step, say);
+                }
+                self.tell(ctx, Need::Committed, peer.from, step, Say::PageDone(0));
                 return Ok(());
             }
         }
@@ -74,6 +81,12 @@ impl Shard {
         self.arriving.insert(at, (record, ctx.now.nanos));
         self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(done));
         Ok(())
+    }
+
+    /// Where partition 0 is, if that is the parent, and has gone elsewhere with its slot.
+    fn news_of_parent(&self, dir: DirId, partition: PartitionIndex) -> Option<SlotNews> {
+        let is_first = parent(partition) == Some(PartitionIndex(0));
+        self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
     }
 
     /// Whether something else is on its way to the same orders; what became of it is asked for at once.
@@ -162,17 +175,7 @@ impl Shard {
             let holders = alloc::vec![(session, count)];
             self.place_opens(ctx, ino, &holders, OpenAt::Name(dir.id, order));
         }
-        for (key, value) in arrival.slots {
-            let Some((session, slot)) = keys::slot_of(&key) else { continue };
-            let theirs = Outcome::decode(&value)?;
-            let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
-            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
-            let is_answer = theirs.sequence == ours && theirs.result.is_some();
-            if self.session_lives(session) && (theirs.sequence > ours || is_answer) {
-                self.slots.insert((session, slot), theirs.sequence);
-                ctx.put(key, value);
-            }
-        }
+        self.take_slots(ctx, arrival.slots)?;
         ctx.delete(keys::arrival(dir.id, partition));
         if !arrival.given_back {
             ctx.set_header(dir.id, header);
@@ -185,10 +188,49 @@ impl Shard {
         Ok(())
     }
 
+    /// Outcomes and floors of another shard, as far as they are newer than this one's.
+    pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
+        for (key, value) in slots {
+            let Some((session, slot)) = keys::slot_of(&key) else { continue };
+            let theirs = Outcome::decode(&value)?;
+            let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
+            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
+            let is_answer = theirs.sequence == ours && theirs.result.is_some();
+            if self.session_lives(session) && (theirs.sequence > ours || is_answer) {
+                self.slots.insert((session, slot), theirs.sequence);
+                ctx.put(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders of partitions of a directory that are on their way here and not prepared.
+    pub(crate) fn arriving_orders(&self, dir: DirId) -> Vec<Range<u64>> {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        let arriving = self.arriving.range(from..=to);
+        arriving.map(|((_, partition), (record, _))| range(*partition, record.radix)).collect()
+    }
+
     /// Whether anything of this directory id is on its way here.
     pub(crate) fn arrives(&self, dir: DirId) -> bool {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
+    }
+
+    /// What was on its way to a range that comes with a slot: whose it was does not split it any more.
+    pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
+        let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
+        let arriving = self.arriving.range(from..=to);
+        let gone: Vec<_> = arriving
+            .map(|((_, partition), (record, _))| (*partition, range(*partition, record.radix)))
+            .filter(|(_, there)| overlap(there, orders))
+            .collect();
+        for (partition, there) in gone {
+            self.clear_range(ctx, dir, &there);
+            ctx.delete(keys::arrival(dir, partition));
+            self.note_freed(ctx, dir);
+            self.arriving.remove(&(dir, partition));
+        }
     }
 
     /// Rows of an arrival that was given up go.

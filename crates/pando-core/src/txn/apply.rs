@@ -100,6 +100,7 @@ impl Shard {
             Change::AddName { ino, dir, name, at } => self.add_name(ctx, *ino, *dir, name, *at),
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
+            Change::OwnSlot(news) => self.own_slot(ctx, *news),
             Change::OpenSession(session) => {
                 self.sessions.insert(*session);
                 if self.config.shard == COORDINATOR {
@@ -110,6 +111,10 @@ impl Shard {
                 Ok(())
             }
             Change::EndSession(session) => self.end_session(ctx, *session),
+            Change::Join(sessions) => {
+                self.join(ctx, sessions);
+                Ok(())
+            }
         }
     }
 

@@ -3,15 +3,17 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Arrival, Peer, Prepare, RowChange, Say, Vote};
+use pando_types::peer::{
+    Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, SlotArrival, Vote,
+};
 use pando_types::reply::Refusal;
-use pando_types::{Errno, ShardIndex, TxnId};
+use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
 use crate::client::Ran;
 use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Kind};
+use crate::keys;
 use crate::record::{Decided, Record};
 use crate::shard::Shard;
 use crate::txn::plan::{Decision, Next, Plan};
@@ -24,16 +26,17 @@ const AGAIN_AFTER: u64 = 2_000_000;
 /// all: its target may sync it at any time.
 fn need_of(say: &Say) -> Need {
     let names_object = |row: &RowChange| match row {
-        RowChange::Put(key, _) => keys::kind_of(key) == Some(Kind::Slice as u8),
+        RowChange::Put(key, _) => keys::is_slice(key),
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
     };
     match say {
         Say::Finish(_) => Need::Synced,
-        Say::Page { rows, .. } | Say::Prepare(_, Prepare::Arrive(Arrival { rows, .. }))
-            if rows.iter().any(names_object) =>
-        {
-            Need::Synced
-        }
+        Say::Page { rows, .. }
+        | Say::SlotPage { rows, .. }
+        | Say::Prepare(
+            _,
+            Prepare::Arrive(Arrival { rows, .. }) | Prepare::TakeSlot(SlotArrival { rows, .. }),
+        ) if rows.iter().any(names_object) => Need::Synced,
         _ => Need::Committed,
     }
 }
@@ -203,6 +206,7 @@ impl Shard {
                 }
                 self.page_done(ctx, number, pages)
             }
+            Say::Elsewhere(place) => self.readdress(ctx, number, step, from, &place),
             _ => Ok(()),
         }
     }
@@ -253,14 +257,32 @@ impl Shard {
                 self.dirs.learn(dir.id, &history);
                 self.ask_again(ctx, number, from, None)
             }
+            Vote::Slot(news) => {
+                let is_news = self.config.map.learn(news);
+                match at.place {
+                    // Known already: then it was a partition that was looked for there, and the home is to say where it is.
+                    Place::Order(dir, _) if !is_news => self.ask_its_home(ctx, number, from, dir),
+                    _ => self.ask_again(ctx, number, from, None),
+                }
+            }
             Vote::AskHome => {
                 let Place::Order(dir, _) = at.place else { return Ok(()) };
-                self.dirs.unlearn(dir.id);
-                // Not by this shard's own partitions: they may be of another life of the directory.
-                let home = self.config.map.home(dir.id);
-                self.ask_again(ctx, number, from, Some(home))
+                self.ask_its_home(ctx, number, from, dir)
             }
         }
+    }
+
+    /// The last step goes to the home of its directory. Not by this shard's own partitions: they may be of another life of it.
+    fn ask_its_home(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        refused_by: ShardIndex,
+        dir: DirRef,
+    ) -> Result<(), Halt> {
+        self.dirs.unlearn(dir.id);
+        let home = self.config.map.home(dir.id);
+        self.ask_again(ctx, number, refused_by, Some(home))
     }
 
     /// The last step goes to its owner as it is known now, unless that is who just refused: then after a while.
@@ -336,7 +358,11 @@ impl Shard {
     fn finishing(&mut self, ctx: &mut Ctx<'_>, number: u64, mut txn: Txn) -> Result<(), Halt> {
         if txn.finishing.is_empty() {
             let own = self.config.shard;
-            for (shard, change) in core::mem::take(&mut txn.then) {
+            for (mut shard, change) in core::mem::take(&mut txn.then) {
+                if let Change::Bury(dir) = &change {
+                    // Its slot may have been handed over since.
+                    shard = self.config.map.home(dir.id);
+                }
                 if shard == own {
                     self.apply(ctx, &change)?;
                 } else {
@@ -387,6 +413,53 @@ impl Shard {
         }
         self.txns.insert(number, txn);
         Ok(())
+    }
+
+    /// A decision's place has gone to another shard, which hears it now.
+    fn readdress(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        step: u16,
+        from: ShardIndex,
+        place: &Elsewhere,
+    ) -> Result<(), Halt> {
+        let is_news = match place {
+            Elsewhere::Slot(news) => self.config.map.learn(*news),
+            Elsewhere::Split(dir, history) => {
+                self.dirs.learn(*dir, history);
+                true
+            }
+        };
+        let Some(txn) = self.txns.get(&number) else { return Ok(()) };
+        let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
+        let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
+        let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
+        // Where the slot is was known: then the partition is not where it is remembered.
+        if let (Change::SetAccess { dir, .. }, false) = (&change, is_news) {
+            self.dirs.unlearn(dir.id);
+        }
+        let to = self.owner_of(ctx, &change)?;
+        // Who refused is asked again after a while.
+        if let (Some(to), Some(mut txn)) = (to.filter(|to| *to != from), self.txns.remove(&number))
+        {
+            txn.finishing[at].1 = to;
+            self.counters.readdressed += 1;
+            return self.finishing(ctx, number, txn);
+        }
+        Ok(())
+    }
+
+    /// Who makes a change that needs no prepared record, as far as is known here.
+    fn owner_of(&mut self, ctx: &Ctx<'_>, change: &Change) -> Result<Option<ShardIndex>, Halt> {
+        Ok(match change {
+            Change::Bury(dir) | Change::NewHome { dir, .. } => Some(self.config.map.home(dir.id)),
+            Change::SetAccess { dir, name, .. } => {
+                let order = self.order(name);
+                Some(self.route(ctx, dir.id, order)?)
+            }
+            _ => None,
+        })
     }
 
     fn answer_ask(&mut self, ctx: &mut Ctx<'_>, number: u64, step: u16, from: ShardIndex) {
@@ -498,9 +571,10 @@ impl Shard {
         let resend = self.txns.values().map(|t| t.sent_at + self.config.resend_after).min();
         let asked = self.prepared.values().map(|(_, at)| *at);
         let heard = self.arriving.values().map(|(_, at)| *at);
-        let ask = asked.chain(heard).min().map(|at| at + self.config.ask_after);
-        let splits = [self.copies_wake(), self.counts_wake()];
+        let incoming = self.incoming.values().map(|(_, at)| *at);
+        let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
+        let moves = [self.copies_wake(), self.counts_wake()];
         let others = [later, resend, ask, self.versions_wake(), self.leases.next_look()];
-        splits.into_iter().chain(others).flatten().min()
+        moves.into_iter().chain(others).flatten().min()
     }
 }

@@ -10,6 +10,7 @@ use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex
 use crate::contract::{Config, Halt, Input, Need};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::dirs::history;
+use crate::handover::Whereabouts;
 use crate::inode::{self, Loc};
 use crate::keys;
 use crate::locks::{Hold, LockKey};
@@ -41,6 +42,10 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
         Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
+        Prepare::TakeSlot(arrival) => {
+            (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
+        }
+        Prepare::Join => (Some(LockKey::Join), Hold::Plain),
         Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
     })
 }
@@ -70,7 +75,7 @@ impl Shard {
             return Ok(());
         }
         if self.finished.contains(&at) {
-            if !matches!(peer.say, Say::Page { .. }) {
+            if !matches!(peer.say, Say::Page { .. } | Say::SlotPage { .. }) {
                 self.tell(ctx, Need::Durable, peer.from, at, Say::Finished);
             }
             return Ok(());
@@ -82,8 +87,22 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                if !self.prepared.contains_key(&at) && !changes.iter().all(can_redo) {
-                    return Err(broken("a decision came for a step that was never prepared"));
+                if !self.prepared.contains_key(&at) {
+                    if !changes.iter().all(can_redo) {
+                        return Err(broken("a decision came for a step that was never prepared"));
+                    }
+                    match self.where_is(ctx, changes)? {
+                        Whereabouts::Here => {}
+                        Whereabouts::Soon(key) => {
+                            self.locks.wait(key, Input::Peer(peer));
+                            return Ok(());
+                        }
+                        Whereabouts::There(place) => {
+                            let say = Say::Elsewhere(place);
+                            self.tell(ctx, Need::Synced, peer.from, at, say);
+                            return Ok(());
+                        }
+                    }
                 }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
                 self.finished.insert(at);
@@ -92,6 +111,7 @@ impl Shard {
                 Ok(())
             }
             Say::Page { .. } => self.page(ctx, peer),
+            Say::SlotPage { .. } => self.slot_page(ctx, peer),
             _ => Ok(()),
         }
     }
@@ -136,6 +156,7 @@ impl Shard {
             }
             Err(Stop::Refuse(Refusal::Errno(errno))) => Vote::No(errno),
             Err(Stop::Refuse(Refusal::Redirect(history))) => Vote::Redirect(history),
+            Err(Stop::Refuse(Refusal::Slot(news))) => Vote::Slot(news),
             Err(Stop::Refuse(_)) => Vote::AskHome,
             Err(Stop::Halt(halt)) => return Err(halt),
         };
@@ -149,8 +170,11 @@ impl Shard {
             ctx.put(keys::prepared(at.0, at.1), record.encode());
             self.prepared.insert(at, (record, ctx.now.nanos));
         }
-        let need =
-            if matches!(vote, Vote::Yes(_)) && !unsynced { Need::Synced } else { Need::Committed };
+        let need = match vote {
+            Vote::Yes(_) if !unsynced => Need::Synced,
+            Vote::Slot(_) => Need::Synced,
+            _ => Need::Committed,
+        };
         self.tell(ctx, need, from, at, Say::Voted(vote));
         Ok(())
     }
@@ -170,6 +194,7 @@ impl Shard {
                 self.see_name(ctx, txn, *dir, name, by.as_ref())?
             }
             Prepare::Look(dir) | Prepare::Home(dir) => {
+                self.open_slot(dir.id.slot())?;
                 self.locks.free_for(LockKey::Home(dir.id), txn)?;
                 let content = self.content(ctx, *dir)?;
                 Seen::Home {
@@ -181,6 +206,7 @@ impl Shard {
                 }
             }
             Prepare::NewHome(id) => {
+                self.open_slot(id.slot())?;
                 self.locks.free_for(LockKey::Home(*id), txn)?;
                 if self.id_taken(ctx, *id)? {
                     return Ok(Vote::No(Errno::EEXIST));
@@ -194,6 +220,7 @@ impl Shard {
                 }
             }
             Prepare::Link { ino, new } => {
+                self.open_link(*ino)?;
                 self.locks.free_for(LockKey::Link(*ino), txn)?;
                 match self.link_inode(ctx, *ino)? {
                     None if *new => Seen::Nothing,
@@ -207,8 +234,17 @@ impl Shard {
                 Some(tally) => Seen::Arrived(tally),
                 None => return Ok(Vote::Busy),
             },
+            Prepare::TakeSlot(arrival) => match self.take_slot(ctx, txn, arrival)? {
+                Some(tally) => Seen::Arrived(tally),
+                None => return Ok(Vote::Busy),
+            },
             Prepare::Session(session) => {
+                self.must_have_joined()?;
                 self.locks.free_for(LockKey::Session(*session), txn)?;
+                Seen::Nothing
+            }
+            Prepare::Join => {
+                self.locks.free_for(LockKey::Join, txn)?;
                 Seen::Nothing
             }
             Prepare::Invalidate(_) => return Err(Errno::EINVAL.into()),
@@ -272,6 +308,9 @@ impl Shard {
         if header.partition != index {
             return Ok(None);
         }
+        if index.0 == 0 && self.closed_slot(dir.id.slot()).is_some() {
+            return Ok(None);
+        }
         let hold = self.locks.hold(LockKey::Partition(dir.id, index));
         match hold {
             Some((_, Hold::Copy)) => {}
@@ -312,13 +351,18 @@ impl Shard {
         self.locks.forget(at.0, at.1);
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
-        if let Some(Prepare::Arrive(arrival)) = self.unlock(ctx, at)? {
-            let header = Header::decode(&arrival.header)?;
-            self.clear_range(ctx, arrival.dir.id, &header.range());
-            ctx.delete(keys::arrival(arrival.dir.id, header.partition));
-            self.note_freed(ctx, arrival.dir.id);
+        self.drop_incoming(ctx, at.0)?;
+        match self.unlock(ctx, at)? {
+            Some(Prepare::Arrive(arrival)) => {
+                let header = Header::decode(&arrival.header)?;
+                self.clear_range(ctx, arrival.dir.id, &header.range());
+                ctx.delete(keys::arrival(arrival.dir.id, header.partition));
+                self.note_freed(ctx, arrival.dir.id);
+                Ok(())
+            }
+            Some(Prepare::TakeSlot(arrival)) => self.forget_incoming(ctx, arrival.slot.slot),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn unlock(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<Option<Prepare>, Halt> {
@@ -354,10 +398,12 @@ impl Shard {
                 asks.push(*at);
             }
         }
-        for (record, since) in self.arriving.values_mut() {
+        let arriving = self.arriving.values_mut().map(|(record, since)| (record.txn, since));
+        let incoming = self.incoming.values_mut().map(|(record, since)| (record.txn, since));
+        for (txn, since) in arriving.chain(incoming) {
             if *since + after <= now {
                 *since = now;
-                asks.push((record.txn, 0));
+                asks.push((txn, 0));
             }
         }
         for at in asks {

@@ -34,7 +34,7 @@ const PLACES_MAX: usize = 4096;
 pub struct Recent {
     /// Of what a lock protects: an id that became free, an entry of a directory that was written.
     places: BTreeMap<LockKey, Lsn>,
-    /// Of all others, and of partitions that arrived.
+    /// Of all others, and of partitions and slots that arrived.
     others: Lsn,
 }
 
@@ -72,7 +72,7 @@ impl Shard {
                 let place = LockKey::Name(dir.id, self.order(name).0);
                 self.recent.note(place, position(ctx), ctx.now.durable);
             }
-            Change::Own { .. } => self.recent.others = position(ctx),
+            Change::Own { .. } | Change::OwnSlot(_) => self.recent.others = position(ctx),
             _ => {}
         }
     }

@@ -2,6 +2,8 @@
 
 mod births;
 mod counts;
+mod growing;
+mod handovers;
 mod invalidation;
 mod merges;
 mod namespace;

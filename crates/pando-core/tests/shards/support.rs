@@ -171,6 +171,23 @@ impl Cluster {
         self.shards[index] = (recovered, store);
     }
 
+    /// Somebody has made one shard more, which nobody else has heard of.
+    pub fn found(&mut self) -> ShardIndex {
+        let index = self.configs.len();
+        let shard = ShardIndex(index as u16);
+        self.configs.push(Config { shard, ..self.configs[0].clone() });
+        let mut store = Store::default();
+        store.apply(format(&self.configs[index], Timestamp::default()));
+        let recovered = self.recovered(index, &mut store);
+        self.shards.push((recovered, store));
+        shard
+    }
+
+    /// What a shard knows of slots.
+    pub fn map(&self, shard: ShardIndex) -> ClusterMap {
+        self.shards[usize::from(shard.0)].0.map().clone()
+    }
+
     /// Shards are added to the running cluster; they own no slots. All restart, to hear of it.
     pub fn add_shards(&mut self, count: u16) {
         let mut map = self.configs[0].map.clone();
@@ -518,16 +535,21 @@ impl Cluster {
     pub fn on_owner(&mut self, op: &Op) -> Result<Body, Refusal> {
         let mut last = Err(Refusal::AskHome);
         for shard in 0..self.shards.len() as u16 {
-            last = self.run(ShardIndex(shard), op.clone());
+            let answer = self.run(ShardIndex(shard), op.clone());
             let elsewhere = matches!(
-                last,
+                answer,
                 Err(Refusal::Redirect(_)
                     | Refusal::AskHome
+                    | Refusal::Slot(_)
                     | Refusal::NotUnderName
                     | Refusal::Errno(Errno::ESTALE))
             );
             if !elsewhere {
-                return last;
+                return answer;
+            }
+            // An owner that has nothing says more than who is none.
+            if !matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))) {
+                last = answer;
             }
         }
         last

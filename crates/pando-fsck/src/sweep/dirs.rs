@@ -10,7 +10,7 @@ use pando_types::{DirId, Order, ShardIndex};
 use super::{Outside, SIDE_BYTES, Sweep, dir_words};
 use crate::busy::Place;
 use crate::code::Code;
-use crate::cursor::Cursor;
+use crate::cursor::{self, Cursor};
 use crate::finding::{At, Evidence, Finding};
 use crate::key::{Cold, Key, dir_prefix, kind_prefix};
 use crate::source::{Row, Rows, Watch};
@@ -108,7 +108,18 @@ impl Sweep<'_> {
             }
         }
         let mine = |(at, dir, _): &&(ShardIndex, DirId, Range<u64>)| (*at, *dir) == (shard, id);
-        let arriving = self.busy.arriving.iter().filter(mine).map(|(_, _, r)| r.clone()).collect();
+        let mut arriving: Vec<_> =
+            self.busy.arriving.iter().filter(mine).map(|(_, _, r)| r.clone()).collect();
+        if self.busy.is_incoming(shard, id.slot()) {
+            arriving.push(0..Order::END);
+        }
+        if self.busy.is_arrived(shard, id.slot())
+            && let Some(value) = cursor::get(rows, shard, &keys::dir(id, Kind::StagedHeader, 0))?
+            && let Ok(header) = Header::decode(&value)
+        {
+            self.tree.part(id, shard, header.range().start, &header);
+            owned.push(Owned::new(header, None));
+        }
         cursor.seek(rows, &kind_prefix(id, Kind::Entry))?;
         let mut side = |kind| cursor.fork(rows, &kind_prefix(id, kind), SIDE_BYTES);
         let sides = [side(Cold::KINDS[0])?, side(Cold::KINDS[1])?, side(Cold::KINDS[2])?];
@@ -125,9 +136,27 @@ impl Sweep<'_> {
         self.outside.append(&mut dir.outside);
         cursor.seek(rows, &kind_prefix(id, Kind::LinkName))?;
         while let Some((key, value)) = cursor.next_in(rows, &prefix)? {
-            self.unknown(shard, &key, &value);
+            match Key::parse(&key) {
+                Some(Key::StagedHeader(_)) => self.staged(shard, id, &key, &value),
+                _ => self.unknown(shard, &key, &value),
+            }
         }
         Ok(())
+    }
+
+    /// A header that waits for its slot to come.
+    fn staged(&mut self, shard: ShardIndex, id: DirId, key: &[u8], value: &[u8]) {
+        self.rows += 1;
+        if self.busy.incoming.contains(&(shard, id.slot())) {
+            return;
+        }
+        let what = format!("a header of {} that is to come", dir_words(id));
+        let detail = "its slot is not on its way there".to_owned();
+        let finding = Finding::new(Code::StrayRow, shard, what, detail)
+            .known_by(Evidence::row(shard, key, Some(value)))
+            .known_by(Evidence::row(shard, &keys::incoming(id.slot()), None))
+            .mended_by(shard, vec![Write::Delete(key.to_vec())]);
+        self.findings.push(finding);
     }
 
     fn content(
@@ -146,6 +175,9 @@ impl Sweep<'_> {
             }
             self.rows += 1;
             row = Evidence::row(shard, &key, Some(&value));
+            if self.busy.is_incoming(shard, id.slot()) {
+                continue;
+            }
             if home != shard {
                 self.misplaced(
                     shard,
@@ -169,6 +201,9 @@ impl Sweep<'_> {
                 continue;
             }
             self.rows += 1;
+            if self.busy.is_incoming(shard, id.slot()) {
+                continue;
+            }
             let what = || format!("extended attributes of {}", dir_words(id));
             self.decode::<Xattrs>(shard, &what, &key, &value);
             let lives = found.as_ref().is_some_and(|content| !content.tombstone);
@@ -191,7 +226,9 @@ impl Sweep<'_> {
             self.inos.used(content.base.ino);
         } else {
             self.inos.single(content.base.ino, false);
-            self.count_inode(shard, None);
+            if !self.busy.is_arrived(shard, id.slot()) {
+                self.count_inode(shard, None);
+            }
         }
     }
 

@@ -35,6 +35,9 @@ impl Sweep<'_> {
                 continue;
             };
             self.rows += 1;
+            if self.busy.is_incoming(shard, ino.slot()) {
+                continue;
+            }
             if owner != shard {
                 let row = Evidence::row(shard, &key, Some(&value));
                 self.misplaced(shard, format!("a row of {}", link_in_words(ino)), owner, row);
@@ -44,7 +47,9 @@ impl Sweep<'_> {
                 Key::Link(_) => {
                     let inode = self.decode::<Inode>(shard, &|| link_in_words(ino), &key, &value);
                     if let Some(inode) = &inode {
-                        self.count_inode(shard, Some(inode));
+                        if !self.busy.is_arrived(shard, ino.slot()) {
+                            self.count_inode(shard, Some(inode));
+                        }
                         self.inos.link(ino, inode.attr.kind, inode.attr.nlink);
                     }
                     hot = Some(((key, value), inode));

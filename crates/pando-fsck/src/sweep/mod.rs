@@ -120,7 +120,8 @@ impl<'a> Sweep<'a> {
                     | Key::DirXattr(dir)
                     | Key::Header(dir, _)
                     | Key::Entry(dir, _)
-                    | Key::Cold(dir, ..),
+                    | Key::Cold(dir, ..)
+                    | Key::StagedHeader(dir),
                 ) => self.dir(rows, &mut cursor, (shard, dir), watch)?,
                 Some(Key::Link(ino) | Key::LinkCold(ino, _) | Key::LinkName(ino, ..)) => {
                     self.link(rows, &mut cursor, (shard, ino))?;

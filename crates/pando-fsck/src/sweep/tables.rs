@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{
-    Arriving, Decided, Floor, Numbers, Open, OpenAt, Outcome, Prepared, SessionRecord, Stat,
+    Arriving, Decided, Floor, Incoming, Numbers, Open, OpenAt, Outcome, Owner, Prepared,
+    SessionRecord, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, Ino, SessionId, ShardIndex};
+use pando_types::{DirId, Ino, SessionId, ShardIndex, SlotIndex};
 
 use super::{Sweep, ino_words};
 use crate::busy::Place;
@@ -132,10 +133,59 @@ impl Sweep<'_> {
                 }
             }
             Key::Garbage(object) => self.needed.garbage(object),
+            Key::Owner(slot) => {
+                if let Some(owner) = self.decode::<Owner>(shard, &what, key, value) {
+                    self.owner(shard, slot, owner, what(), evidence);
+                }
+            }
+            Key::Incoming(_) => {
+                self.pending.arriving += 1;
+                if let Some(record) = self.decode::<Incoming>(shard, &what, key, value) {
+                    let (of, number) = (record.txn.shard, record.txn.number.saturating_add(1));
+                    self.coordinator(shard, of, number, what(), (evidence, Vec::new()));
+                }
+            }
             // Not of a table.
             _ => {}
         }
         Ok(())
+    }
+
+    /// Who owns a slot is known to its owner, and all that ever did agree.
+    fn owner(
+        &mut self,
+        shard: ShardIndex,
+        slot: SlotIndex,
+        said: Owner,
+        what: String,
+        row: Evidence,
+    ) {
+        let Owner { version, owner } = said;
+        if !self.is_shard(owner) || slot == DirId::ROOT.slot() {
+            let detail = format!("it says shard {owner}, which cannot be");
+            let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail);
+            return self.findings.push(finding.known_by(row));
+        }
+        let owners = &self.busy.owners;
+        let same = owners
+            .iter()
+            .find(|((_, s), news)| *s == slot && news.version == version && news.owner != owner);
+        if let Some(((other, _), news)) = same {
+            let detail =
+                format!("of the same version shard {other} says that it is shard {}", news.owner);
+            let finding = Finding::new(Code::SlotOwnersDiffer, shard, what, detail);
+            return self.findings.push(finding.known_by(row));
+        }
+        let newest =
+            owners.iter().filter(|((_, s), _)| *s == slot).map(|(_, news)| news.version).max();
+        let knows = owners.get(&(owner, slot)).is_some_and(|news| news.version == version);
+        if newest == Some(version) && !knows && !self.busy.is_arrived(owner, slot) {
+            let detail = format!("shard {owner}, which it says, does not know of it");
+            let finding = Finding::new(Code::SlotOwnerUnknown, shard, what, detail)
+                .known_by(row)
+                .known_by(Evidence::row(owner, &keys::owner(slot), None));
+            self.findings.push(finding);
+        }
     }
 
     fn is_shard(&self, shard: ShardIndex) -> bool {
@@ -164,7 +214,11 @@ impl Sweep<'_> {
         }
         let detail = format!("its coordinator, shard {coordinator}, does not exist");
         let finding = Finding::new(Code::StepOfUnknownTransaction, shard, what, detail);
-        self.findings.push(finding.known_by(row).mended_by(shard, undo));
+        let finding = finding.known_by(row);
+        self.findings.push(match undo.is_empty() {
+            true => finding,
+            false => finding.mended_by(shard, undo),
+        });
     }
 
     /// Whether a session lives on this shard; else its row is a finding.
@@ -220,6 +274,9 @@ fn table_words(key: &Key) -> String {
         Key::Floor(shard) => format!("the floor of coordinator {shard}"),
         Key::Arrival(dir, partition) => format!("partition {partition} of {dir} on its way"),
         Key::Garbage(object) => format!("object {:032x}", object.0),
+        Key::Owner(slot) => format!("the owner of slot {}", slot.0),
+        Key::Incoming(slot) => format!("slot {} on its way", slot.0),
+        Key::Joined(shard) => format!("that shard {shard} was added"),
         other => format!("{other:?}"),
     }
 }

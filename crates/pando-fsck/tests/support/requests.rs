@@ -138,6 +138,7 @@ impl Cluster {
                 last,
                 Err(Refusal::Redirect(_)
                     | Refusal::AskHome
+                    | Refusal::Slot(_)
                     | Refusal::NotUnderName
                     | Refusal::Errno(Errno::ESTALE))
             );

@@ -95,7 +95,8 @@ fn growth_adds_an_empty_shard_and_then_hands_slots_to_it() {
 fn impossible_handovers_are_refused_and_change_nothing() {
     let mut map = ClusterMap::new(3);
     assert_eq!(map.hand_over(SlotIndex(0), ShardIndex(1)), Err(HandoverError::Root));
-    assert_eq!(map.hand_over(SlotIndex(1), ShardIndex(3)), Err(HandoverError::NoSuchShard));
+    let beyond = ShardIndex(pando_types::SHARDS_MAX);
+    assert_eq!(map.hand_over(SlotIndex(1), beyond), Err(HandoverError::NoSuchShard));
     assert_eq!(map, ClusterMap::new(3));
 }
 
@@ -108,9 +109,40 @@ fn a_cluster_map_survives_the_wire() {
 }
 
 #[test]
+fn of_two_words_about_a_slot_the_later_one_is_believed() {
+    let mut map = ClusterMap::new(4);
+    let slot = SlotIndex(77);
+    assert_eq!(map.news(slot), None);
+    let mut other = map.clone();
+    other.hand_over(slot, ShardIndex(1)).unwrap();
+    let first = other.news(slot).unwrap();
+    other.hand_over(slot, ShardIndex(3)).unwrap();
+    let second = other.news(slot).unwrap();
+    assert_eq!((first.version, second.version), (1, 2));
+    assert!(map.learn(second) && !map.learn(first) && !map.learn(second));
+    assert_eq!((map.slot_owner(slot), map.news(slot)), (ShardIndex(3), Some(second)));
+    let beyond = ShardIndex(pando_types::SHARDS_MAX);
+    let nobody = pando_types::reply::SlotNews { owner: beyond, version: 9, ..second };
+    assert!(!map.learn(nobody), "there can be no such shard");
+}
+
+#[test]
+fn who_owns_a_slot_is_a_shard_and_so_are_all_below_it() {
+    let (mut map, mut other) = (ClusterMap::new(4), ClusterMap::new(4));
+    other.hand_over(SlotIndex(77), ShardIndex(6)).unwrap();
+    other.hand_over(SlotIndex(78), ShardIndex(2)).unwrap();
+    map.hand_over(SlotIndex(78), ShardIndex(1)).unwrap();
+    map.hand_over(SlotIndex(78), ShardIndex(0)).unwrap();
+    map.merge(&other);
+    assert_eq!((map.shards, map.slot_owner(SlotIndex(77))), (7, ShardIndex(6)));
+    assert_eq!(map.slot_owner(SlotIndex(78)), ShardIndex(0), "the later word");
+}
+
+#[test]
 fn cluster_maps_that_cannot_be_are_refused() {
     let refused = |shards: u16, slots: Vec<u16>| {
-        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, slots)).unwrap();
+        let versions = std::collections::BTreeMap::<u16, u32>::new();
+        let bytes = postcard::to_allocvec(&(1u64, shards, 1u32, slots, versions)).unwrap();
         postcard::from_bytes::<ClusterMap>(&bytes).is_err()
     };
     let with = |slot: usize, owner| {

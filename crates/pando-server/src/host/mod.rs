@@ -43,6 +43,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use pando_placement::ClusterMap;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
 use pando_types::{Epoch, ShardIndex};
@@ -115,8 +116,10 @@ pub struct Host {
 type Job = (Arc<Cell>, babu::CheckpointJob);
 
 pub(crate) struct Shared {
-    /// By shard; empty: another process hosts it.
+    /// By shard; empty: another process hosts it, or there is none.
     cells: Vec<ArcSwapOption<Cell>>,
+    /// How many the volume was made with.
+    shards: u16,
     /// How the others are reached.
     links: OnceLock<Arc<dyn PeerLinks>>,
     pub(crate) clock: Clock,
@@ -127,9 +130,20 @@ pub(crate) struct Shared {
 }
 
 impl Host {
-    /// How many shards the volume has.
+    /// How many shards the volume was made with.
     pub fn shards(&self) -> u16 {
-        self.shared.cells.len() as u16
+        self.shared.shards
+    }
+
+    /// Adds to a map of the volume what the shards of this process know.
+    pub fn update(&self, map: &mut ClusterMap) {
+        for cell in self.shared.hosted() {
+            if let Some(known) = cell.state.lock().machine.map() {
+                map.merge(known);
+            }
+            // Others may have come while it was held.
+            self.shared.run(cell.shard);
+        }
     }
 
     /// Those that run here, ascending.

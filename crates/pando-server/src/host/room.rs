@@ -70,6 +70,8 @@ fn of_request(request: &Request) -> Wants {
         | Op::Garbage(..)
         | Op::InspectDir(..)
         | Op::Glimpse(..)
+        | Op::HandOver(..)
+        | Op::AddShard(..)
         | Op::Renew(..) => Wants::Nothing,
     }
 }
@@ -78,11 +80,13 @@ fn of_peer(peer: &Peer) -> Wants {
     // What is logged of a message is at most the message, as a record and within an outcome.
     let bytes = CHANGE_BYTES + 2 * pando_types::codec::encode(0, peer).len() as u64;
     match &peer.say {
-        Say::Page { .. } | Say::Prepare(_, Prepare::NewHome(_) | Prepare::Arrive(_)) => {
+        Say::Page { .. }
+        | Say::SlotPage { .. }
+        | Say::Prepare(_, Prepare::NewHome(_) | Prepare::Arrive(_) | Prepare::TakeSlot(_)) => {
             Wants::Space(bytes)
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
-        Say::Finished | Say::Ask | Say::PageDone(_) => Wants::Reserve(bytes),
+        Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => Wants::Reserve(bytes),
         // It may begin a merge, which in the end takes as much room as it gives back.
         Say::Shrunk { .. } => Wants::Space(bytes),
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
@@ -93,10 +97,10 @@ fn of_peer(peer: &Peer) -> Wants {
 pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
     match &peer.say {
         Say::Prepare(..) => Some(Say::Voted(Vote::No(Errno::ENOSPC))),
-        // The split is given up.
-        Say::Page { .. } => Some(Say::PageDone(0)),
+        // The split, merge or handover is given up.
+        Say::Page { .. } | Say::SlotPage { .. } => Some(Say::PageDone(0)),
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
-        Say::Shrunk { .. } => None,
+        Say::Shrunk { .. } | Say::Elsewhere(_) => None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use arc_swap::ArcSwapOption;
 use pando_core::contract::{Config, Effects, Halt, Now};
-use pando_types::{ShardIndex, Timestamp};
+use pando_types::{SHARDS_MAX, ShardIndex, Timestamp};
 use parking_lot::Mutex;
 
 use super::cell::Cell;
@@ -108,7 +108,7 @@ impl Host {
         .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
         let clock = Clock::default();
         clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
-        let cells: Vec<_> = (0..shards).map(|_| ArcSwapOption::empty()).collect();
+        let cells: Vec<_> = (0..SHARDS_MAX).map(|_| ArcSwapOption::empty()).collect();
         let mut starts = Vec::new();
         for ((store, opened), &shard) in opened.into_iter().zip(hosted) {
             let recover = |now, store: &Store| recover(shard, now, store);
@@ -119,6 +119,7 @@ impl Host {
         let (sender, jobs) = mpsc::channel();
         let shared = Arc::new(Shared {
             cells,
+            shards,
             links: OnceLock::new(),
             clock,
             timer: Timer::default(),

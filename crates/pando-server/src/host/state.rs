@@ -316,7 +316,10 @@ impl State {
             Out::Reply(tag, mut reply) => {
                 let Some(pending) = self.pending.remove(tag) else { return };
                 reply.durable = durable;
-                if matches!(reply.result, Err(Refusal::Redirect(_) | Refusal::AskHome)) {
+                if matches!(
+                    reply.result,
+                    Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))
+                ) {
                     cell.counters.redirects.increment();
                 }
                 let taken = now.saturating_duration_since(pending.begun).as_nanos();

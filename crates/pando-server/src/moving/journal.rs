@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use pando_types::{Epoch, Lsn, ShardIndex};
+use pando_types::{Epoch, Lsn, SHARDS_MAX, ShardIndex};
 use pando_wire::{Hosting, MoveToken};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -86,8 +86,10 @@ pub(super) fn put_in_place(folder: &Folder, shard: ShardIndex) -> io::Result<()>
 /// Ends moves to this folder that its last process had heard the end of: their shards are this folder's. To be called before
 /// shards are locked.
 pub fn finish_taken(folder: &Folder) -> io::Result<()> {
-    let Ok(superblock) = folder.read() else { return Ok(()) };
-    for shard in (0..superblock.shards).map(ShardIndex) {
+    if folder.read().is_err() {
+        return Ok(());
+    }
+    for shard in (0..SHARDS_MAX).map(ShardIndex) {
         let is_taken = |coming: Coming| coming.is_taken;
         // Who holds the lock is at it.
         if Coming::read(folder, shard.0)?.is_some_and(is_taken)

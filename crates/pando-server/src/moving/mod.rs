@@ -33,12 +33,13 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pando_types::ShardIndex;
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Ask, MoveStage, Moving, Told};
 use parking_lot::{Condvar, Mutex};
 
 use crate::folder::FolderLock;
+use crate::founding::Site;
 use crate::host::HostOptions;
 use crate::net::{Hosts, Server, say};
 use crate::{Folder, Host, Superblock};
@@ -142,7 +143,7 @@ impl Moves {
     pub fn begin(&self, server: &Arc<Server>) {
         let _ = self.shared.hosts.set(server.hosts().clone());
         let _ = self.shared.server.set(Arc::downgrade(server));
-        for shard in (0..self.shared.superblock.shards).map(ShardIndex) {
+        for shard in (0..SHARDS_MAX).map(ShardIndex) {
             if let Ok(Some(given)) = Given::read(&self.shared.folder, shard.0) {
                 server.hosts().learn(&[given.to]);
                 if self.shared.folder.shard(shard.0).exists() {
@@ -167,6 +168,10 @@ impl Moves {
                 Ok(()) => Told::Adopting,
                 Err(why) => Told::Failed(why),
             },
+            Ask::Found(shard) => match self.found(*shard) {
+                Ok(()) => Told::Founded,
+                Err(why) => Told::Failed(why),
+            },
             Ask::Move(shard, token, ask) => {
                 let (told, is_given) = source::answer(&self.shared, *shard, *token, ask);
                 if is_given {
@@ -180,9 +185,12 @@ impl Moves {
 
     fn adopt(&self, shard: ShardIndex, rate: u64) -> Result<(), String> {
         let shared = &self.shared;
-        if shard.0 >= shared.superblock.shards {
-            let last = shared.superblock.shards - 1;
-            return Err(format!("there is no shard {shard}: the volume has shards 0 to {last}"));
+        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
+        if shard.0 >= shared.superblock.shards && known.is_none() {
+            let made = shared.superblock.shards - 1;
+            return Err(format!(
+                "there is no shard {shard}: the volume was made with shards 0 to {made}, and nobody has said that it was added"
+            ));
         }
         if shared.coming.lock().get(&shard).is_some_and(|moving| moving.stage.is_under_way()) {
             return Ok(());
@@ -199,7 +207,6 @@ impl Moves {
                 own.display()
             ));
         }
-        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
         let source =
             known.ok_or_else(|| format!("nobody has said yet who serves shard {shard}"))?;
         shared.lock.lock().add(&shared.folder, shard.0).map_err(|error| error.to_string())?;
@@ -209,6 +216,21 @@ impl Moves {
         });
         self.spawn(shard, move |shared| target::adopt(&shared, shard, source, rate));
         Ok(())
+    }
+
+    /// Makes a new shard, and serves it.
+    fn found(&self, shard: ShardIndex) -> Result<(), String> {
+        let shared = &self.shared;
+        let server = shared.server.get().and_then(Weak::upgrade).ok_or("it is stopping")?;
+        let mut lock = shared.lock.lock();
+        let site = Site {
+            folder: &shared.folder,
+            superblock: &shared.superblock,
+            options: &shared.options,
+            host: &shared.host,
+            server: &server,
+        };
+        site.found(shard, |folder| lock.add(folder, shard.0))
     }
 
     /// Removes what is left of a shard that was given away, once its new host is known.

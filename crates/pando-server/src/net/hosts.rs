@@ -1,7 +1,7 @@
 //! Who hosts which shard, as far as this process knows.
 
 use pando_net::{HostsFolder, Stream, newest, open, this_host};
-use pando_types::{Epoch, ShardIndex};
+use pando_types::{Epoch, SHARDS_MAX, ShardIndex};
 use pando_wire::{Address, Hosting, Role};
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -24,15 +24,12 @@ pub struct Hosts {
     addresses: Vec<String>,
     /// Own shards have come or gone.
     pub(super) changed: Notify,
-    /// How many the volume has.
-    shards: u16,
 }
 
 impl Hosts {
     /// What the folder tells, and what this process hosts itself: shards with their epochs.
     pub(super) fn new(
         folder: HostsFolder,
-        shards: u16,
         own: &[(ShardIndex, Epoch)],
         addresses: &[Address],
     ) -> Self {
@@ -43,7 +40,6 @@ impl Hosts {
             own: Mutex::default(),
             addresses,
             changed: Notify::new(),
-            shards,
         };
         own.iter().for_each(|&(shard, epoch)| hosts.add_own(shard, epoch));
         hosts
@@ -109,7 +105,7 @@ impl Hosts {
 
     /// Takes over what others know better.
     pub fn learn(&self, heard: &[Hosting]) {
-        let there_are = heard.iter().filter(|hosting| hosting.shard.0 < self.shards);
+        let there_are = heard.iter().filter(|hosting| hosting.shard.0 < SHARDS_MAX);
         let heard: Vec<Hosting> = there_are.cloned().collect();
         let new = newest(&mut self.known.lock(), &heard);
         new.iter().for_each(|hosting| self.write(hosting));
@@ -126,7 +122,7 @@ impl Hosts {
     pub(super) fn check(&self, speakers: &[Hosting]) -> Result<(), ShardIndex> {
         let known = self.known.lock();
         for speaker in speakers {
-            if speaker.shard.0 >= self.shards {
+            if speaker.shard.0 >= SHARDS_MAX {
                 return Err(speaker.shard);
             }
             let is_here = self.is_own(speaker.shard);

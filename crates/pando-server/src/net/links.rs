@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pando_net::{Closed, Opened, Outbound, Stream, open, this_host};
-use pando_types::ShardIndex;
 use pando_types::peer::Peer;
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Address, Hosting, Role, encode_peer};
 use parking_lot::Mutex;
@@ -44,8 +44,8 @@ pub(super) struct Way {
 }
 
 impl Links {
-    pub(super) fn new(shards: u16, limit: usize) -> Self {
-        let links = (0..shards).map(|_| Link::default()).collect();
+    pub(super) fn new(limit: usize) -> Self {
+        let links = (0..SHARDS_MAX).map(|_| Link::default()).collect();
         Self { links, limit, dropped: AtomicU64::new(0) }
     }
 
@@ -182,7 +182,10 @@ impl PeerLinks for Links {
 
     fn flush(&self) {
         for link in &self.links {
-            if !link.is_dirty.swap(false, Ordering::AcqRel) {
+            // Most are never used.
+            if !link.is_dirty.load(Ordering::Acquire)
+                || !link.is_dirty.swap(false, Ordering::AcqRel)
+            {
                 continue;
             }
             let current = link.current.lock().clone();

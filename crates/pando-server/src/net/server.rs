@@ -1,11 +1,13 @@
 //! A server: its threads, their beginning and end.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pando_net::{HostsFolder, ListenError, Listener, is_loopback};
 use pando_types::{Epoch, ShardIndex};
@@ -66,6 +68,9 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
+/// How often it is looked whether there are more shards.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// Connections at once that have not proved yet that they may come in.
 const GREETINGS_MAX: usize = 256;
 
@@ -93,9 +98,8 @@ impl Server {
         let own: Vec<_> =
             host.hosted().into_iter().filter_map(|s| Some((s, host.epoch(s)?))).collect();
         let told = told(&addresses, &options)?;
-        let hosts =
-            Arc::new(Hosts::new(HostsFolder::new(&options.run), host.shards(), &own, &told));
-        let links = Arc::new(Links::new(host.shards(), options.limits.link));
+        let hosts = Arc::new(Hosts::new(HostsFolder::new(&options.run), &own, &told));
+        let links = Arc::new(Links::new(options.limits.link));
         host.set_links(links.clone());
         let connections = Arc::new(AtomicU32::new(0));
         let mut threads = Vec::new();
@@ -200,7 +204,7 @@ struct Duty {
     door: Arc<Door>,
     links: Arc<Links>,
     way: Arc<Way>,
-    /// How many the volume has.
+    /// How many the volume was made with.
     shards: u16,
     join: Vec<Address>,
     stopped: oneshot::Receiver<()>,
@@ -212,10 +216,19 @@ impl Duty {
             tokio::spawn(listen(self.door.clone(), listener));
         }
         super::hosts::join(&self.way, &self.join).await;
-        for shard in (0..self.shards).map(ShardIndex) {
-            tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
+        let mut kept = BTreeSet::new();
+        let mut stopped = self.stopped;
+        loop {
+            let added = self.way.hosts.all().into_iter().map(|hosting| hosting.shard);
+            for shard in (0..self.shards).map(ShardIndex).chain(added) {
+                if kept.insert(shard) {
+                    tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
+                }
+            }
+            if tokio::time::timeout(LOOK_EVERY, &mut stopped).await.is_ok() {
+                return;
+            }
         }
-        let _ = self.stopped.await;
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pando_net::{Closed, DetachedInbound, Inbound, Outbound, READ_MAX};
-use pando_types::ShardIndex;
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::Hosting;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -46,7 +46,7 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn new(host: &Arc<Host>, limits: &Limits) -> Self {
-        let senders = (0..host.shards()).map(|_| None).collect();
+        let senders = (0..SHARDS_MAX).map(|_| None).collect();
         let budget = Arc::new(Budget::new(limits.memory));
         Self { senders: Arc::new(Mutex::new(senders)), host: host.clone(), limits: *limits, budget }
     }

@@ -15,8 +15,8 @@ use pando_server::folder::FolderLock;
 use pando_server::host::RecoveryError;
 use pando_server::store::{Room, Store, StoreOptions};
 use pando_server::{Folder, Superblock};
-use pando_types::ShardIndex;
 use pando_types::op::ObjectId;
+use pando_types::{SHARDS_MAX, ShardIndex};
 
 use super::served::Served;
 use crate::failure::{FAILED, Failure, IN_USE};
@@ -79,7 +79,9 @@ impl Stopped {
     pub fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
         let lock = folder.lock()?;
         let mut stores = Vec::new();
-        for shard in 0..superblock.shards {
+        let here = (0..SHARDS_MAX)
+            .take_while(|&shard| shard < superblock.shards || folder.shard(shard).is_dir());
+        for shard in here {
             let options = StoreOptions { cache_bytes: CACHE_BYTES, ..StoreOptions::default() };
             let id = superblock.database_id(shard);
             let opened = Store::open(&folder.shard(shard), id, &options);
@@ -96,8 +98,11 @@ impl Stopped {
         Ok(Self { stores, _lock: lock })
     }
 
-    fn store(&mut self, shard: ShardIndex) -> &mut Store {
-        &mut self.stores[usize::from(shard.0)]
+    fn store(&mut self, shard: ShardIndex) -> Result<&mut Store, String> {
+        let store = self.stores.get_mut(usize::from(shard.0));
+        store.ok_or_else(|| {
+            format!("shard {shard} was added to the volume, and is not in this folder")
+        })
     }
 }
 
@@ -106,7 +111,7 @@ impl Rows for Stopped {
         let mut page = Page { rows: Vec::new(), is_last: true };
         let mut size = 0;
         let end = [0xFF; KEY_MAX];
-        let read = self.store(shard).scan(from, &end, &mut |key, value| {
+        let read = self.store(shard)?.scan(from, &end, &mut |key, value| {
             if size >= bytes && size > 0 {
                 page.is_last = false;
                 return false;
@@ -125,7 +130,7 @@ impl Rows for Stopped {
 
 impl Repairs for Stopped {
     fn write(&mut self, shard: ShardIndex, writes: Vec<Write>) -> Result<(), String> {
-        let store = self.store(shard);
+        let store = self.store(shard)?;
         let bytes = writes.iter().map(|write| match write {
             Write::Put(key, value) => key.len() + value.len(),
             Write::Delete(key) => key.len(),

@@ -69,7 +69,8 @@ pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
 }
 
 fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
-    let facts = questioner.facts().clone();
+    let mut facts = questioner.facts().clone();
+    facts.map = whole_map(questioner);
     let slots = slots(&facts.map);
     let mut rows: Vec<Row> = (0..facts.map.shards)
         .map(|shard| Row {
@@ -118,6 +119,17 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
         shards: rows,
         moves,
     }
+}
+
+/// What all servers that answer know of who owns which slot, together.
+pub fn whole_map(questioner: &mut Questioner) -> ClusterMap {
+    let mut map = questioner.facts().map.clone();
+    for (addresses, _) in questioner.processes() {
+        if let Ok(Told::Volume(facts)) = questioner.ask(&addresses, Ask::Volume) {
+            map.merge(&facts.map);
+        }
+    }
+    map
 }
 
 fn slots(map: &ClusterMap) -> Vec<u32> {

@@ -1,5 +1,6 @@
 //! `pando shard`: which shards there are, and where they run.
 
+mod add;
 mod list;
 mod moving;
 
@@ -11,6 +12,7 @@ use crate::failure::Failure;
 pub fn run(command: &ShardCommand) -> Result<ExitCode, Failure> {
     match command {
         ShardCommand::List(args) => list::run(args),
+        ShardCommand::Add(args) => add::run(args),
         ShardCommand::Move(args) => moving::run(args),
     }
 }

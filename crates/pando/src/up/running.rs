@@ -53,7 +53,7 @@ impl Running {
             run: folder.run(),
             join: Vec::new(),
         };
-        let shards = superblock.all_shards();
+        let shards: Vec<_> = folder.kept()?.into_iter().map(ShardIndex).collect();
         // Its mount must be gone first, which `pando down` sees to over the admin socket.
         let on_stop = Box::new(|| {});
         let hosting = Hosting::start(hosting::Plan {
@@ -78,7 +78,7 @@ impl Service for Running {
             "folder": self.hosting.folder.path(),
             "mount": self.mounting.mountpoint(),
             "uuid": self.hosting.superblock.uuid,
-            "shards": self.hosting.superblock.shards,
+            "shards": self.hosting.host.hosted().len(),
             "pid": std::process::id(),
         })
     }
@@ -88,7 +88,7 @@ impl Service for Running {
         format!(
             "{folder} is mounted at {} with {} shards; `pando down {folder}` unmounts it",
             self.mounting.mountpoint().display(),
-            self.hosting.superblock.shards
+            self.hosting.host.hosted().len()
         )
     }
 
@@ -117,6 +117,16 @@ fn mount(
     options: &HostOptions,
 ) -> Result<Mounting, Failure> {
     let (folder, superblock, host) = (&hosting.folder, &hosting.superblock, &hosting.host);
+    let mut map = superblock.map();
+    host.update(&mut map);
+    if usize::from(map.shards) > host.hosted().len() {
+        return Err(Failure::plain(format!(
+            "the volume has {} shards, and {} has {} of them: `pando up` serves a volume by itself; move the others here with              `pando shard move`, or use `pando server` and `pando mount`",
+            map.shards,
+            folder.path().display(),
+            host.hosted().len()
+        )));
+    }
     let sessions = load_sessions(folder)?;
     end_old_sessions(host, &sessions);
     let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
@@ -129,11 +139,7 @@ fn mount(
     host.set_before_sync(Box::new(move || to_sync.sync()));
     Mounting::start(Plan {
         transport,
-        volume: Volume {
-            id: superblock.id(),
-            secrets: superblock.secrets(),
-            map: superblock.map(),
-        },
+        volume: Volume { id: superblock.id(), secrets: superblock.secrets(), map },
         objects: store,
         // Where an acknowledgement means that the log is durable, the objects that it names must be so before.
         sync_objects: match options.durability {

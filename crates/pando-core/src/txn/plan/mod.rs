@@ -5,6 +5,7 @@
 
 mod dir_setattr;
 mod exchange;
+mod join;
 mod link;
 mod mkdir;
 mod rename;
@@ -14,6 +15,7 @@ mod unlink;
 
 pub use dir_setattr::DirSetAttr;
 pub use exchange::Exchange;
+pub use join::Join;
 pub use link::Link;
 pub use mkdir::Mkdir;
 pub use rename::Rename;
@@ -34,6 +36,7 @@ use pando_types::{
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop};
 use crate::dirs::Leaves;
+use crate::handover::Handover;
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::split::Move;
@@ -90,6 +93,10 @@ pub enum Plan {
     Session(Session),
     /// Splits and merges.
     Move(Move),
+    /// Handovers.
+    Handover(Handover),
+    /// Shards that are added.
+    Join(Join),
 }
 
 impl Plan {
@@ -105,6 +112,8 @@ impl Plan {
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
             Self::Session(_) => TxnKind::Session,
             Self::Move(moving) => moving.kind(),
+            Self::Handover(_) => TxnKind::Handover,
+            Self::Join(_) => TxnKind::Join,
         }
     }
 
@@ -130,6 +139,8 @@ impl Plan {
             Self::DirSetAttr(plan) => plan.next(&mut view),
             Self::Session(plan) => plan.next(&mut view),
             Self::Move(plan) => plan.next(&mut view),
+            Self::Handover(plan) => plan.next(&mut view),
+            Self::Join(plan) => Ok(plan.next(&mut view)),
         }
     }
 
@@ -166,8 +177,10 @@ impl Plan {
 
     /// Undone: whatever the plan holds outside its steps goes.
     pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
-        if let Self::Move(moving) = self {
-            moving.abandon(shard, ctx, txn);
+        match self {
+            Self::Move(moving) => moving.abandon(shard, ctx, txn),
+            Self::Handover(handover) => handover.abandon(shard, ctx, txn),
+            _ => {}
         }
     }
 }

@@ -1,0 +1,146 @@
+//! A handover at the shard that gives a slot away: what differs from a split.
+
+use alloc::vec::Vec;
+use pando_types::op::Place;
+use pando_types::peer::{Change, OpenHere, Prepare, RowChange, Say, Seen, SlotArrival, Tally};
+use pando_types::reply::{Body, SlotNews};
+use pando_types::{DirId, Lsn, SlotIndex, TxnId};
+
+use super::rows::{dirs_of, first_partition};
+use crate::contract::Halt;
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys::{self, Kind};
+use crate::record::OpenAt;
+use crate::shard::Shard;
+use crate::split::{Copy, Mover, go_on};
+use crate::txn::StepState;
+use crate::txn::plan::{Decision, Next, View};
+
+/// A slot on its way to another shard.
+#[derive(Debug)]
+pub struct Handover {
+    /// As it will be.
+    slot: SlotNews,
+}
+
+impl Handover {
+    pub fn new(slot: SlotNews) -> Self {
+        Self { slot }
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let number = view.txn.number;
+        let Some(mut copy) = view.shard.copies.remove(&number) else {
+            return Err(broken("a handover without its copy").into());
+        };
+        let next = match view.votes.0.last() {
+            Some(step) if step.state == StepState::Yes => match &step.seen {
+                Some(Seen::Arrived(tally)) => return self.decide(view, copy, *tally),
+                _ => Err(broken("a slot arrived without a count").into()),
+            },
+            _ => go_on(self, view, &mut copy),
+        };
+        view.shard.copies.insert(number, copy);
+        next
+    }
+
+    fn decide(&self, view: &mut View<'_, '_>, mut copy: Copy, moved: Tally) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
+        // See the same of a split. Rows of other partitions may change all the time.
+        while copy.dirty.len() > 0 {
+            if !copy.take_changes(ctx, usize::MAX)?.is_empty() && !shard.slot_unlocked() {
+                shard.copies.insert(view.txn.number, copy);
+                return Ok(Next::Restart);
+            }
+        }
+        let slot = self.slot.slot;
+        let opens = shard.opens_of_slot(ctx, slot)?;
+        for dir in dirs_of(ctx, slot)? {
+            shard.drop_home_rows(ctx, dir)?;
+        }
+        let (from, to) = keys::slot_links(slot);
+        ctx.delete_range(from, to);
+        for (ino, ..) in opens {
+            if let Some(at) = shard.opens.place(ino) {
+                shard.clear_opens(ctx, ino, at);
+            }
+        }
+        ctx.stat.0 -= moved.inodes.cast_signed();
+        ctx.stat.1 -= moved.bytes.cast_signed();
+        shard.set_owner(ctx, self.slot);
+        shard.moved_at = Lsn(ctx.now.seen.0 + 1);
+        shard.counters.handovers += 1;
+        let waiting = shard.locks.release(copy.key(), view.txn);
+        shard.ready.extend(waiting);
+        let changes = alloc::vec![(view.votes.0.len() - 1, Change::OwnSlot(self.slot))];
+        Ok(Next::Decide(Decision { changes, then: Vec::new(), body: Body::Done }))
+    }
+
+    /// Given up: the slot is open again, and the target drops what it has.
+    pub fn abandon(self, shard: &mut Shard, ctx: &mut Ctx<'_>, txn: TxnId) {
+        let target = self.slot.owner;
+        shard.tell(ctx, crate::Need::Committed, target, (txn, 0), Say::Finish(None));
+        shard.forget_copy(txn);
+        shard.counters.handovers_failed += 1;
+        shard.pause_target(ctx, target);
+    }
+}
+
+impl Mover for Handover {
+    fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
+        let say = Say::SlotPage { slot: self.slot, number: copy.pages, rows };
+        Next::Send(self.slot.owner, say)
+    }
+
+    fn ask(
+        &self,
+        view: &mut View<'_, '_>,
+        copy: &Copy,
+        rows: Vec<RowChange>,
+    ) -> Result<Next, Stop> {
+        let (shard, ctx) = (&mut *view.shard, &*view.ctx);
+        let slot = self.slot.slot;
+        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the same.
+        let moves = |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot);
+        let arrival = SlotArrival {
+            slot: self.slot,
+            pages: copy.pages,
+            rows,
+            tally: Tally::default(),
+            opens: shard.opens_of_slot(ctx, slot)?,
+            slots: shard.slots_for(ctx, moves)?,
+        };
+        Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeSlot(arrival)))
+    }
+}
+
+impl Shard {
+    /// Opens of what belongs to a slot.
+    fn opens_of_slot(&self, ctx: &Ctx<'_>, slot: SlotIndex) -> Result<Vec<OpenHere>, Halt> {
+        let mut opens = Vec::new();
+        for (ino, at, session, count) in self.opens.all() {
+            let at = match at {
+                OpenAt::Link if ino.slot() == slot => None,
+                OpenAt::Name(dir, order) if dir.slot() == slot => {
+                    if first_partition(ctx, dir)?.is_none_or(|orders| !orders.contains(&order)) {
+                        continue;
+                    }
+                    Some((dir, order))
+                }
+                _ => continue,
+            };
+            opens.push((ino, at, session, count));
+        }
+        Ok(opens)
+    }
+
+    /// What a directory's home has of it goes; other partitions stay.
+    fn drop_home_rows(&mut self, ctx: &mut Ctx<'_>, dir: DirId) -> Result<(), Halt> {
+        ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
+        if let Some(orders) = first_partition(ctx, dir)? {
+            self.clear_range(ctx, dir, &orders);
+            ctx.drop_header(dir, 0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! A handover at the shard that gets a slot: see [`crate::split`]'s target, whose rules hold here, too.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_types::peer::{
+    EntryValue, Inode, OpenHere, Peer, Prepare, RowChange, Say, SlotArrival, Tally,
+};
+use pando_types::reply::SlotNews;
+use pando_types::{DirId, SlotIndex, TxnId};
+
+use super::rows::dirs_of;
+use crate::contract::{Halt, Need};
+use crate::ctx::{Ctx, Stop, broken};
+use crate::keys::{self, Kind};
+use crate::locks::LockKey;
+use crate::record::{Content, Entry, Header, Incoming, OpenAt, Record};
+use crate::shard::Shard;
+
+impl Shard {
+    /// A page of a slot on its way here.
+    pub(crate) fn slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
+        let Say::SlotPage { slot: news, number, rows } = peer.say else { return Ok(()) };
+        let at = (peer.txn, peer.step);
+        let slot = news.slot;
+        if !self.has_joined() {
+            self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
+            return Ok(());
+        }
+        let known = self.config.map.news(slot).map_or(0, |known| known.version);
+        let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
+        if self.prepared.contains_key(&at) || news.version <= known || is_held || self.owns(slot) {
+            return Ok(()); // a late page of a handover that is over
+        }
+        let earlier = self.incoming.get(&slot).map(|(record, _)| record.clone());
+        let newness = |version: u32, txn: TxnId| (version, txn.number);
+        if earlier
+            .as_ref()
+            .is_some_and(|r| newness(r.version, r.txn) > newness(news.version, peer.txn))
+        {
+            return Ok(());
+        }
+        let fresh = Incoming {
+            txn: peer.txn,
+            version: news.version,
+            next_page: 0,
+            tally: Tally::default(),
+        };
+        let mut record = earlier.filter(|r| r.txn == peer.txn).unwrap_or(fresh);
+        if !self.make_way(ctx, &rows)? {
+            return Ok(()); // it comes again
+        }
+        if number == record.next_page {
+            if number == 0 {
+                self.clear_slot(ctx, slot)?;
+            }
+            take_rows(ctx, slot, rows, &mut record.tally, number == 0)?;
+            record.next_page += 1;
+            ctx.put(keys::incoming(slot), record.encode());
+        } else if number > record.next_page {
+            // This shard lost an earlier one in a crash, and says so.
+            self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(0));
+            return Ok(());
+        }
+        self.incoming.insert(slot, (record, ctx.now.nanos));
+        self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(number + 1));
+        Ok(())
+    }
+
+    /// Takes the last rows of a slot, if all that came before are here, and fills in what they add up to. `None`: not all are
+    /// here, and the handover begins again.
+    pub(crate) fn take_slot(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        txn: TxnId,
+        arrival: &mut SlotArrival,
+    ) -> Result<Option<Tally>, Stop> {
+        if let Some(tally) = self.has_slot(txn) {
+            return Ok(Some(tally));
+        }
+        let slot = arrival.slot.slot;
+        let is_held = self.locks.hold(LockKey::Slot(slot)).is_some();
+        let known = self.incoming.get(&slot).map(|(record, _)| record);
+        let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
+        let (Some(record), false) = (known, is_held) else { return Ok(None) };
+        let mut record = record.clone();
+        if !self.make_way(ctx, &arrival.rows)? {
+            return Ok(None);
+        }
+        let rows = core::mem::take(&mut arrival.rows);
+        take_rows(ctx, slot, rows, &mut record.tally, false)?;
+        record.next_page += 1;
+        ctx.put(keys::incoming(slot), record.encode());
+        self.incoming.remove(&slot);
+        arrival.tally = record.tally;
+        Ok(Some(record.tally))
+    }
+
+    /// What was on its way to partitions that come with a slot was given up by whoever owned them, or has been: its rows would
+    /// lie beneath, and take others with them when they go. False: it is prepared, and must be undone first.
+    fn make_way(&mut self, ctx: &mut Ctx<'_>, rows: &[RowChange]) -> Result<bool, Halt> {
+        for row in rows {
+            let RowChange::Put(key, value) = row else { continue };
+            let Some(dir) = keys::dir_of(key) else { continue };
+            if keys::kind_of(key) != Some(Kind::Header as u8) {
+                continue;
+            }
+            let orders = Header::decode(value)?.range();
+            let overlaps = |r: &Range<u64>| r.start < orders.end && orders.start < r.end;
+            if self.locks.arrivals(dir).iter().any(|(_, there)| overlaps(there)) {
+                return Ok(false);
+            }
+            self.drop_arrivals_in(ctx, dir, &orders);
+        }
+        Ok(true)
+    }
+
+    /// Whether a range of orders is on its way here with its slot: a split of it is over.
+    pub(crate) fn comes_with_slot(
+        &self,
+        ctx: &Ctx<'_>,
+        dir: DirId,
+        orders: &Range<u64>,
+    ) -> Result<bool, Halt> {
+        let staged: Option<Header> = ctx.load(&keys::dir(dir, Kind::StagedHeader, 0))?;
+        let there = staged.map(|header| header.range());
+        Ok(there.is_some_and(|there| there.start < orders.end && orders.start < there.end))
+    }
+
+    fn has_slot(&self, txn: TxnId) -> Option<Tally> {
+        self.prepared.range((txn, 0)..=(txn, u16::MAX)).find_map(|(_, (record, _))| {
+            match &record.prepare {
+                Prepare::TakeSlot(arrival) => Some(arrival.tally),
+                _ => None,
+            }
+        })
+    }
+
+    /// The decision: the slot is this shard's.
+    pub(crate) fn own_slot(&mut self, ctx: &mut Ctx<'_>, news: SlotNews) -> Result<(), Halt> {
+        let arrival = self.prepared.values().find_map(|(record, _)| match &record.prepare {
+            Prepare::TakeSlot(arrival) if arrival.slot == news => Some(arrival.clone()),
+            _ => None,
+        });
+        let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
+        ctx.stat.0 += arrival.tally.inodes.cast_signed();
+        ctx.stat.1 += arrival.tally.bytes.cast_signed();
+        for dir in dirs_of(ctx, news.slot)? {
+            let staged = keys::dir(dir, Kind::StagedHeader, 0);
+            if let Some(header) = ctx.load::<Header>(&staged)? {
+                ctx.delete(staged);
+                ctx.set_header(dir, header);
+            }
+        }
+        self.destroy_orphans(ctx, news.slot, &arrival.opens)?;
+        for (ino, at, session, count) in arrival.opens {
+            let holders = alloc::vec![(session, count)];
+            let at = at.map_or(OpenAt::Link, |(dir, order)| OpenAt::Name(dir, order));
+            self.place_opens(ctx, ino, &holders, at);
+        }
+        self.take_slots(ctx, arrival.slots)?;
+        ctx.delete(keys::incoming(news.slot));
+        self.set_owner(ctx, news);
+        Ok(())
+    }
+
+    /// Inodes without a name that only sessions had open which are over here: their source may not have heard it.
+    fn destroy_orphans(
+        &self,
+        ctx: &mut Ctx<'_>,
+        slot: SlotIndex,
+        opens: &[OpenHere],
+    ) -> Result<(), Halt> {
+        let (from, to) = keys::slot_links(slot);
+        let mut nameless = Vec::new();
+        let mut bad = None;
+        ctx.scan(&from, &to, &mut |key, value| {
+            if keys::is_link_inode(key) {
+                match Inode::decode(value) {
+                    Ok(inode) if inode.attr.nlink == 0 => nameless.push(inode),
+                    Ok(_) => {}
+                    Err(halt) => bad = Some(halt),
+                }
+            }
+            bad.is_none()
+        })?;
+        if let Some(halt) = bad {
+            return Err(halt);
+        }
+        for inode in nameless {
+            let ino = inode.attr.ino;
+            let lives = |(i, _, session, _): &OpenHere| *i == ino && self.session_lives(*session);
+            if !opens.iter().any(lives) {
+                self.destroy_link(ctx, &inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A handover to here was given up.
+    pub(crate) fn drop_incoming(&mut self, ctx: &mut Ctx<'_>, txn: TxnId) -> Result<(), Halt> {
+        let gone: Vec<SlotIndex> = self
+            .incoming
+            .iter()
+            .filter(|(_, (record, _))| record.txn == txn)
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in gone {
+            self.forget_incoming(ctx, slot)?;
+        }
+        Ok(())
+    }
+
+    /// What has come of a slot goes.
+    pub(crate) fn forget_incoming(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: SlotIndex,
+    ) -> Result<(), Halt> {
+        self.clear_slot(ctx, slot)?;
+        ctx.delete(keys::incoming(slot));
+        self.incoming.remove(&slot);
+        Ok(())
+    }
+
+    /// Rows of a slot that is not this shard's go; those of its own partitions, and of such on their way here, stay.
+    fn clear_slot(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
+        for dir in dirs_of(ctx, slot)? {
+            ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));
+            ctx.delete(keys::dir(dir, Kind::StagedHeader, 0));
+            for gap in self.gaps(ctx, dir)? {
+                self.clear_range(ctx, dir, &gap);
+            }
+        }
+        let (from, to) = keys::slot_links(slot);
+        ctx.delete_range(from, to);
+        Ok(())
+    }
+
+    /// Orders of a directory that are in none of this shard's partitions.
+    fn gaps(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<Vec<Range<u64>>, Halt> {
+        let mut taken: Vec<Range<u64>> =
+            self.headers(ctx, dir)?.iter().map(Header::range).collect();
+        taken.extend(self.locks.arrivals(dir).into_iter().map(|(_, orders)| orders));
+        taken.extend(self.arriving_orders(dir));
+        taken.sort_by_key(|orders| orders.start);
+        let (mut gaps, mut at) = (Vec::new(), 0);
+        for orders in taken {
+            if at < orders.start {
+                gaps.push(at..orders.start);
+            }
+            at = at.max(orders.end);
+        }
+        gaps.push(at..u64::MAX);
+        Ok(gaps)
+    }
+}
+
+/// Applies a page to the copy, and counts. `is_first`: nothing can be there that it replaces.
+fn take_rows(
+    ctx: &mut Ctx<'_>,
+    slot: SlotIndex,
+    rows: Vec<RowChange>,
+    tally: &mut Tally,
+    is_first: bool,
+) -> Result<(), Halt> {
+    for row in rows {
+        let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) =
+            &row;
+        if keys::slot_of_row(key) != Some(slot) {
+            return Err(broken("a page of a handover holds a row of another slot"));
+        }
+        match row {
+            RowChange::Put(key, value) => {
+                if !is_first {
+                    forget(ctx, &key, tally)?;
+                }
+                weigh(&key, &value, tally, u64::wrapping_add)?;
+                ctx.put(staged(key), value);
+            }
+            RowChange::Delete(key) => {
+                forget(ctx, &key, tally)?;
+                ctx.delete(staged(key));
+            }
+            RowChange::DeleteRange(from, to) => {
+                let mut keys = Vec::new();
+                ctx.scan(&from, &to, &mut |key, _| {
+                    keys.push(key.to_vec());
+                    true
+                })?;
+                for key in keys {
+                    forget(ctx, &key, tally)?;
+                }
+                ctx.delete_range(from, to);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a row is kept until the slot is owned: a header would be seen.
+fn staged(mut key: Vec<u8>) -> Vec<u8> {
+    if keys::kind_of(&key) == Some(Kind::Header as u8) {
+        key[17] = Kind::StagedHeader as u8;
+    }
+    key
+}
+
+/// What stands at the key counts no more.
+fn forget(ctx: &Ctx<'_>, key: &[u8], tally: &mut Tally) -> Result<(), Halt> {
+    match ctx.get(key)? {
+        Some(value) => weigh(key, &value, tally, u64::wrapping_sub),
+        None => Ok(()),
+    }
+}
+
+/// What a row adds to the counts of a shard.
+fn weigh(key: &[u8], value: &[u8], tally: &mut Tally, by: fn(u64, u64) -> u64) -> Result<(), Halt> {
+    let (inodes, bytes) = match keys::kind_of(key) {
+        Some(kind) if kind == Kind::Content as u8 => {
+            (u64::from(!Content::decode(value)?.tombstone), 0)
+        }
+        Some(kind) if kind == Kind::Entry as u8 => {
+            tally.entries = by(tally.entries, 1);
+            match Entry::decode(value)?.is {
+                Some((_, EntryValue::File(inode))) => (1, inode.attr.size),
+                _ => (0, 0),
+            }
+        }
+        None if keys::is_link_inode(key) => (1, Inode::decode(value)?.attr.size),
+        _ => (0, 0),
+    };
+    tally.inodes = by(tally.inodes, inodes);
+    tally.bytes = by(tally.bytes, bytes);
+    Ok(())
+}

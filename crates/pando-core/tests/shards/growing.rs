@@ -1,0 +1,151 @@
+//! Shards that are added to a running cluster (GIGA+ §3.4; DESIGN §4): what they are told, and what they take.
+
+use crate::support::Cluster;
+use pando_placement::shard_of;
+use pando_types::op::Op;
+use pando_types::reply::{Body, Refusal, Spread};
+use pando_types::{DirRef, Errno, PartitionIndex, ShardIndex, SlotIndex};
+
+const ROOT: DirRef = DirRef::ROOT;
+
+fn add(c: &mut Cluster, shard: ShardIndex) -> Result<Body, Refusal> {
+    c.run(ShardIndex(0), Op::AddShard(shard))
+}
+
+/// Some slot of a shard goes to another; both know each other from then on.
+fn give_one(c: &mut Cluster, from: ShardIndex, to: ShardIndex) {
+    let map = c.map(from);
+    let mut slots = (1..=u16::MAX).map(SlotIndex);
+    let slot = slots.find(|slot| map.slot_owner(*slot) == from).unwrap();
+    give(c, slot, from, to);
+}
+
+fn give(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+    assert_eq!(c.glance(from, Op::HandOver(from, slot, to)), Some(Ok(Body::Done)));
+    c.settle();
+    assert_eq!(c.map(to).slot_owner(slot), to, "it has arrived");
+}
+
+#[test]
+fn a_shard_that_is_added_serves_what_it_is_given_in_every_session() {
+    let mut c = Cluster::new(3, 1_000);
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    c.create(dir, "before").unwrap();
+    let new = c.found();
+    assert_eq!(add(&mut c, ShardIndex(5)), Err(Refusal::Errno(Errno::EINVAL)), "4 comes first");
+    assert_eq!(add(&mut c, new), Ok(Body::Done));
+    assert_eq!(add(&mut c, new), Ok(Body::Done), "it is one already");
+    let from = c.home(dir);
+    give(&mut c, dir.id.slot(), from, new);
+    c.create(dir, "after").unwrap();
+    let sub = c.mkdir(dir, "sub").unwrap();
+    c.restart();
+    c.rename(ROOT, "dir", ROOT, "other").unwrap();
+    c.begin_session();
+    c.create(sub, "in the next session").unwrap();
+    c.rmdir(dir, "sub").unwrap_err();
+    c.unlink(sub, "in the next session").unwrap();
+    c.rmdir(dir, "sub").unwrap();
+    let mut names = c.list(dir);
+    names.sort();
+    assert_eq!(names, ["after", "before"]);
+}
+
+#[test]
+fn a_shard_that_nobody_has_added_takes_nothing() {
+    let mut c = Cluster::new(2, 1_000);
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    let (new, from) = (c.found(), c.home(dir));
+    let slot = dir.id.slot();
+    assert_eq!(c.glance(from, Op::HandOver(from, slot, new)), Some(Ok(Body::Done)));
+    c.settle();
+    assert_eq!(c.map(from).slot_owner(slot), from);
+    c.create(dir, "file").unwrap();
+}
+
+#[test]
+fn a_restart_of_either_while_a_shard_is_added_leaves_it_added_or_to_be_added() {
+    for cut in 0..6 {
+        for dies in [ShardIndex(0), ShardIndex(2)] {
+            let mut c = Cluster::new(2, 1_000);
+            let new = c.found();
+            c.start(ShardIndex(0), Op::AddShard(new), None);
+            for _ in 0..cut {
+                c.step();
+            }
+            c.restart_one(dies);
+            c.wait(3_000_000_000);
+            assert_eq!(add(&mut c, new), Ok(Body::Done), "{dies:?} after {cut} messages");
+            c.begin_session();
+            let dir = c.mkdir(ROOT, "dir").unwrap();
+            let from = c.home(dir);
+            give(&mut c, dir.id.slot(), from, new);
+            c.create(dir, "file").unwrap();
+            c.settle();
+        }
+    }
+}
+
+/// A new shard is one more that must know of a directory's rename before it is decided.
+#[test]
+fn a_rename_of_a_directory_waits_for_a_shard_that_was_added() {
+    let mut c = Cluster::with(2, |config| config.versions_wait = 300_000_000);
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    c.mkdir(dir, "sub").unwrap();
+    let new = c.found();
+    assert_eq!(add(&mut c, new), Ok(Body::Done));
+    c.settle();
+    c.rename(ROOT, "dir", ROOT, "known").unwrap();
+    c.silence(Some(new));
+    let silent = c.rename(ROOT, "known", ROOT, "unknown");
+    assert_eq!(silent, Err(Errno::EBUSY));
+    c.silence(None);
+    c.rename(ROOT, "known", ROOT, "known again").unwrap();
+}
+
+/// §3.4, Figure 2, with shards that run: 5 with 3 partitions each, P0 to P14 round robin; two more, P15 to P20 in sequence.
+/// Nothing that there was has moved.
+#[test]
+fn figure_2_a_directory_splits_onto_shards_that_were_added() {
+    let mut c = Cluster::with(5, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (8, 3);
+        // Each time that all settles takes most of a minute.
+        config.lease = 1 << 60;
+    });
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    let base = c.home(dir);
+    let spread = Spread { base, servers: 5, per_server: 3 };
+    let partitions = |c: &mut Cluster| {
+        let mut found = Vec::new();
+        for shard in (0..c.shard_count()).map(ShardIndex) {
+            found.extend(c.owned(shard, dir).into_iter().map(|(index, ..)| (index, shard)));
+        }
+        found.sort_unstable();
+        found
+    };
+    let figure = |count: u32| -> Vec<(u32, ShardIndex)> {
+        (0..count).map(|i| (i, shard_of(&spread, PartitionIndex(i)))).collect()
+    };
+    let fill = |c: &mut Cluster, names: std::ops::Range<u32>| {
+        for n in names {
+            c.create(dir, &format!("f{n}")).unwrap();
+            if n % 10 == 0 {
+                c.settle();
+            }
+        }
+        c.settle();
+    };
+    fill(&mut c, 0..500);
+    assert_eq!(partitions(&mut c), figure(15));
+    for _ in 0..2 {
+        let new = c.found();
+        assert_eq!(add(&mut c, new), Ok(Body::Done));
+        for from in (0..new.0).map(ShardIndex) {
+            give_one(&mut c, from, new);
+        }
+    }
+    assert_eq!(partitions(&mut c), figure(15), "nothing has moved");
+    fill(&mut c, 500..1_000);
+    assert_eq!(partitions(&mut c), figure(21));
+    assert_eq!(c.list(dir).len(), 1_000);
+}

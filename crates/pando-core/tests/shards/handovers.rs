@@ -1,0 +1,378 @@
+//! Handovers of slots (DESIGN §4) step by step: what moves and what stays, what is served meanwhile, what a restart at any step
+//! leaves.
+
+use std::collections::BTreeSet;
+
+use crate::support::Cluster;
+use pando_types::op::{FileAt, FileRef, NewNode, Op, Target, XattrMode};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, FileKind, ShardIndex, SlotIndex};
+
+const ROOT: DirRef = DirRef::ROOT;
+
+fn shards(c: &Cluster) -> impl Iterator<Item = ShardIndex> + use<> {
+    (0..c.shard_count()).map(ShardIndex)
+}
+
+/// The shard that answers for a directory itself. Exactly one does.
+fn home(c: &mut Cluster, dir: DirRef) -> ShardIndex {
+    let all = shards(c);
+    let answers = |shard: &ShardIndex| c.run(*shard, Op::Parent(dir)).is_ok();
+    let homes: Vec<_> = all.filter(answers).collect();
+    assert_eq!(homes.len(), 1, "{homes:?}");
+    homes[0]
+}
+
+fn begin(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+    let begun = c.glance(from, Op::HandOver(from, slot, to)).expect("an answer at once");
+    assert_eq!(begun, Ok(Body::Done));
+}
+
+fn hand_over(c: &mut Cluster, slot: SlotIndex, from: ShardIndex, to: ShardIndex) {
+    begin(c, slot, from, to);
+    c.settle();
+}
+
+fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
+    let list = c.list(dir);
+    let set: BTreeSet<_> = list.iter().cloned().collect();
+    assert_eq!(set.len(), list.len(), "a name twice");
+    set
+}
+
+fn moved(c: &Cluster) -> u64 {
+    c.counters().iter().map(|counters| counters.handovers).sum()
+}
+
+fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
+    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
+}
+
+/// A directory with files and a directory in it, its home, and another shard.
+fn filled(c: &mut Cluster, count: u32) -> (DirRef, ShardIndex, ShardIndex) {
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    for n in 0..count {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.mkdir(dir, "sub").unwrap();
+    c.settle();
+    let from = home(c, dir);
+    let to = shards(c).find(|shard| *shard != from).unwrap();
+    (dir, from, to)
+}
+
+#[test]
+fn a_directory_goes_with_its_slot_and_who_asks_where_it_was_is_told() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 20);
+    let set = Op::SetXattr {
+        target: Target::Dir(dir),
+        name: b"user.x".to_vec(),
+        value: b"1".to_vec(),
+        mode: XattrMode::Any,
+    };
+    c.done(&set).unwrap();
+    let before = names(&mut c, dir);
+    hand_over(&mut c, dir.id.slot(), from, to);
+    assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
+    assert_eq!(names(&mut c, dir), before);
+    assert!(c.owned(from, dir).is_empty());
+    for op in [Op::Parent(dir), Op::Lookup(dir, c.name("f1")), create(&c, dir, "new")] {
+        match c.run(from, op) {
+            Err(Refusal::Slot(news)) => assert_eq!((news.version, news.owner), (1, to)),
+            other => panic!("{other:?}"),
+        }
+    }
+    let get = Op::GetXattr(Target::Dir(dir), b"user.x".to_vec());
+    assert_eq!(c.on_owner(&get), Ok(Body::Bytes(b"1".to_vec())));
+    c.create(dir, "new").unwrap();
+    c.unlink(dir, "f3").unwrap();
+    let sub = match c.lookup(dir, "sub").unwrap() {
+        Found::Dir(access) => access.dir,
+        other => panic!("{other:?}"),
+    };
+    c.create(sub, "deep").unwrap();
+    // And back: the second owner says so, too.
+    hand_over(&mut c, dir.id.slot(), to, from);
+    assert_eq!(home(&mut c, dir), from);
+    assert_eq!(names(&mut c, dir).len(), before.len());
+    assert_eq!(c.unlink(dir, "f3"), Err(Errno::ENOENT));
+    assert!(matches!(c.run(to, Op::Parent(dir)), Err(Refusal::Slot(news)) if news.version == 2));
+}
+
+#[test]
+fn a_link_inode_goes_with_its_names_and_opens() {
+    let mut c = Cluster::new(3, 1_000);
+    let file = c.create(ROOT, "one").unwrap();
+    c.link((ROOT, "one", file.clone()), ROOT, "two").unwrap();
+    c.settle();
+    let slot = file.ino.slot();
+    let at = FileRef { ino: file.ino, at: FileAt::Link };
+    let stat = Op::GetAttr(at.clone());
+    let answers = |c: &mut Cluster, shard| matches!(c.run(shard, stat.clone()), Ok(Body::Attr(_)));
+    let from = shards(&c).find(|shard| answers(&mut c, *shard)).unwrap();
+    let to = shards(&c).find(|shard| *shard != from).unwrap();
+    let open = Op::Open { file: at.clone(), access: 4, truncate: false };
+    c.run(from, open).unwrap();
+    hand_over(&mut c, slot, from, to);
+    assert!(answers(&mut c, to) && !answers(&mut c, from));
+    c.unlink(ROOT, "one").unwrap();
+    c.unlink(ROOT, "two").unwrap();
+    c.settle();
+    assert!(answers(&mut c, to), "it is open");
+    c.run(to, Op::Release(at)).unwrap();
+    assert!(!answers(&mut c, to), "it was the last");
+}
+
+/// GIGA+ §4.2: partitions are where the first split has put them, wherever their directory's home goes.
+#[test]
+fn other_partitions_stay_where_they_are() {
+    for to_owner in [false, true] {
+        let mut c = Cluster::new(3, 20);
+        let (dir, from, _) = filled(&mut c, 150);
+        let is_beside = |c: &mut Cluster, shard: ShardIndex| !c.owned(shard, dir).is_empty();
+        let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
+        let to = *others
+            .iter()
+            .find(|shard| is_beside(&mut c, **shard) == to_owner)
+            .unwrap_or(&others[0]);
+        let before = names(&mut c, dir);
+        let rest = |c: &mut Cluster| -> BTreeSet<(ShardIndex, u32, u8, u64)> {
+            let all = shards(c).collect::<Vec<_>>().into_iter();
+            let parts =
+                all.flat_map(|s| c.owned(s, dir).into_iter().map(move |p| (s, p.0, p.1, p.2)));
+            parts.filter(|(_, partition, ..)| *partition != 0).collect()
+        };
+        let kept = rest(&mut c);
+        assert!(kept.len() > 2, "{kept:?}");
+        hand_over(&mut c, dir.id.slot(), from, to);
+        assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
+        assert_eq!(rest(&mut c), kept);
+        assert_eq!(names(&mut c, dir), before);
+        for n in 0..150 {
+            c.lookup(dir, &format!("f{n}")).unwrap();
+        }
+        c.restart();
+        assert_eq!(names(&mut c, dir), before);
+    }
+}
+
+#[test]
+fn a_slot_is_used_while_it_is_copied() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 40);
+    begin(&mut c, dir.id.slot(), from, to);
+    let mut n = 0;
+    let mut waited = 0;
+    while c.step() {
+        let (new, gone) = (format!("n{n}"), format!("f{n}"));
+        for (slot, op) in [(n, create(&c, dir, &new)), (n + 100, Op::Unlink(dir, c.name(&gone)))] {
+            match c.poke(from, slot, op) {
+                Some(Ok(_)) => {}
+                Some(Err(Refusal::Slot(_))) | None => waited += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        n += 1;
+        if n == 40 {
+            break;
+        }
+    }
+    c.settle();
+    assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
+    assert!(u32::from(n) > 5 && waited < 12, "{n} rounds, {waited} waited");
+    let left = names(&mut c, dir);
+    for m in 0..n {
+        // What was redirected at the end was not done; nothing else is so.
+        let (new, gone) = (left.contains(&format!("n{m}")), left.contains(&format!("f{m}")));
+        assert!(new != gone || m + 12 > n, "{m}");
+    }
+}
+
+#[test]
+fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
+    for who in 0..3 {
+        for steps in 0..40 {
+            let mut c = Cluster::new(2, 1_000);
+            let (dir, from, to) = filled(&mut c, 25);
+            let before = names(&mut c, dir);
+            begin(&mut c, dir.id.slot(), from, to);
+            let ended = (0..steps).any(|_| !c.step());
+            match who {
+                0 => c.restart_one(from),
+                1 => c.restart_one(to),
+                _ => c.restart_at_once(),
+            }
+            c.settle();
+            let at = home(&mut c, dir);
+            assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
+            let other = if at == from { to } else { from };
+            assert!(c.owned(other, dir).is_empty());
+            // It can be handed over again, whatever was.
+            hand_over(&mut c, dir.id.slot(), at, other);
+            assert_eq!(home(&mut c, dir), other, "{who} at {steps}");
+            assert_eq!(names(&mut c, dir), before, "{who} at {steps}");
+            assert_eq!(c.in_flight(), [0; 4]);
+            if ended {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 3);
+    let op = create(&c, dir, "once");
+    c.run(from, op.clone()).unwrap();
+    let id = c.last_id();
+    let set = Op::DirSetAttr(dir, pando_types::SetAttr { mode: Some(0o700), ..Default::default() });
+    let id_set = pando_types::op::RequestId { slot: 7, sequence: 1, ..id };
+    c.run_as(from, id_set, set.clone()).unwrap();
+    hand_over(&mut c, dir.id.slot(), from, to);
+    assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true))));
+    assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true))));
+    assert!(c.run_as(to, id_set, set).is_ok());
+}
+
+#[test]
+fn what_cannot_be_handed_over_stays() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 3);
+    let slot = dir.id.slot();
+    let mut ask = |at, slot, to| c.glance(at, Op::HandOver(at, slot, to)).unwrap();
+    let einval = Err(Refusal::Errno(Errno::EINVAL));
+    assert_eq!(ask(ShardIndex(0), ROOT.id.slot(), ShardIndex(1)), einval);
+    assert_eq!(ask(from, slot, from), einval);
+    assert_eq!(ask(from, slot, ShardIndex(256)), einval, "there can be no such shard");
+    assert_eq!(ask(to, slot, from), Err(Refusal::AskHome));
+    assert_eq!(ask(from, slot, to), Ok(Body::Done));
+    assert_eq!(ask(from, slot, to), Err(Refusal::Errno(Errno::EBUSY)));
+    c.settle();
+    assert_eq!(home(&mut c, dir), to);
+}
+
+/// Of two shards, partition 0 splits off 1 to the other, and then 2 here: that half is counted, and the slot stays till then.
+#[test]
+fn a_slot_stays_while_half_of_its_partition_is_counted() {
+    let mut c = Cluster::with(2, |config| {
+        (config.split_threshold, config.partitions_per_shard) = (40, 64);
+    });
+    let (dir, from, to) = filled(&mut c, 60);
+    let slot = dir.id.slot();
+    assert!(c.owned(from, dir).iter().all(|part| part.0 == 0), "it has split off 1 only");
+    c.hurries = false;
+    let is_counted = |c: &mut Cluster| {
+        c.inspected(from, dir).iter().any(|it| it.delta.partition.0 == 0 && it.state != "owned")
+    };
+    let mut n = 0;
+    while !is_counted(&mut c) {
+        let op = create(&c, dir, &format!("more{n}"));
+        drop(c.poke(from, 0, op));
+        n += 1;
+        assert!(n < 1_000);
+    }
+    let busy = Err(Refusal::Errno(Errno::EBUSY));
+    assert_eq!(c.glance(from, Op::HandOver(from, slot, to)).unwrap(), busy);
+    c.hurries = true;
+    c.settle();
+    let split = c.owned(from, dir);
+    assert!(split.iter().any(|part| part.0 == 2), "{split:?}");
+    let before = names(&mut c, dir);
+    hand_over(&mut c, slot, from, to);
+    assert_eq!((home(&mut c, dir), moved(&c)), (to, 1));
+    assert_eq!(names(&mut c, dir), before);
+}
+
+/// A directory removed and made again, with its slot elsewhere in between.
+#[test]
+fn a_directory_dies_and_is_born_where_its_slot_is() {
+    let mut c = Cluster::new(3, 10);
+    let (dir, from, to) = filled(&mut c, 60);
+    hand_over(&mut c, dir.id.slot(), from, to);
+    for n in 0..60 {
+        c.unlink(dir, &format!("f{n}")).unwrap();
+    }
+    c.rmdir(dir, "sub").unwrap();
+    c.rmdir(ROOT, "dir").unwrap();
+    c.settle();
+    let again = c.mkdir(ROOT, "dir").unwrap();
+    assert_eq!(again.id, dir.id);
+    c.settle();
+    assert_eq!(home(&mut c, again), to);
+    c.create(again, "x").unwrap();
+    assert_eq!(names(&mut c, again).len(), 1);
+}
+
+/// Every shard has had the slot, so that all can say where it is. That it is no news must not send who asks to and fro.
+#[test]
+fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
+    let mut c = Cluster::new(3, 10);
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    c.rmdir(ROOT, "dir").unwrap();
+    c.settle();
+    let again = c.mkdir(ROOT, "dir").unwrap();
+    assert!(again.id == dir.id && again.ino != dir.ino);
+    let slot = dir.id.slot();
+    let mut from = home(&mut c, again);
+    // To where a name is linked to, in the end: that shard knows the partitions of the later life by its own.
+    let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
+    let last = ShardIndex(0);
+    for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
+        if to != from {
+            hand_over(&mut c, slot, from, to);
+            from = to;
+        }
+    }
+    assert_eq!(home(&mut c, again), last);
+    for n in 0..60 {
+        c.create(again, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    let is_elsewhere = |shard: &ShardIndex| !c.owned(*shard, again).is_empty();
+    assert_eq!((1..3).map(ShardIndex).filter(is_elsewhere).count(), 2);
+    for n in 0..60 {
+        let at = FileAt::Name(dir, c.name(&format!("f{n}")));
+        let link = Op::Link(FileRef { ino: dir.ino, at }, ROOT, c.name("link"));
+        assert_eq!(c.run(last, link), Err(Refusal::Errno(Errno::ESTALE)), "f{n}");
+    }
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+/// The id has another life, whose partitions lie elsewhere since the slot has gone to another shard: what a shard remembers of the
+/// earlier one must not send it to and fro.
+#[test]
+fn what_is_remembered_of_an_earlier_life_is_forgotten_when_the_later_one_lies_elsewhere() {
+    for (first, second) in [(1, 2), (2, 1)].map(|(a, b)| (ShardIndex(a), ShardIndex(b))) {
+        let mut c = Cluster::new(3, 10);
+        let mut lives = Vec::new();
+        for at in [first, second] {
+            let dir = c.mkdir(ROOT, "dir").unwrap();
+            c.settle();
+            let from = home(&mut c, dir);
+            if from != at {
+                hand_over(&mut c, dir.id.slot(), from, at);
+            }
+            let made: Vec<_> = (0..60).map(|n| c.create(dir, &format!("f{n}")).unwrap()).collect();
+            c.settle();
+            // Shard 0 learns where the partitions are.
+            for (n, file) in made.into_iter().enumerate() {
+                let at = FileAt::Name(dir, c.name(&format!("f{n}")));
+                let file = FileRef { ino: file.ino, at };
+                c.run(ShardIndex(0), Op::Link(file, ROOT, c.name("link"))).unwrap();
+                c.unlink(ROOT, "link").unwrap();
+            }
+            for n in 0..60 {
+                c.unlink(dir, &format!("f{n}")).unwrap();
+            }
+            c.settle();
+            c.rmdir(ROOT, "dir").unwrap();
+            c.settle();
+            lives.push(dir);
+        }
+        assert_eq!(lives[0].id, lives[1].id);
+        assert_eq!(c.in_flight()[..3], [0; 3]);
+    }
+}

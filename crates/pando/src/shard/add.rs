@@ -1,0 +1,274 @@
+//! `pando shard add`: one shard more. The process that is to serve it makes it; shard 0 takes it in; then slot after slot is
+//! handed over by the shards that own them. All that is done is kept by them: this only asks for it, and may be begun again.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pando_client::{Transport, block_on};
+use pando_placement::{ClusterMap, rendezvous};
+use pando_server::Superblock;
+use pando_types::op::{Head, Op, Request};
+use pando_types::reply::Refusal;
+use pando_types::{Credentials, DirId, Errno, SHARDS_MAX, ShardIndex, SlotIndex};
+use pando_wire::{Address, Ask, Told};
+use parking_lot::Mutex;
+
+use super::list::whole_map;
+use crate::cli::ShardAddArgs;
+use crate::connect::{Named, Questioner, connect, secret};
+use crate::failure::Failure;
+use crate::output;
+use crate::text::count;
+
+/// Slots on their way from one shard at one time. A shard copies four things at once, splits among them.
+const AT_ONCE: usize = 2;
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// After a shard did not answer.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A new shard is known to all servers within this time.
+const KNOWN_WITHIN: Duration = Duration::from_secs(30);
+
+pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
+    let named = Named::parse(&args.target)?;
+    let secret = secret(args.secret.as_ref())?;
+    let mut questioner = Questioner::new(&named, secret.clone())?;
+    let mut map = whole_map(&mut questioner);
+    let made_with = superblock(&mut questioner)?.shards;
+    let shard = match unfinished(&map, made_with) {
+        Some(shard) => shard,
+        None if map.shards == SHARDS_MAX => {
+            return Err(Failure::plain(format!("the volume has {SHARDS_MAX} shards already")));
+        }
+        None => ShardIndex(map.shards),
+    };
+    found(&mut questioner, args, shard)?;
+    let connected = connect(&named, secret)?;
+    let transport: &dyn Transport = &*connected.transport;
+    take_in(transport, shard)?;
+    map.grow(shard.0 + 1);
+    let moved = take_over(transport, &map, shard, args)?;
+    let slots = share(shard).count() as u64;
+    if args.json {
+        output::json(&serde_json::json!({ "shard": shard.0, "slots": slots, "moved": moved }));
+    } else {
+        output::line(&format!(
+            "shard {shard} is one of the volume's, with {} slots ({} came now)",
+            count(slots),
+            count(moved)
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The slots that a new shard takes: those for which it bids most.
+fn share(shard: ShardIndex) -> impl Iterator<Item = SlotIndex> {
+    let slots = (0..=u16::MAX).map(SlotIndex);
+    slots.filter(move |&slot| slot != DirId::ROOT.slot() && rendezvous(slot, shard.0 + 1) == shard)
+}
+
+/// The newest shard, if it was added and has not got all that it is to have.
+fn unfinished(map: &ClusterMap, made_with: u16) -> Option<ShardIndex> {
+    let last = ShardIndex(map.shards - 1);
+    let is_behind = share(last).any(|slot| map.slot_owner(slot) != last);
+    (last.0 >= made_with && is_behind).then_some(last)
+}
+
+fn superblock(questioner: &mut Questioner) -> Result<Superblock, Failure> {
+    match questioner.ask_shard(ShardIndex(0), Ask::Superblock).map_err(Failure::plain)? {
+        Told::Superblock { file, .. } => Superblock::decode(&file).map_err(Failure::plain),
+        Told::Failed(why) => Err(Failure::plain(why)),
+        _ => Err(Failure::plain("the server of shard 0 answered something else")),
+    }
+}
+
+/// Sees to it that somebody serves the shard.
+fn found(
+    questioner: &mut Questioner,
+    args: &ShardAddArgs,
+    shard: ShardIndex,
+) -> Result<(), Failure> {
+    let host_of = |questioner: &Questioner, shard: ShardIndex| {
+        let mut processes = questioner.processes().into_iter();
+        processes.find(|(_, shards)| shards.contains(&shard)).map(|(addresses, _)| addresses)
+    };
+    let is_there = host_of(questioner, shard).is_some();
+    let to: Vec<Address> = match &args.to {
+        _ if is_there => return Ok(()),
+        Some(to) => vec![to.clone()],
+        None => host_of(questioner, ShardIndex(0)).unwrap_or_default(),
+    };
+    match questioner.ask(&to, Ask::Found(shard)).map_err(Failure::plain)? {
+        Told::Founded => Ok(()),
+        Told::Failed(why) => Err(Failure::plain(format!("shard {shard} was not made: {why}"))),
+        _ => Err(Failure::plain("the server answered something else")),
+    }
+}
+
+/// What a shard answers; `None`: nothing.
+fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Result<(), Refusal>> {
+    let request =
+        Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
+    let reply = block_on(transport.call(shard, request)).ok()?;
+    Some(reply.result.map(drop))
+}
+
+/// Shard 0 takes it in.
+fn take_in(transport: &dyn Transport, shard: ShardIndex) -> Result<(), Failure> {
+    let begun = Instant::now();
+    loop {
+        match ask(transport, ShardIndex(0), Op::AddShard(shard)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(refusal)) => {
+                return Err(Failure::plain(format!("shard 0 does not take it in: {refusal:?}")));
+            }
+            None if begun.elapsed() > KNOWN_WITHIN => {
+                return Err(Failure::plain(format!(
+                    "shard {shard} was made, and shard 0 cannot reach it or does not answer: see that all servers run, and run \
+                     this again"
+                )));
+            }
+            None => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Slots that are still elsewhere, by who is thought to own them, and how far all is.
+struct Work {
+    queues: Vec<Mutex<VecDeque<SlotIndex>>>,
+    left: AtomicU64,
+    moved: AtomicU64,
+    failure: Mutex<Option<String>>,
+    began: Instant,
+    rate: u64,
+}
+
+impl Work {
+    /// One more may begin, by the rate.
+    fn next(&self, owner: usize) -> Option<SlotIndex> {
+        let may = self.began.elapsed().as_millis() as u64 * self.rate / 1_000;
+        if self.moved.load(Ordering::Relaxed) > may {
+            return None;
+        }
+        self.queues[owner].lock().pop_front()
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0 || self.failure.lock().is_some()
+    }
+}
+
+fn take_over(
+    transport: &dyn Transport,
+    map: &ClusterMap,
+    shard: ShardIndex,
+    args: &ShardAddArgs,
+) -> Result<u64, Failure> {
+    let mut queues = vec![VecDeque::new(); usize::from(SHARDS_MAX)];
+    for slot in share(shard) {
+        let owner = map.slot_owner(slot);
+        if owner != shard {
+            queues[usize::from(owner.0)].push_back(slot);
+        }
+    }
+    let total: u64 = queues.iter().map(|queue| queue.len() as u64).sum();
+    let work = Work {
+        queues: queues.into_iter().map(Mutex::new).collect(),
+        left: total.into(),
+        moved: 0.into(),
+        failure: Mutex::new(None),
+        began: Instant::now(),
+        rate: args.rate,
+    };
+    // Drawn on a terminal only.
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} slots, {eta} left") {
+        bar.set_style(style);
+    }
+    std::thread::scope(|scope| {
+        for owner in (0..map.shards).filter(|&owner| owner != shard.0) {
+            let (work, bar) = (&work, &bar);
+            scope.spawn(move || drain(transport, work, ShardIndex(owner), shard, bar));
+        }
+    });
+    bar.finish_and_clear();
+    match work.failure.into_inner() {
+        Some(why) => Err(Failure::plain(why)),
+        None => Ok(work.moved.into_inner()),
+    }
+}
+
+/// Lets one shard hand over what it owns, as long as any is left anywhere: it may get more from others.
+fn drain(
+    transport: &dyn Transport,
+    work: &Work,
+    owner: ShardIndex,
+    shard: ShardIndex,
+    bar: &ProgressBar,
+) {
+    let mut under_way: Vec<SlotIndex> = Vec::new();
+    while !work.is_over() {
+        while under_way.len() < AT_ONCE
+            && let Some(slot) = work.next(usize::from(owner.0))
+        {
+            under_way.push(slot);
+        }
+        let before = under_way.len();
+        let mut is_silent = false;
+        under_way.retain(|&slot| match ask(transport, owner, Op::HandOver(owner, slot, shard)) {
+            // Begun, or under way; or, if it was given up, to be begun again.
+            Some(Ok(()) | Err(Refusal::Errno(Errno::EBUSY) | Refusal::AskHome)) => true,
+            Some(Err(Refusal::Slot(news))) if news.owner == shard => {
+                work.moved.fetch_add(1, Ordering::Relaxed);
+                work.left.fetch_sub(1, Ordering::Release);
+                bar.inc(1);
+                false
+            }
+            Some(Err(Refusal::Slot(news))) => {
+                let next = usize::from(news.owner.0).min(work.queues.len() - 1);
+                work.queues[next].lock().push_back(slot);
+                false
+            }
+            Some(Err(refusal)) => {
+                let why = format!("shard {owner} does not hand over slot {}: {refusal:?}", slot.0);
+                work.failure.lock().get_or_insert(why);
+                false
+            }
+            None => {
+                is_silent = true;
+                true
+            }
+        });
+        if is_silent {
+            std::thread::sleep(PAUSE);
+        } else if under_way.len() == before {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_shard_takes_its_part_and_never_the_root() {
+        let slots: Vec<_> = share(ShardIndex(4)).collect();
+        assert!((12_000..14_500).contains(&slots.len()), "{}", slots.len());
+        assert!(!slots.contains(&DirId::ROOT.slot()));
+    }
+
+    #[test]
+    fn what_was_begun_is_gone_on_with() {
+        let mut map = ClusterMap::new(2);
+        assert_eq!(unfinished(&map, 2), None);
+        map.grow(3);
+        assert_eq!(unfinished(&map, 2), Some(ShardIndex(2)));
+        for slot in share(ShardIndex(2)) {
+            map.hand_over(slot, ShardIndex(2)).unwrap();
+        }
+        assert_eq!(unfinished(&map, 2), None);
+    }
+}
