@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::process::Stopwatch;
 use crate::store::{Engine, Setup, Store, Work};
 use crate::workload;
 
@@ -140,6 +141,15 @@ impl Outcome {
     /// So many operations in so much time.
     pub fn new(operations: u64, seconds: f64) -> Outcome {
         Outcome { operations, seconds, ..Outcome::default() }
+    }
+
+    /// So many operations in what the clock shows, with what they took of processors and memory.
+    pub fn timed(operations: u64, clock: &Stopwatch) -> Result<Outcome> {
+        let lap = clock.lap()?;
+        let each = |number: f64| number / operations.max(1) as f64;
+        Ok(Outcome::new(operations, lap.seconds)
+            .with("cpu_us", each(lap.cpu_seconds * 1e6))
+            .with("faults", each(lap.faults as f64)))
     }
 
     /// Something the engine does not have.

@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::fs::Advice;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Memory of this process, bytes.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +28,52 @@ pub fn memory() -> Result<Memory> {
             * 1024)
     };
     Ok(Memory { all: kilobytes("VmRSS:")?, own: kilobytes("RssAnon:")? })
+}
+
+/// Since when something is timed.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch {
+    start: Instant,
+    cpu: Duration,
+    faults: u64,
+}
+
+/// What something took.
+#[derive(Debug, Clone, Copy)]
+pub struct Lap {
+    /// By the clock.
+    pub seconds: f64,
+    /// Of processors, on all threads.
+    pub cpu_seconds: f64,
+    /// Pages touched for the first time.
+    pub faults: u64,
+}
+
+impl Stopwatch {
+    /// Begins.
+    pub fn start() -> Result<Stopwatch> {
+        Ok(Stopwatch { faults: faults()?, cpu: cpu_time(), start: Instant::now() })
+    }
+
+    /// What it has taken so far.
+    pub fn lap(&self) -> Result<Lap> {
+        let seconds = self.start.elapsed().as_secs_f64();
+        let cpu_seconds = (cpu_time() - self.cpu).as_secs_f64();
+        Ok(Lap { seconds, cpu_seconds, faults: faults()? - self.faults })
+    }
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Page faults of this process that needed no disk.
+fn faults() -> Result<u64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // Behind the name, which may have anything in it: state, and six more.
+    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(7));
+    Ok(field.context("/proc/self/stat is too short")?.parse()?)
 }
 
 /// Bytes this process has made the kernel write.

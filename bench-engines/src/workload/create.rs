@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::{Writes, all, create_one, for_a_while, for_each, half, open_prepared, put_group};
 use crate::data::{self, Records};
 use crate::job::{Data, Job, Outcome};
-use crate::process;
+use crate::process::{self, Stopwatch};
 use crate::store::{Setup, Store};
 
 /// Writers that share fsyncs.
@@ -27,11 +27,11 @@ pub fn create<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<O
     let before = process::memory()?;
     let mut store = open_prepared::<S>(job, setup)?;
     let mut writes = Writes::new(job.batch);
-    let start = Instant::now();
+    let clock = Stopwatch::start()?;
     let count =
         for_each(job, &numbers, |number| create_one(&mut store, &mut writes, records, number))?;
     writes.finish(&mut store)?;
-    let outcome = Outcome::new(count, start.elapsed().as_secs_f64());
+    let outcome = Outcome::timed(count, &clock)?;
     if job.data == Data::Mixed {
         return Ok(outcome);
     }
@@ -51,7 +51,7 @@ pub fn groups<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<O
     let numbers = to_create(job);
     let mut store = open_prepared::<S>(job, setup)?;
     let mut writes = Writes::new(job.batch);
-    let start = Instant::now();
+    let clock = Stopwatch::start()?;
     let count = for_each(job, &numbers, |number| {
         writes.begin(&mut store)?;
         let is_new = store.get(&records.key(number))?.is_none();
@@ -60,7 +60,7 @@ pub fn groups<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<O
         writes.end_group(&mut store)
     })?;
     writes.finish(&mut store)?;
-    Ok(Outcome::new(count, start.elapsed().as_secs_f64()))
+    Outcome::timed(count, &clock)
 }
 
 /// Each create waits for its own fsync.

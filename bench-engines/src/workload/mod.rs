@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 
 use crate::data::{self, MAX_VALUE_BYTES, Records};
 use crate::job::{Data, Job, Order, Outcome, Stage, Workload};
+use crate::process::Stopwatch;
 use crate::store::{Setup, Store};
 
 /// Groups in a log write while nothing is measured.
@@ -189,13 +190,13 @@ fn for_each(job: &Job, numbers: &[u32], mut work: impl FnMut(u64) -> Result<()>)
 
 /// Does `work` again and again until the time is up; the operations done, which it returns, and the seconds.
 fn for_a_while(seconds: f64, mut work: impl FnMut() -> Result<u64>) -> Result<Outcome> {
+    let clock = Stopwatch::start()?;
     let start = Instant::now();
     let mut operations = 0;
     loop {
         operations += work()?;
-        let passed = start.elapsed().as_secs_f64();
-        if passed >= seconds {
-            return Ok(Outcome::new(operations, passed));
+        if start.elapsed().as_secs_f64() >= seconds {
+            return Outcome::timed(operations, &clock);
         }
     }
 }

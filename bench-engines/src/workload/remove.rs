@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use super::{Writes, all, create_one, for_each, open_loaded};
 use crate::data::{MAX_VALUE_BYTES, Records, key};
 use crate::job::{Job, Outcome};
+use crate::process::Stopwatch;
 use crate::store::{Setup, Store};
 
 /// Files that are created before the first of them is looked at.
@@ -22,6 +23,7 @@ pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Res
     let key = |number: u64| key(number % directories, crate::data::ENTRY, number);
     let waves = (job.count / WAVE).max(1);
     let start = Instant::now();
+    let clock = Stopwatch::start()?;
     let mut wave = 0;
     while wave < waves && start.elapsed().as_secs_f64() < job.limit_seconds {
         let first = job.count + wave * WAVE;
@@ -46,7 +48,7 @@ pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Res
         writes.finish(&mut store)?;
         wave += 1;
     }
-    let outcome = Outcome::new(wave * (2 * WAVE + WAVE / 2), start.elapsed().as_secs_f64());
+    let outcome = Outcome::timed(wave * (2 * WAVE + WAVE / 2), &clock)?;
     let left = store.scan(b"")?.entries;
     let expected = job.count + wave * WAVE / 2;
     ensure!(left == expected, "{left} records are left instead of {expected}");
@@ -58,14 +60,14 @@ pub fn delete_all<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Resu
     let numbers = all(job);
     let mut store = open_loaded::<S>(job, records, setup)?;
     let mut writes = Writes::new(job.batch);
-    let start = Instant::now();
+    let clock = Stopwatch::start()?;
     let count = for_each(job, &numbers, |number| {
         writes.begin(&mut store)?;
         store.delete(&records.key(number))?;
         writes.end_group(&mut store)
     })?;
     writes.finish(&mut store)?;
-    let outcome = Outcome::new(count, start.elapsed().as_secs_f64());
+    let outcome = Outcome::timed(count, &clock)?;
     let left = store.scan(b"")?.entries;
     let expected = job.count - count;
     ensure!(left == expected, "{left} records are left instead of {expected}");

@@ -3,23 +3,33 @@
 //! What is given up is used again for what has the same size, so that memory never exceeds the sum of the most there
 //! was of each size.
 //!
+//! The first touch of a page costs more than all else that is done with the thirty records in it (1.0 µs, and 2.2 µs where
+//! others are at work), and so does finding out, later, where a page is that nobody has touched for long. Hence pieces are
+//! mappings, which the kernel hands out cleared, and from the first that is large enough on they consist of huge pages.
+//! (Measured in a virtual machine, first touch for each 4 KiB: 2.2 µs, with huge pages 0.47; at a million records, with huge
+//! pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
+//!
 //! Trees follow each other. Some pieces of one that is gone are kept for the next, which need then not ask the kernel for memory:
 //! that costs a clearing of each page, and sometimes, where memory is full of cached files, a wait of many milliseconds.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tree::hints::advise_huge;
+use memmap2::MmapMut;
 
 /// Blocks begin at, and are, multiples of this.
 const UNIT_BYTES: usize = 8;
 /// The longest block.
 pub(crate) const MAX_BLOCK_BYTES: usize = 1 << 10;
-/// Pieces grow from the first size to the last, so that a small tree stays small. An address has place for the last.
-const FIRST_PIECE_BYTES: usize = 1 << 12;
-const LAST_PIECE_BYTES: usize = 1 << PIECE_SHIFT;
+/// Each piece is twice as large as the one before, so that a small tree stays small, up to the last size, for which an address
+/// has place.
+const FIRST_PIECE_SHIFT: usize = 12;
 const PIECE_SHIFT: usize = 25;
-/// Pieces of this size and larger are kept, so much memory in all.
-const SPARE_PIECE_BYTES: usize = 1 << 20;
+/// The kernel clears a huge page as a whole: a tree that has just passed half a megabyte takes two more at once. Smaller pieces
+/// stop a step earlier, as a larger one would only put that off.
+const HUGE_PAGE_SHIFT: usize = 21;
+const SMALL_PIECES: usize = HUGE_PAGE_SHIFT - FIRST_PIECE_SHIFT - 2;
+/// So much memory in huge pages is kept.
 const SPARE_BYTES: usize = 64 << 20;
 const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
 
@@ -41,7 +51,9 @@ impl Address {
 
 #[derive(Default)]
 pub(crate) struct Arena {
-    pieces: Vec<Vec<u8>>,
+    pieces: Vec<MmapMut>,
+    /// How much of the last piece is used.
+    used: usize,
     /// Given up, by length in units.
     free: Vec<Vec<Address>>,
     free_count: usize,
@@ -52,25 +64,24 @@ pub(crate) struct Arena {
 
 /// Pieces of trees that are gone.
 #[derive(Default)]
-struct Spare(Mutex<Vec<Vec<u8>>>);
+struct Spare(Mutex<Vec<MmapMut>>);
 
 impl Spare {
-    fn pieces(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    fn pieces(&self) -> MutexGuard<'_, Vec<MmapMut>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty piece of this size.
-    fn take(&self, size: usize) -> Option<Vec<u8>> {
+    /// A piece of this size, with whatever is in it.
+    fn take(&self, size: usize) -> Option<MmapMut> {
         let mut kept = self.pieces();
-        let position = kept.iter().position(|piece| piece.capacity() == size)?;
+        let position = kept.iter().position(|piece| piece.len() == size)?;
         Some(kept.swap_remove(position))
     }
 
-    fn keep(&self, mut piece: Vec<u8>) {
+    fn keep(&self, piece: MmapMut) {
         let mut kept = self.pieces();
-        let bytes: usize = kept.iter().map(Vec::capacity).sum();
-        if piece.capacity() >= SPARE_PIECE_BYTES && bytes + piece.capacity() <= SPARE_BYTES {
-            piece.clear();
+        let bytes: usize = kept.iter().map(|piece| piece.len()).sum();
+        if is_huge(piece.len()) && bytes + piece.len() <= SPARE_BYTES {
             kept.push(piece);
         }
     }
@@ -144,25 +155,26 @@ impl Arena {
         }
     }
 
+    #[inline]
     fn extend(&mut self, units: usize) -> Address {
         let len = units * UNIT_BYTES;
-        let fits = |piece: &Vec<u8>| piece.capacity() - piece.len() >= len;
-        if !self.pieces.last().is_some_and(fits) {
-            let size =
-                (FIRST_PIECE_BYTES << self.pieces.len().min(PIECE_SHIFT)).min(LAST_PIECE_BYTES);
-            self.pieces.push(self.spare.take(size).unwrap_or_else(|| {
-                let piece = Vec::with_capacity(size);
-                advise_huge(&piece);
-                piece
-            }));
+        if self.pieces.last().is_none_or(|piece| piece.len() - self.used < len) {
+            self.grow();
         }
         let number = self.pieces.len() - 1;
-        assert!(number < 1 << (u32::BITS - OFFSET_BITS), "a tree in memory of more than 32 GiB");
-        let piece = &mut self.pieces[number];
-        let offset = piece.len() / UNIT_BYTES;
-        piece.resize(piece.len() + len, 0);
+        let offset = self.used / UNIT_BYTES;
+        self.used += len;
         self.bytes += len;
         Address((number as u32) << OFFSET_BITS | offset as u32)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let number = self.pieces.len();
+        assert!(number < 1 << (u32::BITS - OFFSET_BITS), "a tree in memory of more than 32 GiB");
+        let size = piece_bytes(number);
+        self.pieces.push(self.spare.take(size).unwrap_or_else(|| new_piece(size)));
+        self.used = 0;
     }
 
     /// Gives up the block of `len` bytes at an address.
@@ -180,6 +192,34 @@ impl Arena {
     pub(crate) fn is_same_size(len: usize, other: usize) -> bool {
         units(len) == units(other)
     }
+}
+
+/// The size of a piece by its number.
+fn piece_bytes(number: usize) -> usize {
+    let shift = match number.checked_sub(SMALL_PIECES) {
+        None => FIRST_PIECE_SHIFT + number,
+        Some(huge) => (HUGE_PAGE_SHIFT + huge).min(PIECE_SHIFT),
+    };
+    1 << shift
+}
+
+fn is_huge(piece_bytes: usize) -> bool {
+    piece_bytes >= 1 << HUGE_PAGE_SHIFT
+}
+
+/// Memory from the kernel, which is all zeros. Huge pages need a mapping that begins at a multiple of their size; kernels see to
+/// that by themselves where the length is one, too.
+fn new_piece(size: usize) -> MmapMut {
+    let piece = MmapMut::map_anon(size).unwrap_or_else(|error| match Layout::array::<u8>(size) {
+        Ok(layout) => handle_alloc_error(layout),
+        Err(_) => unreachable!("a piece of {size} bytes: {error}"),
+    });
+    #[cfg(target_os = "linux")]
+    if is_huge(size) {
+        // Refused where the kernel knows no huge pages, which is no harm.
+        let _ = piece.advise(memmap2::Advice::HugePage);
+    }
+    piece
 }
 
 fn units(len: usize) -> usize {
@@ -202,7 +242,7 @@ mod tests {
             }
             arena.pieces.iter().map(|piece| piece.as_ptr()).collect::<Vec<_>>()
         };
-        let spare = || next.spare.pieces().iter().map(Vec::capacity).sum::<usize>();
+        let spare = || next.spare.pieces().iter().map(|piece| piece.len()).sum::<usize>();
         let before = fill(&mut arena);
         assert_eq!(spare(), 0);
         drop(arena);
@@ -211,6 +251,15 @@ mod tests {
         let now = fill(&mut after);
         assert_eq!(spare(), 0);
         assert!(before.iter().filter(|piece| now.contains(piece)).count() >= 6);
+    }
+
+    #[test]
+    fn small_trees_stay_small_and_large_ones_are_of_huge_pages() {
+        let sizes: Vec<usize> = (0..16).map(piece_bytes).collect();
+        assert!(sizes.is_sorted() && sizes[0] == 4 << 10 && sizes[15] == 32 << 20, "{sizes:?}");
+        let small = sizes.iter().take_while(|&&size| !is_huge(size)).sum::<usize>();
+        assert_eq!(small, 508 << 10);
+        assert!(sizes.iter().all(|size| !is_huge(*size) || size.is_multiple_of(2 << 20)));
     }
 
     #[test]

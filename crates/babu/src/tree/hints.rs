@@ -1,5 +1,4 @@
-//! Telling the processor and the kernel what memory is for. The only unsafe code of this crate: neither hint has an effect
-//! on what a program computes.
+//! Telling the processor which memory is needed next. A hint, without effect on what a program computes.
 #![allow(unsafe_code, reason = "measured: see each function")]
 
 const LINE_BYTES: usize = 64;
@@ -29,27 +28,4 @@ fn prefetch_line(bytes: &[u8]) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;
-}
-
-/// Advises the kernel to back the vector's memory with huge pages, if it is large enough to have some.
-///
-/// A lookup in a tree of a hundred megabytes touches places that nobody has touched for long, and with pages of 4 KiB
-/// finding out where each is costs as much as fetching it. (Measured in a virtual machine at a million records, with
-/// huge pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
-pub(crate) fn advise_huge(memory: &Vec<u8>) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{Advice, madvise};
-        const HUGE_PAGE_BYTES: usize = 2 << 20;
-        let unaligned = memory.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        let len = memory.capacity().saturating_sub(unaligned) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        if len > 0 {
-            let start = memory.as_ptr().wrapping_add(unaligned);
-            // SAFETY: the range lies within the vector's allocation, and the advice changes neither contents nor
-            // protection of memory. Refused, which is no harm, where the kernel knows no huge pages.
-            let _ = unsafe { madvise(start.cast_mut().cast(), len, Advice::LinuxHugepage) };
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = memory;
 }
