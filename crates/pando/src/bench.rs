@@ -6,6 +6,7 @@ pub mod connect;
 mod floor;
 mod growth;
 mod metadata;
+mod mix;
 mod null;
 mod pairs;
 mod parts;
@@ -26,6 +27,7 @@ use args::{BenchArgs, BenchCommand, LeashedArgs};
 pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     match args.command {
         BenchCommand::Metadata(args) => metadata::run(&args),
+        BenchCommand::Mix(args) => mix::run(&args),
         BenchCommand::Floor(args) => floor::run(&args),
         BenchCommand::MountPairs(args) => pairs::run(&args),
         BenchCommand::Parts(args) => parts::run(&args),
