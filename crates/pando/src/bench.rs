@@ -10,7 +10,7 @@ mod mix;
 mod null;
 mod pairs;
 mod parts;
-mod servers;
+pub mod servers;
 mod show;
 pub mod watch;
 

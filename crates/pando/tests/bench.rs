@@ -120,8 +120,8 @@ fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
     assert_eq!((kinds.len(), (0..12).map(count).sum::<u64>()), (12, 3_000));
     // Opens are 52.6 % of the draws, 96 creates among 1,000: the seed says how many exactly.
     assert!((1_450..1_700).contains(&count(0)), "{report:#}");
-    for at in 0..5 {
-        assert!(kinds[at]["latency_micros"]["p99"].as_f64().unwrap() > 0.0, "{}", kinds[at]);
+    for kind in &kinds[..5] {
+        assert!(kind["latency_micros"]["p99"].as_f64().unwrap() > 0.0, "{kind}");
     }
     let left = report["files_left"].as_u64().unwrap();
     assert_eq!(left, 60 + count(2) - count(3), "creates and removals add up");
