@@ -75,11 +75,26 @@ pub struct EchoReport {
 
 /// Sends frames to and fro for this long.
 pub fn run(load: Load, time: Duration, watch: &dyn Watch) -> io::Result<EchoReport> {
-    if load.connections == 0 || load.outstanding < load.connections {
-        let what = "every connection needs a frame to send: more outstanding, or fewer connections";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
+    check(load)?;
     let (ours, theirs) = connect::connect(load.socket, load.connections)?;
+    exchange(ours, theirs, load, time, watch)
+}
+
+fn check(load: Load) -> io::Result<()> {
+    if load.connections > 0 && load.outstanding >= load.connections {
+        return Ok(());
+    }
+    let what = "every connection needs a frame to send: more outstanding, or fewer connections";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+fn exchange(
+    ours: connect::Streams,
+    theirs: connect::Streams,
+    load: Load,
+    time: Duration,
+    watch: &dyn Watch,
+) -> io::Result<EchoReport> {
     let server = server::start(theirs)?;
     let outcome =
         runtime().and_then(|runtime| runtime.block_on(client::run(ours, load, time, watch)));
@@ -95,6 +110,22 @@ pub fn run(load: Load, time: Duration, watch: &dyn Watch) -> io::Result<EchoRepo
         frames_per_second: rounded(frames as f64 / seconds.max(1e-9), 10.0),
         latency_micros: latencies.percentiles(),
     })
+}
+
+/// The same over TCP through a relay ([`crate::relay`]) that adds so much to each round trip: what is left beyond that is the
+/// machine's own.
+pub fn relayed(
+    load: Load,
+    round_trip: Duration,
+    time: Duration,
+    watch: &dyn Watch,
+) -> io::Result<EchoReport> {
+    let load = Load { socket: Socket::Tcp, ..load };
+    check(load)?;
+    let (ours, theirs, relay) = connect::connect_through_relay(load.connections, round_trip)?;
+    let report = exchange(ours, theirs, load, time, watch);
+    drop(relay);
+    report
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

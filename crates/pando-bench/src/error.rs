@@ -51,6 +51,14 @@ pub enum BenchError {
         /// What was answered, and what should have been.
         what: String,
     },
+    /// The same, in a mix of operations.
+    #[error("WRONG ANSWER to {operation}: {what}")]
+    WrongReply {
+        /// Which operation.
+        operation: &'static str,
+        /// What was answered, and what should have been.
+        what: String,
+    },
     /// A worker did not do its part.
     #[error("client {client}: {what}")]
     Worker {

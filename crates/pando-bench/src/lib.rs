@@ -3,9 +3,11 @@
 //! ```text
 //!   Workload ──┬─ library   client sessions in one thread, over any transport     ┐
 //!              └─ mount     processes, with system calls below any directory      ┴─► Report
+//!   mix        operations in the proportions of a real workload, each reply compared
 //!   growth     one directory, from nothing, in windows of time
 //!   pairs      two directories in turn, ratio by ratio      requests   what the kernel sent to a FUSE server
 //!   nullfs     what FUSE costs                              echo       what sockets cost
+//!   relay      a network as slow as is wanted, between clients and servers of this machine
 //!   repro      figures of published papers, by the real placement and client code, and by models
 //! ```
 //!
@@ -19,10 +21,12 @@ pub mod growth;
 mod latency;
 pub mod library;
 pub mod machine;
+pub mod mix;
 pub mod mount;
 pub mod names;
 pub mod nullfs;
 pub mod pairs;
+pub mod relay;
 mod report;
 pub mod repro;
 pub mod requests;

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BenchError, Phase, Report, Watch, Workload};
 use phase::Lane;
+pub(crate) use phase::{TELL, cpu_nanos, drive, requests};
 use tree::Tree;
 
 /// Most operations of a client in flight.
@@ -31,7 +32,7 @@ pub const IN_FLIGHT_MAX: u32 = 1024;
 const _: () = assert!(IN_FLIGHT_MAX <= pando_types::op::MAX_SLOTS as u32);
 
 /// Cleaning up takes no longer than this when a run has failed: the shards may be gone.
-const CLEAN_FOR: Duration = Duration::from_secs(20);
+pub(crate) const CLEAN_FOR: Duration = Duration::from_secs(20);
 
 /// How files are named to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,14 +68,30 @@ pub async fn run(
         let why = format!("1 to {IN_FLIGHT_MAX} can be in flight, not {}", settings.in_flight);
         return Err(BenchError::Workload(why));
     }
-    let slots = settings.in_flight.try_into().expect("it was checked");
-    let mut clients = Vec::new();
-    for _ in 0..workload.clients {
+    let clients = connect(&transport, &volume, workload.clients, settings.in_flight).await?;
+    beside_maintenance(&clients, measure_and_clear(&clients, workload, settings, watch)).await
+}
+
+/// Opens so many sessions, each for so many operations in flight.
+pub(crate) async fn connect(
+    transport: &Arc<dyn Transport>,
+    volume: &Volume,
+    clients: u32,
+    in_flight: u32,
+) -> Result<Vec<Client>, BenchError> {
+    let slots = in_flight.try_into().expect("it was checked");
+    let mut all = Vec::new();
+    for _ in 0..clients {
         let options = Options { slots, ..Options::default() };
         let client = Client::connect_with(transport.clone(), volume.clone(), options).await;
-        clients.push(client.map_err(BenchError::operation("opening a session", b""))?);
+        all.push(client.map_err(BenchError::operation("opening a session", b""))?);
     }
-    let work = pin!(measure_and_clear(&clients, workload, settings, watch));
+    Ok(all)
+}
+
+/// What comes of `work`, while sessions are kept alive beside it.
+pub(crate) async fn beside_maintenance<T>(clients: &[Client], work: impl Future<Output = T>) -> T {
+    let work = pin!(work);
     // Only what is woken is polled: beside many operations in flight, this costs nothing.
     let mut alive: FuturesUnordered<_> = clients.iter().map(Client::maintain).collect();
     let alive = pin!(async move { while alive.next().await.is_some() {} });

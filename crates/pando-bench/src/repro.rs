@@ -10,6 +10,8 @@
 //!   local         Figure 10: partitions kept as directories of a local file system, measured
 //! ```
 //!
+//! [`infini`] is about another paper, InfiniFS (FAST'22): the real client over servers behind a relay.
+//!
 //! What needs shards is not here: whoever has them measures them, and hands the costs of their steps in ([`des::Costs`]).
 //! Everything drawn at random comes from one seed. Values that a paper only plots are not quoted.
 
@@ -20,6 +22,7 @@ pub mod directory;
 pub mod early;
 pub mod figure;
 pub mod growth;
+pub mod infini;
 pub mod loadbalance;
 pub mod local;
 pub mod policies;

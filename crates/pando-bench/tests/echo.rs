@@ -27,3 +27,12 @@ fn a_connection_with_nothing_to_send_is_refused() {
     let error = echo::run(load, Duration::from_millis(1), &Silent).unwrap_err();
     assert!(error.to_string().contains("fewer connections"), "{error}");
 }
+
+#[test]
+fn a_relay_adds_its_round_trip_to_each_frame_and_loses_none() {
+    let load = Load { socket: Socket::Tcp, outstanding: 8, connections: 2 };
+    let added = Duration::from_millis(2);
+    let report = echo::relayed(load, added, Duration::from_millis(30), &Silent).unwrap();
+    assert!(report.frames >= 8, "{report:?}");
+    assert!(report.latency_micros.p50 >= 1_990.0, "{report:?}");
+}

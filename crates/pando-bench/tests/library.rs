@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pando_bench::library::{self, Naming, Settings};
+use pando_bench::mix::{Mix, MixReport};
 use pando_bench::{BenchError, Layout, Order, Phase, Report, Silent, Watch, Workload};
 use pando_client::path::Paths;
 use pando_client::{BoxFuture, Client, Transport, TransportError, Volume, block_on};
@@ -202,4 +203,70 @@ fn too_many_in_flight_are_refused() {
     let settings = Settings { in_flight: 1025, ..settings(Naming::Path) };
     let error = run(&cluster, &workload(1, Layout::Shared), settings, &Silent).unwrap_err();
     assert!(error.to_string().contains("1 to 1024"), "{error}");
+}
+
+fn mix(operations: u64) -> Mix {
+    Mix { clients: 2, in_flight: 2, files: 40, per_directory: 8, depth: 5, operations, seed: 7 }
+}
+
+fn run_mix(meddle: Meddle, operations: u64) -> Result<MixReport, BenchError> {
+    let (cluster, volume) = cluster(meddle);
+    let mix = mix(operations);
+    let running = pando_bench::mix::run(cluster, volume, &mix, false, &Silent);
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(running)
+}
+
+#[test]
+fn a_mix_of_operations_runs_and_is_compared_to_the_last_entry() {
+    let report = run_mix(|_, _| {}, 2_000).unwrap();
+    assert_eq!(report.operations, 2_000);
+    assert_eq!(report.kinds.iter().map(|kind| kind.count).sum::<u64>(), 2_000);
+    assert!(report.kinds[4].count > 100, "renames: {:?}", report.kinds[4]);
+    let again = run_mix(|_, _| {}, 2_000).unwrap();
+    let counts =
+        |report: &MixReport| report.kinds.iter().map(|kind| kind.count).collect::<Vec<_>>();
+    assert_eq!(counts(&report), counts(&again));
+}
+
+#[test]
+fn a_wrong_reply_in_a_mix_is_noticed() {
+    let cases: [(Meddle, &str); 3] = [
+        (
+            |op, reply| {
+                if let (Op::Lookup(..), Ok(Body::Entry(Found::File(attr), _))) =
+                    (op, &mut reply.result)
+                {
+                    attr.mode ^= 1;
+                }
+            },
+            "stat",
+        ),
+        (
+            |op, reply| {
+                if let (Op::ReadDir { .. }, Ok(Body::Page(entries, _))) = (op, &mut reply.result) {
+                    entries.pop();
+                }
+            },
+            "readdir",
+        ),
+        (
+            |op, reply| {
+                if let (Op::OpenName { .. }, Ok(Body::Attr(attr))) = (op, &mut reply.result) {
+                    attr.size += 1;
+                }
+            },
+            "open/close",
+        ),
+    ];
+    for (meddle, operation) in cases {
+        match run_mix(meddle, 2_000) {
+            Err(BenchError::WrongReply { operation: found, .. }) => assert_eq!(found, operation),
+            Err(BenchError::LeftBehind { cause, .. }) => {
+                assert!(
+                    matches!(*cause, BenchError::WrongReply { operation: found, .. } if found == operation)
+                );
+            }
+            other => panic!("{operation}: {other:?}"),
+        }
+    }
 }

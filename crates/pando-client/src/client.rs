@@ -41,11 +41,14 @@ pub struct Options {
     pub patience: Option<u64>,
     /// What remembered ways to directories may take, bytes; some 300 a directory. 0: none is remembered.
     pub ways_bytes: usize,
+    /// Whether components of a path whose directories are not remembered are guessed and asked for all at once; else one after
+    /// the other. For measurements: there is no other reason to do without.
+    pub guesses: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { slots: 256, patience: None, ways_bytes: 32 << 20 }
+        Self { slots: 256, patience: None, ways_bytes: 32 << 20, guesses: true }
     }
 }
 

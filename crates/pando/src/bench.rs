@@ -6,10 +6,11 @@ pub mod connect;
 mod floor;
 mod growth;
 mod metadata;
+mod mix;
 mod null;
 mod pairs;
 mod parts;
-mod servers;
+pub mod servers;
 mod show;
 pub mod watch;
 
@@ -26,6 +27,7 @@ use args::{BenchArgs, BenchCommand, LeashedArgs};
 pub fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     match args.command {
         BenchCommand::Metadata(args) => metadata::run(&args),
+        BenchCommand::Mix(args) => mix::run(&args),
         BenchCommand::Floor(args) => floor::run(&args),
         BenchCommand::MountPairs(args) => pairs::run(&args),
         BenchCommand::Parts(args) => parts::run(&args),

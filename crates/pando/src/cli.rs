@@ -220,6 +220,9 @@ pub struct ServerArgs {
     /// What others are told, where that is not what it listens on
     #[arg(long, value_name = "ADDRESS")]
     pub advertise: Vec<Address>,
+    /// Tell others nothing else, not even the socket in the folder: for a relay in between
+    #[arg(long, hide = true, requires = "advertise")]
+    pub only_advertised: bool,
     /// A server that knows where the other shards are, if they are not served from this very folder. With `--shard all` and a
     /// folder that is empty or new, it becomes one that shards can be moved to
     #[arg(long, value_name = "ADDRESS")]

@@ -5,9 +5,11 @@
 //!   shards    real core and store, step by step  ──►  steps    what each step costs: the model's input
 //!                                                └─►  work     what a directory costs them, by policy, and one alone
 //!   threads   real shards of this process, called by threads: Figures 4 and 5, measured
+//!   infini    InfiniFS' figures: servers of their own, behind a relay
 //! ```
 
 pub mod args;
+mod infini;
 mod measured;
 mod shards;
 mod steps;
@@ -33,6 +35,7 @@ use steps::Steps;
 pub fn run(args: ReproArgs) -> Result<ExitCode, Failure> {
     match args.command {
         ReproCommand::Giga(args) => giga(&args),
+        ReproCommand::Infini(args) => infini::run(&args),
     }
 }
 

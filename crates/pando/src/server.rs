@@ -54,6 +54,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         volume: superblock.id(),
         listen,
         advertise: args.advertise.clone(),
+        only_advertised: args.only_advertised,
         secret: secret(args.secret.as_ref())?,
         limits: Limits {
             connections: args.max_connections,

@@ -110,6 +110,44 @@ fn a_directory_is_measured_by_processes() {
 }
 
 #[test]
+fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
+    let scratch = Scratch::new();
+    let small = ["mix", "--table1", "--files", "60", "--per-directory", "5", "--shards", "3"];
+    let load = ["--clients", "2", "--in-flight", "3", "--operations", "3000", "--depth", "4"];
+    let report = json(&scratch, &[&small[..], &load].concat());
+    let kinds = report["kinds"].as_array().unwrap();
+    let count = |at: usize| kinds[at]["count"].as_u64().unwrap();
+    assert_eq!((kinds.len(), (0..12).map(count).sum::<u64>()), (12, 3_000));
+    // Opens are 52.6 % of the draws, 96 creates among 1,000: the seed says how many exactly.
+    assert!((1_450..1_700).contains(&count(0)), "{report:#}");
+    for kind in &kinds[..5] {
+        assert!(kind["latency_micros"]["p99"].as_f64().unwrap() > 0.0, "{kind}");
+    }
+    let left = report["files_left"].as_u64().unwrap();
+    assert_eq!(left, 60 + count(2) - count(3), "creates and removals add up");
+    assert!(report["requests_per_operation"].as_f64().unwrap() >= 1.0);
+    let again = json(&scratch, &[&small[..], &load].concat());
+    let counts = |report: &Value| {
+        let kinds = report["kinds"].as_array().unwrap();
+        kinds.iter().map(|kind| kind["count"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&report), counts(&again), "one seed, one mix");
+
+    let folder = scratch.path().join("volume");
+    assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
+    let words = ["mix", folder.to_str().unwrap(), "--table1", "--files", "20"];
+    let output = bench(&scratch, &[&words[..], &["--operations", "300"]].concat());
+    assert!(output.status.success(), "{}", all(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("open/close") && text.contains("52.5876 %"), "{text}");
+    let words = ["mix", folder.to_str().unwrap(), "--table1", "--files", "20", "--keep"];
+    let output = bench(&scratch, &[&words[..], &["--operations", "300"]].concat());
+    assert!(output.status.success(), "{}", all(&output));
+    let output = pando().arg("fsck").arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+}
+
+#[test]
 fn the_floor_is_measured() {
     let scratch = Scratch::new();
     let report = json(&scratch, &["floor", "--files", "40", "--seconds", "0.02"]);
@@ -183,6 +221,9 @@ fn wrong_arguments_are_explained() {
         (&["metadata", "--files", "0"], "files"),
         (&["metadata", "--layout", "unique", "--depth", "1"], "depth 1"),
         (&["metadata", "--in-flight", "5000"], "5000"),
+        (&["mix"], "--table1"),
+        (&["mix", "--table1", "--depth", "2"], "depth 2"),
+        (&["mix", "--table1", "--files", "3", "--in-flight", "4"], "need 4"),
         (&["mount-pairs", "--pairs", "0"], "--pairs"),
         (&["mount-pairs", "--against", "/no/such", "--files", "10"], "/no/such"),
         (&["floor", "--seconds", "0"], "0.01 to 3600"),
@@ -200,6 +241,7 @@ fn a_signal_ends_a_run_and_everything_is_removed() {
     for words in [
         &["metadata", "--in-flight", "4"][..],
         &["metadata", ".", "--api", "mount", "--clients", "2"],
+        &["mix", "--table1", "--in-flight", "4"],
         &["mount-pairs", "--pairs", "1000", "--processes", "2"],
     ] {
         let scratch = Scratch::new();

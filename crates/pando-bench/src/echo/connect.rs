@@ -1,10 +1,12 @@
 //! Connections, made before anybody serves them, so that who serves never waits for one that does not come.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use super::Socket;
+use crate::relay::{Door, Place, Relay};
 
 /// One side's ends, not blocking.
 pub(super) enum Streams {
@@ -39,6 +41,30 @@ pub(super) fn connect(socket: Socket, connections: u32) -> io::Result<(Streams, 
             Ok((Streams::Unix(ours), Streams::Unix(theirs)))
         }
     }
+}
+
+/// Both sides' ends of so many TCP connections, each through a relay that adds so much to a round trip.
+pub(super) fn connect_through_relay(
+    connections: u32,
+    round_trip: Duration,
+) -> io::Result<(Streams, Streams, Relay)> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let listen = Place::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+    let door = Door { listen, to: Place::Tcp(listener.local_addr()?) };
+    let relay = Relay::start(vec![door], round_trip)?;
+    let [Place::Tcp(address)] = relay.places() else {
+        return Err(io::Error::other("a relay that was to listen at TCP does not"));
+    };
+    let (ours, theirs) = ends(connections, || {
+        let one = TcpStream::connect(address)?;
+        let (other, _) = listener.accept()?;
+        for end in [&one, &other] {
+            end.set_nodelay(true)?;
+            end.set_nonblocking(true)?;
+        }
+        Ok((one, other))
+    })?;
+    Ok((Streams::Tcp(ours), Streams::Tcp(theirs), relay))
 }
 
 fn ends<S>(

@@ -16,7 +16,7 @@ use crate::report::rounded;
 use crate::{BenchError, Latencies, Phase, PhaseReport, Watch, Workload};
 
 /// How often the watch is told.
-const TELL: Duration = Duration::from_millis(100);
+pub(crate) const TELL: Duration = Duration::from_millis(100);
 /// How often it is asked while nothing comes.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long answers are waited for after an interrupt.
@@ -243,7 +243,7 @@ pub(super) async fn run(
         lane.next.set(0);
     }
     watch.begin(phase.name(), workload.operations(phase));
-    let (sent_before, cpu_before) = (requests(lanes), cpu_nanos());
+    let (sent_before, cpu_before) = (requests(lanes.iter().map(|lane| lane.client)), cpu_nanos());
     let begun = Instant::now();
     if phase == Phase::Readdir {
         let each = lanes.iter().map(|lane| (lane, workload.listed_by(lane.index)));
@@ -253,7 +253,8 @@ pub(super) async fn run(
         drive(each.map(|lane| lane.work(phase, &tally)), watch).await?;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let (sent, cpu) = (requests(lanes) - sent_before, cpu_nanos() - cpu_before);
+    let sent = requests(lanes.iter().map(|lane| lane.client)) - sent_before;
+    let cpu = cpu_nanos() - cpu_before;
     watch.end();
     if let Some(error) = tally.error.take() {
         return Err(error);
@@ -269,21 +270,21 @@ pub(super) async fn run(
     Ok(report)
 }
 
-fn requests(lanes: &[Lane<'_>]) -> u64 {
+/// Requests that these clients have sent.
+pub(crate) fn requests<'a>(clients: impl Iterator<Item = &'a Client>) -> u64 {
     // A lease is renewed whatever the load.
     let of_load = |(name, count): (&str, u64)| if name == "Renew" { 0 } else { count };
-    let all = lanes.iter().flat_map(|lane| lane.client.counters().requests_by_op());
-    all.map(of_load).sum()
+    clients.flat_map(|client| client.counters().requests_by_op()).map(of_load).sum()
 }
 
 /// CPU time of this process until now.
-fn cpu_nanos() -> i64 {
+pub(crate) fn cpu_nanos() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// Runs all futures to their end; after an interrupt, for a while.
-async fn drive<F: Future<Output = ()>>(
+pub(crate) async fn drive<F: Future<Output = ()>>(
     futures: impl Iterator<Item = F>,
     watch: &dyn Watch,
 ) -> Result<(), BenchError> {

@@ -219,8 +219,9 @@ impl<'a> Walk<'a> {
             if let Some(dir) = self.cached(name) {
                 return Ok(Here::Dir(dir));
             }
-            let dirs = self.dirs_ahead();
-            if !dirs.is_empty() && self.memory != Memory::None {
+            let may_guess = self.client.options.guesses && self.memory != Memory::None;
+            let dirs = if may_guess { self.dirs_ahead() } else { Vec::new() };
+            if !dirs.is_empty() {
                 self.guess(name, dirs).await?;
             }
         }

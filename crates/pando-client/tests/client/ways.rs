@@ -161,6 +161,22 @@ fn with_no_room_every_path_is_walked() {
 }
 
 #[test]
+fn without_guessing_each_component_is_asked_for_in_its_turn() {
+    let cluster = Cluster::new();
+    let dir = deep(&cluster, 5);
+    let components = dir.split('/').filter(|part| !part.is_empty()).count() as u64;
+    let options = Options { ways_bytes: 0, guesses: false, ..Options::default() };
+    let client = cluster.client_with(options);
+    let path = format!("{dir}/f");
+    block_on(paths(&client).create(path.as_bytes(), 0o644, true)).expect("made");
+    for _ in 0..3 {
+        let cost = cost(&client, paths(&client).lstat(path.as_bytes()));
+        assert_eq!(cost, components + 1);
+    }
+    assert_eq!(client.ways().rounds, 0);
+}
+
+#[test]
 fn who_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
     let cluster = Cluster::new();
     let dir = deep(&cluster, 2);

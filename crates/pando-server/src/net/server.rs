@@ -33,6 +33,8 @@ pub struct ServerOptions {
     pub listen: Vec<Address>,
     /// What others are told instead of a TCP address that says "any of this machine's".
     pub advertise: Vec<Address>,
+    /// Whether others are told nothing else: they come through something that stands in between.
+    pub only_advertised: bool,
     /// Demanded of everybody who comes over TCP.
     pub secret: Option<Secret>,
     /// How much others may ask.
@@ -291,6 +293,9 @@ async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), St
 
 /// What others are told: Unix sockets first, as they are nearest.
 fn told(addresses: &[Address], options: &ServerOptions) -> Result<Vec<Address>, StartError> {
+    if options.only_advertised {
+        return Ok(options.advertise.clone());
+    }
     let mut told: Vec<Address> =
         addresses.iter().filter(|at| matches!(at, Address::Unix(_))).cloned().collect();
     told.extend(options.advertise.iter().cloned());

@@ -45,6 +45,7 @@ impl Volume {
                 Address::Tcp("127.0.0.1".to_owned(), 0),
             ],
             advertise: Vec::new(),
+            only_advertised: false,
             secret: None,
             limits: Limits::default(),
             run: self.folder.run(),

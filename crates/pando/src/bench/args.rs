@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use pando_bench::library::{IN_FLIGHT_MAX, Naming};
+use pando_bench::mix::Mix;
 use pando_bench::{Layout, Order, Phase, Workload};
 use serde::Serialize;
 
@@ -22,6 +23,7 @@ impl BenchArgs {
     pub const fn is_json(&self) -> bool {
         match &self.command {
             BenchCommand::Metadata(args) => args.json,
+            BenchCommand::Mix(args) => args.json,
             BenchCommand::Floor(args) => args.json,
             BenchCommand::Parts(args) => args.json,
             BenchCommand::MountPairs(args) => args.json,
@@ -34,6 +36,7 @@ impl BenchArgs {
 #[derive(Subcommand, Debug)]
 pub enum BenchCommand {
     Metadata(MetadataArgs),
+    Mix(MixArgs),
     Floor(FloorArgs),
     Parts(PartsArgs),
     MountPairs(PairsArgs),
@@ -204,6 +207,74 @@ impl From<PhaseArg> for Phase {
 pub enum OrderArg {
     Random,
     Sequential,
+}
+
+/// Run a mix of operations in the proportions of a real workload, and check every answer
+///
+/// Opens, stats, creates, removes, renames and lists as often as three file systems of a large provider do (InfiniFS, FAST'22,
+/// Table 1), through the library, in a new directory that is removed in the end. Each operation in flight has files of its own,
+/// so that it is known what each reply must say.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando bench mix --table1 --in-flight 64                  the library and one shard in this process
+  pando bench mix --table1 ~/volume --clients 4 --json     a volume, or the address of a server")]
+pub struct MixArgs {
+    /// A volume: its folder, or the address of a server [default: a temporary volume]
+    pub target: Option<String>,
+    /// The proportions of InfiniFS' Table 1: the only ones there are
+    #[arg(long, required = true)]
+    pub table1: bool,
+    /// File with the secret that its servers want
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Sessions
+    #[arg(long, value_name = "C", default_value_t = 1)]
+    pub clients: u32,
+    /// Operations of each client in flight
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    pub in_flight: u32,
+    /// Files at the beginning, of all clients together
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub files: u64,
+    /// Of those, about so many in each directory
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub per_directory: u64,
+    /// Operations of all clients together
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub operations: u64,
+    /// Directories above each file, the run's own included
+    #[arg(long, value_name = "D", default_value_t = 10)]
+    pub depth: u32,
+    /// Of everything drawn at random
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// Shards of a temporary volume
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: u16,
+    /// When a change is acknowledged, in a volume that this command opens itself
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
+    pub durability: DurabilityArg,
+    /// Leave what was made in the volume
+    #[arg(long, requires = "target")]
+    pub keep: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl MixArgs {
+    pub const fn mix(&self) -> Mix {
+        Mix {
+            clients: self.clients,
+            in_flight: self.in_flight,
+            files: self.files,
+            per_directory: self.per_directory,
+            depth: self.depth,
+            operations: self.operations,
+            seed: self.seed,
+        }
+    }
 }
 
 /// Measure what FUSE and sockets cost on this machine before Pando does anything

@@ -122,11 +122,11 @@ impl Drop for Server {
 }
 
 /// A process that ends with us. Dropping it ends it.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
     /// Starts this program with `words`; it is up when it says its first line.
-    fn start(words: &[OsString]) -> Result<(Self, Value), Failure> {
+    pub fn start(words: &[OsString]) -> Result<(Self, Value), Failure> {
         let failed =
             |error: std::io::Error| Failure::plain(format!("cannot start a server: {error}"));
         let child = Command::new(std::env::current_exe().map_err(failed)?)

@@ -48,6 +48,7 @@ impl Running {
             volume: superblock.id(),
             listen: vec![Address::Unix(folder.server_socket(0))],
             advertise: Vec::new(),
+            only_advertised: false,
             secret: None,
             limits: Limits::default(),
             run: folder.run(),

@@ -1,0 +1,44 @@
+//! InfiniFS' figures again (Lv et al., FAST'22), by the real client over servers behind a relay.
+//!
+//! ```text
+//!   depth           Figure 1b: a path's latency by its depth        ┐
+//!   factors         Figure 11: what each idea is good for           │  one client, or many, over a Stage:
+//!   leases          Figure 13: lazy invalidation against leases     │  a transport, and the relay behind it
+//!   renames         Figure 14: renames, phase by phase              │
+//!   mispredicted    Figure 15: paths with renamed directories       ┘
+//!   bars            what was to be reached
+//! ```
+//!
+//! Where an idea is switched off it is so in the client library ([`How`]), or for what the library cannot do without, by
+//! requests that stand for what would be needed else ([`factors`], [`leases`]): each says how.
+
+pub mod bars;
+pub mod depth;
+pub mod factors;
+pub mod leases;
+mod load;
+pub mod mispredicted;
+pub mod renames;
+mod spy;
+mod stage;
+
+pub use stage::{How, Stage};
+
+use crate::BenchError;
+
+/// For `map_err`.
+fn failed(what: &'static str, path: &[u8]) -> impl FnOnce(pando_types::Errno) -> BenchError {
+    BenchError::operation(what, path)
+}
+
+/// Microseconds as milliseconds: `1.234`.
+#[must_use]
+pub fn millis(micros: f64) -> String {
+    format!("{:.3}", micros / 1000.0)
+}
+
+/// A ratio: `1.23`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    format!("{ratio:.2}")
+}

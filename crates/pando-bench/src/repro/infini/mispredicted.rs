@@ -1,0 +1,242 @@
+//! Figure 15: what wrong guesses cost. A path of 24 directories, more and more of which were born under another name and renamed
+//! to where they are, evenly spread over it.
+//!
+//! A call is `lstat` of a file beneath, as many as there is time for (the paper: 10,000 creates). Packets are frames: a request and
+//! its reply, those included that nobody waits for, without the two of the file's own request. Small frames that leave at once share a
+//! packet on a real network, so they are an upper bound.
+
+use pando_types::op::RenameFlags;
+use serde::Serialize;
+use serde_json::json;
+
+use super::spy::Timing;
+use super::stage::{make_dirs, make_file, paths};
+use super::{How, Stage, failed, millis};
+use crate::BenchError;
+use crate::library::beside_maintenance;
+use crate::repro::figure::{Axis, Chart, Figure, Nature, Series, Table};
+
+/// "A directory path with a depth of 24" (§5.7).
+const DEPTH: u32 = 24;
+
+/// One point.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// Directories of the path that were renamed.
+    pub renamed: u32,
+    /// What the client does without.
+    pub how: How,
+    /// Medians.
+    pub timing: Timing,
+    /// Frames of both directions for finding the way once.
+    pub frames: f64,
+}
+
+/// The whole figure.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Mispredicted {
+    /// Shards.
+    pub shards: u16,
+    /// What the relay adds to each round trip, microseconds.
+    pub round_trip: f64,
+    /// Directories of the path.
+    pub depth: u32,
+    /// By renamed directories, then from the slowest way of finding.
+    pub points: Vec<Point>,
+}
+
+/// Measures it.
+pub async fn run(stage: &Stage<'_>) -> Result<Mispredicted, BenchError> {
+    let renamed: &[u32] = stage.pick([&[0, 1, 2, 4, 6, 8, 10, 12, 16], &[0, 2, 6, 12], &[0, 2]]);
+    let count = stage.pick([100, 20, 2]);
+    let maker = stage.client(How::Cached).await?;
+    let mut all = Mispredicted {
+        shards: stage.shards(),
+        round_trip: stage.round_trip_micros(),
+        depth: DEPTH,
+        points: Vec::new(),
+    };
+    stage.watch.begin("figure 15", (renamed.len() * How::ALL.len()) as u64);
+    for &renamed in renamed {
+        let making = make(&maker, renamed);
+        let file = beside_maintenance(std::slice::from_ref(&maker), making).await?;
+        for how in How::ALL {
+            stage.go_on()?;
+            all.points.push(point(stage, renamed, how, &file, count).await?);
+            stage.watch.advance(all.points.len() as u64);
+        }
+    }
+    stage.watch.end();
+    Ok(all)
+}
+
+/// Makes a path so many of whose directories were renamed; the file at its end.
+async fn make(maker: &pando_client::Client, renamed: u32) -> Result<Vec<u8>, BenchError> {
+    let paths = paths(maker);
+    let mut path = format!("/figure-15-{renamed}");
+    make_dirs(&paths, &path).await?;
+    for step in 2..=DEPTH {
+        let is_renamed = is_renamed(step, renamed);
+        let born =
+            if is_renamed { format!("{path}/born{step}") } else { format!("{path}/d{step}") };
+        make_dirs(&paths, &born).await?;
+        path.push_str(&format!("/d{step}"));
+        if is_renamed {
+            let flags = RenameFlags::default();
+            let moved = paths.rename(born.as_bytes(), path.as_bytes(), flags).await;
+            moved.map_err(failed("rename", born.as_bytes()))?;
+        }
+    }
+    path.push_str("/file");
+    make_file(&paths, &path).await?;
+    Ok(path.into_bytes())
+}
+
+/// Whether a step of the path, 2 to [`DEPTH`], is among `renamed` evenly spread ones.
+const fn is_renamed(step: u32, renamed: u32) -> bool {
+    let steps = DEPTH - 1;
+    let at = step - 2;
+    at * renamed / steps != (at + 1) * renamed / steps
+}
+
+async fn point(
+    stage: &Stage<'_>,
+    renamed: u32,
+    how: How,
+    file: &[u8],
+    count: u32,
+) -> Result<Point, BenchError> {
+    let (client, spy) = stage.spied(how).await?;
+    let paths = paths(&client);
+    let find = async || paths.lstat(file).await.map(drop).map_err(failed("lstat", file));
+    find().await?;
+    let measuring = spy.often(count, async |_| find().await);
+    let timing = beside_maintenance(std::slice::from_ref(&client), measuring).await?;
+    client.close().await.map_err(failed("ending a session", b""))?;
+    let frames = 2.0 * (timing.requests - 1.0);
+    Ok(Point { renamed, how, timing, frames })
+}
+
+impl Mispredicted {
+    fn at(&self, renamed: u32, how: How) -> Option<&Point> {
+        self.points.iter().find(|point| (point.renamed, point.how) == (renamed, how))
+    }
+
+    fn renamed(&self) -> Vec<u32> {
+        let mut renamed: Vec<u32> = self.points.iter().map(|point| point.renamed).collect();
+        renamed.dedup();
+        renamed
+    }
+
+    /// The least share of renamed directories with which guessing takes as long as asking for one after the other; `None`: it was
+    /// faster with each.
+    #[must_use]
+    pub fn even(&self) -> Option<f64> {
+        let is_even = |renamed: &u32| {
+            let of = |how| self.at(*renamed, how).map_or(f64::NAN, |point| point.timing.resolution);
+            of(How::Speculative) >= of(How::Sequential)
+        };
+        let renamed = self.renamed().into_iter().find(is_even)?;
+        Some(f64::from(renamed) / f64::from(self.depth))
+    }
+
+    /// Ready to be shown.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let mut table = Table::new(
+            format!(
+                "finding the directory of a file below {} directories: milliseconds and frames; {} shards, {} ms added to each round trip",
+                self.depth,
+                self.shards,
+                millis(self.round_trip)
+            ),
+            [
+                "renamed",
+                "sequential",
+                "frames",
+                "speculative",
+                "frames",
+                "rounds at most",
+                "cached",
+                "frames",
+            ],
+        );
+        for renamed in self.renamed() {
+            let cells = How::ALL.into_iter().flat_map(|how| {
+                let point = self.at(renamed, how);
+                let (time, frames) =
+                    point.map_or((f64::NAN, f64::NAN), |p| (p.timing.resolution, p.frames));
+                let mut cells = vec![millis(time), format!("{frames:.1}")];
+                if how == How::Speculative {
+                    cells.push((renamed + 1).to_string());
+                }
+                cells
+            });
+            table.row([renamed.to_string()].into_iter().chain(cells));
+        }
+        let mut even = Table::new("who is faster", ["", "here", "paper (§5.7)"]);
+        even.row([
+            "guessing is no faster from".to_owned(),
+            self.even().map_or_else(
+                || "never, as far as tried".to_owned(),
+                |share| format!("{:.0} % renamed", share * 100.0),
+            ),
+            "\"nearly half of the intermediate directories\"".to_owned(),
+        ]);
+        let lines = |of: fn(&Point) -> f64| {
+            How::ALL.map(|how| {
+                let points = self.points.iter().filter(|point| point.how == how);
+                Series::line(how.name(), points.map(|point| (f64::from(point.renamed), of(point))))
+            })
+        };
+        let chart = |file: &str, title: &str, label: &str, of| Chart {
+            file: file.to_owned(),
+            title: title.to_owned(),
+            x: Axis::linear("renamed directories on the way"),
+            y: Axis::linear(label),
+            series: lines(of).into(),
+        };
+        Figure {
+            name: "figure-15".to_owned(),
+            title: "wrong guesses: latency and packets (§5.7)".to_owned(),
+            nature: Nature::Measured,
+            tables: vec![table, even],
+            same: "wrong guesses cost rounds, and frames, only where they are guessed anew each time; what is remembered costs neither"
+                .to_owned(),
+            different: "frames, not packets; those for one shard travel in one frame; a round is not waited for to its end where its first \
+                        answers tell that the rest was guessed wrong"
+                .to_owned(),
+            data: json!(self),
+            charts: vec![
+                chart(
+                    "figure-15-latency",
+                    "Figure 15: finding the way, 24 directories",
+                    "milliseconds",
+                    |point| point.timing.resolution / 1e3,
+                ),
+                chart(
+                    "figure-15-frames",
+                    "Figure 15: frames of both directions",
+                    "frames",
+                    |point| point.frames,
+                ),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_directories_are_spread_evenly() {
+        for renamed in 0..DEPTH {
+            let steps: Vec<u32> = (2..=DEPTH).filter(|step| is_renamed(*step, renamed)).collect();
+            assert_eq!(steps.len() as u32, renamed);
+            let gaps: Vec<u32> = steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let (least, most) = (gaps.iter().min(), gaps.iter().max());
+            assert!(most.zip(least).is_none_or(|(most, least)| most - least <= 1), "{steps:?}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Where everything is measured: a volume's servers behind a relay, and clients that do with less.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pando_client::path::Paths;
+use pando_client::{Client, Options, Transport, Volume};
+use pando_types::{Credentials, Errno};
+use serde::Serialize;
+
+use super::failed;
+use super::spy::Spy;
+use crate::relay::{Passed, Relay};
+use crate::repro::Size;
+use crate::{BenchError, Watch};
+
+/// Which of its ideas a client makes use of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// None: one component after the other.
+    Sequential,
+    /// Ids are guessed; nothing is remembered.
+    Speculative,
+    /// Both, as everybody has it.
+    Cached,
+}
+
+impl How {
+    /// From the slowest.
+    pub const ALL: [Self; 3] = [Self::Sequential, Self::Speculative, Self::Cached];
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Speculative => "speculative",
+            Self::Cached => "cached",
+        }
+    }
+
+    pub(super) fn options(self) -> Options {
+        let all = Options::default();
+        match self {
+            Self::Sequential => Options { ways_bytes: 0, guesses: false, ..all },
+            Self::Speculative => Options { ways_bytes: 0, ..all },
+            Self::Cached => all,
+        }
+    }
+}
+
+/// See the module.
+pub struct Stage<'a> {
+    /// To the servers, through the relay.
+    pub transport: Arc<dyn Transport>,
+    /// Whose they are.
+    pub volume: Volume,
+    /// A door for each shard, in their order.
+    pub relay: &'a Relay,
+    /// What the relay adds to each round trip.
+    pub round_trip: Duration,
+    /// What a frame takes to and fro through the same relay, with nothing else: the median, microseconds.
+    pub echo: f64,
+    /// How much is done.
+    pub size: Size,
+    /// Of everything drawn at random.
+    pub seed: u64,
+    /// Is told how far it is.
+    pub watch: &'a dyn Watch,
+}
+
+impl Stage<'_> {
+    /// How many shards there are.
+    #[must_use]
+    pub fn shards(&self) -> u16 {
+        self.volume.map.shards
+    }
+
+    /// What the relay adds, microseconds.
+    #[must_use]
+    pub fn round_trip_micros(&self) -> f64 {
+        self.round_trip.as_secs_f64() * 1e6
+    }
+
+    /// One of three, by size: full, quick, tiny.
+    pub(super) fn pick<T: Copy>(&self, [full, quick, tiny]: [T; 3]) -> T {
+        match self.size {
+            Size::Full => full,
+            Size::Quick => quick,
+            Size::Tiny => tiny,
+        }
+    }
+
+    /// A client that is watched.
+    pub(super) async fn spied(&self, how: How) -> Result<(Client, Arc<Spy>), BenchError> {
+        let spy = Arc::new(Spy::new(self.transport.clone()));
+        let client = self.connect(spy.clone(), how.options()).await?;
+        Ok((client, spy))
+    }
+
+    /// A client.
+    pub(super) async fn client(&self, how: How) -> Result<Client, BenchError> {
+        self.connect(self.transport.clone(), how.options()).await
+    }
+
+    /// So many clients, each with options of its own.
+    pub(super) async fn clients(
+        &self,
+        count: u32,
+        options: impl Fn(u32) -> Options,
+    ) -> Result<Vec<Client>, BenchError> {
+        let connecting = (0..count).map(|nth| self.connect(self.transport.clone(), options(nth)));
+        join_all(connecting).await.into_iter().collect()
+    }
+
+    async fn connect(
+        &self,
+        transport: Arc<dyn Transport>,
+        options: Options,
+    ) -> Result<Client, BenchError> {
+        Client::connect_with(transport, self.volume.clone(), options)
+            .await
+            .map_err(failed("opening a session", b""))
+    }
+
+    /// Stops if somebody wants it.
+    pub(super) fn go_on(&self) -> Result<(), BenchError> {
+        if self.watch.is_interrupted() { Err(BenchError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Waits until nothing is on its way any more.
+    pub(super) async fn quiet(&self) {
+        loop {
+            tokio::time::sleep(self.round_trip.max(Duration::from_millis(1)) * 2).await;
+            if self.relay.waiting() == 0 {
+                return;
+            }
+        }
+    }
+
+    /// What has gone through each shard's door.
+    pub(super) fn passed(&self) -> Vec<Passed> {
+        self.relay.passed()
+    }
+}
+
+/// Ends all sessions.
+pub(super) async fn close(clients: &[Client]) -> Result<(), BenchError> {
+    for closed in join_all(clients.iter().map(Client::close)).await {
+        closed.map_err(failed("ending a session", b""))?;
+    }
+    Ok(())
+}
+
+/// The tree, as the one sees it who may do everything.
+pub(super) fn paths(client: &Client) -> Paths<'_> {
+    Paths::new(client, Credentials::ROOT)
+}
+
+/// Makes all directories of a path that are missing.
+pub(super) async fn make_dirs(paths: &Paths<'_>, path: &str) -> Result<(), BenchError> {
+    let slashes = path.match_indices('/').map(|(at, _)| at).skip(1);
+    for end in slashes.chain([path.len()]) {
+        let part = &path.as_bytes()[..end];
+        match paths.mkdir(part, 0o755).await {
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(failed("mkdir", part)(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file.
+pub(super) async fn make_file(paths: &Paths<'_>, path: &str) -> Result<u64, BenchError> {
+    let made = paths.create(path.as_bytes(), 0o644, true).await;
+    Ok(made.map_err(failed("create", path.as_bytes()))?.0.ino.0)
+}
