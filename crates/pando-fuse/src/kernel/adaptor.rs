@@ -118,7 +118,7 @@ impl Inner {
     }
 
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
-        let mut passage = self.ways.enter(caller, Step::Node(node));
+        let mut passage = self.ways.enter(self.fs.namespace(), caller, Step::Node(node));
         let ino = self.ways.ino(node);
         match passing!(passage, |by| self.fs.opendir(by, ino).await) {
             Ok(handle) => {
@@ -232,7 +232,7 @@ macro_rules! of_node {
     ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $ino:ident| $work:expr, $answer:expr) => {{
         let (caller, node) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
-            let mut passage = $this.ways.enter(caller, Step::Node(node));
+            let mut passage = $this.ways.enter($this.fs.namespace(), caller, Step::Node(node));
             let $ino = $this.ways.ino(node);
             let result = passing!(passage, |$by| $work.await);
             $answer(&$this, reply, result);
@@ -302,7 +302,8 @@ impl Adaptor {
             Operation::Setattr(set) => {
                 let (caller, node) = (request.caller, request.node);
                 later!(this, reply, |this, reply| {
-                    let mut passage = this.ways.enter(caller, Step::Node(node));
+                    let mut passage =
+                        this.ways.enter(this.fs.namespace(), caller, Step::Node(node));
                     let ino = this.ways.ino(node);
                     let changed =
                         passing!(passage, |by| this.fs.setattr(by, ino, set_attr(&set)).await);

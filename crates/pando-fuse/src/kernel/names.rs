@@ -31,7 +31,8 @@ macro_rules! named {
     ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
-            let mut passage = $this.ways.enter(caller, Step::Name(dir, $name.clone()));
+            let mut passage =
+                $this.ways.enter($this.fs.namespace(), caller, Step::Name(dir, $name.clone()));
             let $parent = $this.ways.ino(dir);
             let result = passing!(passage, |$by| $work.await);
             $answer(&$this, reply, result);
@@ -127,7 +128,8 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
 
 impl Inner {
     async fn look_up(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name)) {
-        let mut passage = self.ways.enter(caller, Step::Look(dir, name.clone()));
+        let mut passage =
+            self.ways.enter(self.fs.namespace(), caller, Step::Look(dir, name.clone()));
         let parent = self.ways.ino(dir);
         let is_brief = self.options.attr_timeout.is_zero();
         let found = passing!(passage, |by| match is_brief {
@@ -159,7 +161,8 @@ impl Inner {
         mode: u16,
         flags: OpenFlags,
     ) {
-        let mut passage = self.ways.enter(caller, Step::Name(dir, name.clone()));
+        let mut passage =
+            self.ways.enter(self.fs.namespace(), caller, Step::Name(dir, name.clone()));
         let parent = self.ways.ino(dir);
         let created = passing!(passage, |by| self.fs.create(by, parent, &name, mode, flags).await);
         match created {
@@ -175,7 +178,8 @@ impl Inner {
     }
 
     async fn mkdir(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name), mode: u16) {
-        let mut passage = self.ways.enter(caller, Step::Name(dir, name.clone()));
+        let mut passage =
+            self.ways.enter(self.fs.namespace(), caller, Step::Name(dir, name.clone()));
         let parent = self.ways.ino(dir);
         match passing!(passage, |by| self.fs.mkdir(by, parent, &name, mode).await) {
             Ok(attr) => {
@@ -194,7 +198,8 @@ impl Inner {
         to: (u64, Name),
         flags: u32,
     ) {
-        let mut passage = self.ways.enter(caller, Step::Move(from.clone(), to.clone()));
+        let mut passage =
+            self.ways.enter(self.fs.namespace(), caller, Step::Move(from.clone(), to.clone()));
         let (from, to) = ((from.0, &from.1), (to.0, &to.1));
         let old = (self.ways.ino(from.0), from.1);
         let new = (self.ways.ino(to.0), to.1);

@@ -63,6 +63,40 @@ fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
     }
 }
 
+/// Linux does not repeat the lookup of a name that is to be made; and which lookup is the last one, a name that comes twice does
+/// not tell. A source tree has such paths (`tools/power/acpi/tools`).
+#[test]
+fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_way() {
+    let site = Site::pair();
+    let there = |name: &str| site.at(1, name);
+    fs::create_dir_all(there("tools/power")).unwrap();
+    let power = || site.at(0, "tools/power/tools");
+    let make: [(&str, fn(&std::path::Path)); 3] = [
+        ("mkdir", |at| fs::create_dir(at).unwrap()),
+        ("symlink", |at| std::os::unix::fs::symlink("x", at).unwrap()),
+        ("link", |at| fs::hard_link(at.parent().unwrap().join("file"), at).unwrap()),
+    ];
+    for (number, (what, make)) in make.into_iter().enumerate() {
+        fs::write(there("tools/power/file"), "").unwrap();
+        // Known to the kernel of the first mount.
+        assert!(!power().exists());
+        let mode = 0o700 + number as u32;
+        fs::set_permissions(there("tools"), fs::Permissions::from_mode(mode)).unwrap();
+        make(&power());
+        assert!(there("tools/power/tools").symlink_metadata().is_ok(), "{what}: after a chmod");
+
+        let away = format!("away{number}");
+        fs::rename(there("tools"), there(&away)).unwrap();
+        fs::create_dir_all(there("tools/power")).unwrap();
+        fs::write(there("tools/power/file"), "").unwrap();
+        make(&power());
+        assert!(there("tools/power/tools").symlink_metadata().is_ok(), "{what}: in the new tree");
+
+        fs::rename(there("tools"), there(&format!("{away}-too"))).unwrap();
+        fs::create_dir_all(there("tools/power")).unwrap();
+    }
+}
+
 /// Who holds a directory, as his working directory or by a descriptor, goes on in it, wherever it was moved to.
 #[test]
 fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {

@@ -38,10 +38,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pando_client::OnPath;
-use pando_types::{Attr, Credentials, Errno, Ino, Name, News, Trail};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, News, Trail};
 
 use self::call::{Call, Kind};
-use self::table::{Table, Way};
+use self::table::{Doubtful, Place, Table, Way};
 use self::walks::{Walk, Walks};
 use super::credentials::credentials_of;
 use crate::device::{self, Counts};
@@ -111,26 +111,30 @@ impl Ways {
         self.table.ino(node)
     }
 
-    /// How the caller of a request came to what it is about.
-    pub(super) fn enter(&self, caller: device::Caller, step: Step) -> Passage<'_> {
+    /// How the caller of a request came to what it is about. What is in doubt is looked at by [`Passage::look_again`].
+    pub(super) fn enter<'a>(
+        &'a self,
+        namespace: &'a dyn Namespace,
+        caller: device::Caller,
+        step: Step,
+    ) -> Passage<'a> {
         let credentials = credentials_of(caller.uid, caller.gid, caller.pid);
         let mut passage = Passage {
             ways: self,
+            namespace,
             thread: caller.pid,
             step,
             by: By { credentials, on: None },
-            is_watched: false,
+            stand: Stand::ById,
+            refusals: 0,
             errno: None,
         };
         let is_walking = self.walks.go_on(passage.thread, &passage.step, |node| self.ino(node));
         match self.table.way(passage.step.nodes(), &passage.by.credentials) {
             Way::OfNoDirectory => {}
             _ if is_walking => passage.go_by_id(),
-            Way::Sure(trail) => {
-                passage.by.on = Some(OnPath::new(trail));
-                passage.is_watched = true;
-            }
-            Way::Unsure => passage.turn_away(),
+            Way::Sure(trail) => passage.go_by(trail),
+            Way::Unsure => passage.stand = Stand::InDoubt,
         }
         passage
     }
@@ -216,14 +220,29 @@ impl Ways {
     }
 }
 
+/// Refusals of one request after which its caller walks again, whatever his way looks like now.
+const REFUSALS_MAX: u32 = 4;
+
+/// What a request goes by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// By its way: a shard may refuse it because of that.
+    ByWay,
+    /// By what it is about, wherever that is.
+    ById,
+    /// By its way, of which something is in doubt.
+    InDoubt,
+}
+
 /// A request on its way: as whom it is made, and what becomes of it if its way has changed.
 pub(super) struct Passage<'a> {
     ways: &'a Ways,
+    namespace: &'a dyn Namespace,
     thread: u32,
     pub(super) step: Step,
     by: By,
-    /// A shard may refuse it because of its way.
-    is_watched: bool,
+    stand: Stand,
+    refusals: u32,
     /// It is not to be made at all.
     errno: Option<Errno>,
 }
@@ -236,19 +255,71 @@ impl Passage<'_> {
 
     /// What the caller is told; `None`: it is to be made once more.
     pub(super) fn settle<T>(&mut self, result: Result<T, Errno>) -> Option<Result<T, Errno>> {
-        if !self.is_watched || !matches!(result, Err(Errno::ESTALE)) {
+        if self.stand != Stand::ByWay || !matches!(result, Err(Errno::ESTALE)) {
             return Some(result);
         }
         self.step.nodes().for_each(|node| self.ways.table.doubt(node));
+        self.stand = Stand::InDoubt;
+        self.refusals += 1;
+        None
+    }
+
+    /// Names on the way that are in doubt are asked for, as the caller's kernel would if he were refused. Where all lead to
+    /// what it takes them for, nobody need be: much is put in doubt that has not changed, by news of which some were missed or by
+    /// a change of permissions that concerns others.
+    pub(super) async fn look_again(&mut self) {
+        if self.stand != Stand::InDoubt {
+            return;
+        }
+        let table = &self.ways.table;
+        if self.refusals < REFUSALS_MAX
+            && let Some(doubtful) = table.doubtful(self.step.nodes())
+        {
+            for it in doubtful {
+                match self.holds(&it).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // He is told what his walk would be.
+                    Err(errno) => {
+                        self.errno = Some(errno);
+                        return;
+                    }
+                }
+            }
+            if let Way::Sure(trail) = table.way(self.step.nodes(), &self.by.credentials) {
+                return self.go_by(trail);
+            }
+        }
         self.turn_away();
-        self.errno.map(Err)
+    }
+
+    /// Whether a name leads to what the kernel takes it for.
+    async fn holds(&self, it: &Doubtful) -> Result<bool, Errno> {
+        let Doubtful { node, place: (parent, name) } = it;
+        let by = self.ways.by_id(Credentials::ROOT);
+        let attr = match self.namespace.lookup_brief(&by, self.ways.ino(*parent), name).await {
+            Ok(attr) => attr,
+            Err(Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR) => return Ok(false),
+            Err(errno) => return Err(errno),
+        };
+        if let Some(on) = by.on.as_ref().filter(|_| attr.kind == FileKind::Directory) {
+            let table = &self.ways.table;
+            table.confirm(*node, (*parent, name), &attr, on.search(), on.version());
+        }
+        self.namespace.forget(attr.ino, 1);
+        Ok(attr.ino == self.ways.ino(*node))
+    }
+
+    fn go_by(&mut self, trail: Trail) {
+        self.by.on = Some(OnPath::new(trail));
+        self.stand = Stand::ByWay;
     }
 
     fn go_by_id(&mut self) {
         self.ways.by_id.fetch_add(1, Ordering::Relaxed);
         let credentials = std::mem::take(&mut self.by.credentials);
         self.by = self.ways.by_id(credentials);
-        self.is_watched = false;
+        self.stand = Stand::ById;
     }
 
     /// The way is not what the kernel takes it for, or not known to be, or the caller may not take it.
@@ -272,7 +343,9 @@ impl Passage<'_> {
                 return self.go_by_id();
             }
             // Here Linux does not ask again either, but it does when what follows is refused.
-            (Some(Kind::Make(path)), Step::Look(_, name)) if is_last_only(&path, name) => {
+            (Some(Kind::Make(path)), Step::Look(dir, name))
+                if is_last_only(&path, name, &ways.table.edges(*dir)) =>
+            {
                 self.errno = Some(Errno::ENOENT);
                 return;
             }
@@ -290,16 +363,26 @@ impl Passage<'_> {
     }
 }
 
-/// Whether `name` is a path's last component, and no other.
-fn is_last_only(path: &[u8], name: &Name) -> bool {
-    let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).rev();
-    parts.next() == Some(name.as_bytes()) && parts.all(|part| part != name.as_bytes())
+/// Whether a lookup of `name` in a directory to which `edges` lead, the last one first, can only be that of a path's last
+/// component.
+fn is_last_only(path: &[u8], name: &Name, edges: &[Place]) -> bool {
+    let parts: Vec<&[u8]> =
+        path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    // Through what is before it, as far as the kernel has names of both.
+    let may_be = |at: usize| {
+        let before = parts[..at].iter().rev();
+        let is_known = !parts[..at].contains(&&b".."[..]);
+        !is_known || before.zip(edges).all(|(part, (_, name))| *part == name.as_bytes())
+    };
+    let mut found = (0..parts.len()).filter(|at| parts[*at] == name.as_bytes() && may_be(*at));
+    found.next() == parts.len().checked_sub(1) && !parts.is_empty()
 }
 
 /// Makes a request until it is settled: `$work` is an expression of `Result` that may use `$by`.
 macro_rules! passing {
     ($passage:expr, |$by:ident| $work:expr) => {
         loop {
+            $passage.look_again().await;
             let result = match $passage.by() {
                 Ok($by) => $work,
                 Err(errno) => break Err(errno),
@@ -319,10 +402,26 @@ mod tests {
     #[test]
     fn only_the_last_component_is_the_last() {
         let name = Name::new(b"x").expect("valid");
-        for (path, is_last) in
-            [("/a/x", true), ("x//", true), ("a/x/y", false), ("/x/a/x", false), ("", false)]
-        {
-            assert_eq!(is_last_only(path.as_bytes(), &name), is_last, "{path}");
+        let edges = |names: &[&str]| -> Vec<Place> {
+            names.iter().map(|name| (0, Name::new(name.as_bytes()).expect("valid"))).collect()
+        };
+        for (path, way, is_last) in [
+            ("/a/x", &["a"][..], true),
+            ("x//", &["a"], true),
+            ("a/x/y", &["a"], false),
+            ("", &["a"], false),
+            // Which of two it is, the names before tell.
+            ("/x/a/x", &["a", "x"], true),
+            ("/x/a/x", &[], false),
+            ("./b/x/a/x", &["a", "x", "b", "c"], true),
+            ("./b/x/a/x", &["b", "c"], false),
+            ("x/x", &["x"], false),
+            // Through `..` anything may lead.
+            ("x/../a/x", &["a"], false),
+            ("../a/x", &["a"], true),
+        ] {
+            let edges = edges(way);
+            assert_eq!(is_last_only(path.as_bytes(), &name, &edges), is_last, "{path} {way:?}");
         }
     }
 }

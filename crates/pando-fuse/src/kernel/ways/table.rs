@@ -45,6 +45,12 @@ struct Node {
     lookups: u64,
 }
 
+/// A directory that may not be where the kernel takes it for, and the name that leads there.
+pub(super) struct Doubtful {
+    pub(super) node: u64,
+    pub(super) place: Place,
+}
+
 /// The way from the root to one directory, or two.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Way {
@@ -96,6 +102,31 @@ impl Table {
             }
         }
         Way::Sure(Trail { version: state.recent.version(), dirs })
+    }
+
+    /// What is in doubt on the way to these nodes, from the root down; or who may search the directories there: the names in
+    /// them tell that. `None`: the kernel has no way to one of them.
+    pub(super) fn doubtful(&self, nodes: impl Iterator<Item = u64>) -> Option<Vec<Doubtful>> {
+        let state = self.lock();
+        let mut all = Vec::new();
+        for node in nodes {
+            let mut way = Vec::new();
+            let mut at = node;
+            while at != ROOT {
+                let it = state.nodes.get(&at).filter(|it| !it.is_adrift)?;
+                let place = it.place.clone()?;
+                if way.len() >= Trail::DIRS_MAX {
+                    return None;
+                }
+                let is_of_unknown = place.0 == ROOT && state.search.is_none();
+                if !it.is_sure || is_of_unknown {
+                    way.push(Doubtful { node: at, place: place.clone() });
+                }
+                at = place.0;
+            }
+            all.extend(way.into_iter().rev());
+        }
+        Some(all)
     }
 
     /// The names that lead from the root to a node, as the kernel has them, the last one first.
