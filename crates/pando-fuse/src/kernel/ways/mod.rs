@@ -344,7 +344,7 @@ impl Passage<'_> {
             }
             // Here Linux does not ask again either, but it does when what follows is refused.
             (Some(Kind::Make(path)), Step::Look(dir, name))
-                if is_last_only(&path, name, &ways.table.edges(*dir)) =>
+                if is_last_only(&path, name, &ways.table.edges(*dir), !starts.is_empty()) =>
             {
                 self.errno = Some(Errno::ENOENT);
                 return;
@@ -364,8 +364,9 @@ impl Passage<'_> {
 }
 
 /// Whether a lookup of `name` in a directory to which `edges` lead, the last one first, can only be that of a path's last
-/// component.
-fn is_last_only(path: &[u8], name: &Name, edges: &[Place]) -> bool {
+/// component. `is_elsewhere`: the path does not begin in that directory.
+fn is_last_only(path: &[u8], name: &Name, edges: &[Place], is_elsewhere: bool) -> bool {
+    let is_elsewhere = is_elsewhere || path.starts_with(b"/") && !edges.is_empty();
     let parts: Vec<&[u8]> =
         path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
     // Through what is before it, as far as the kernel has names of both.
@@ -374,7 +375,8 @@ fn is_last_only(path: &[u8], name: &Name, edges: &[Place]) -> bool {
         let is_known = !parts[..at].contains(&&b".."[..]);
         !is_known || before.zip(edges).all(|(part, (_, name))| *part == name.as_bytes())
     };
-    let mut found = (0..parts.len()).filter(|at| parts[*at] == name.as_bytes() && may_be(*at));
+    let first = usize::from(is_elsewhere);
+    let mut found = (first..parts.len()).filter(|at| parts[*at] == name.as_bytes() && may_be(*at));
     found.next() == parts.len().checked_sub(1) && !parts.is_empty()
 }
 
@@ -405,23 +407,25 @@ mod tests {
         let edges = |names: &[&str]| -> Vec<Place> {
             names.iter().map(|name| (0, Name::new(name.as_bytes()).expect("valid"))).collect()
         };
-        for (path, way, is_last) in [
-            ("/a/x", &["a"][..], true),
-            ("x//", &["a"], true),
-            ("a/x/y", &["a"], false),
-            ("", &["a"], false),
+        for (path, way, is_elsewhere, is_last) in [
+            ("/a/x", &["a"][..], false, true),
+            ("x//", &["a"], false, true),
+            ("a/x/y", &["a"], true, false),
+            ("", &["a"], false, false),
             // Which of two it is, the names before tell.
-            ("/x/a/x", &["a", "x"], true),
-            ("/x/a/x", &[], false),
-            ("./b/x/a/x", &["a", "x", "b", "c"], true),
-            ("./b/x/a/x", &["b", "c"], false),
-            ("x/x", &["x"], false),
+            ("/x/a/x", &["a", "x"], false, true),
+            ("/x/a/x", &[], false, false),
+            ("./b/x/a/x", &["a", "x", "b", "c"], false, true),
+            ("./b/x/a/x", &["b", "c"], true, false),
+            ("x/x", &["x"], false, false),
+            ("x/x", &["x"], true, true),
             // Through `..` anything may lead.
-            ("x/../a/x", &["a"], false),
-            ("../a/x", &["a"], true),
+            ("x/b/../a/x", &["a"], false, false),
+            ("../a/x", &["a"], true, true),
         ] {
             let edges = edges(way);
-            assert_eq!(is_last_only(path.as_bytes(), &name, &edges), is_last, "{path} {way:?}");
+            let found = is_last_only(path.as_bytes(), &name, &edges, is_elsewhere);
+            assert_eq!(found, is_last, "{path} {way:?}");
         }
     }
 }
