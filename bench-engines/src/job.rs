@@ -183,6 +183,11 @@ impl Workload {
         self.is_prepared(Data::Trees)
     }
 
+    /// Whether what is prepared is all there is, in the best shape an engine knows: it tells what an entry takes on disk.
+    pub fn is_of_files(self) -> bool {
+        matches!(self, Workload::LookupCold | Workload::Disk)
+    }
+
     /// Whether every log write is followed by an fsync.
     pub fn is_synced(self) -> bool {
         matches!(self, Workload::CreateFsync1 | Workload::CreateFsync64)

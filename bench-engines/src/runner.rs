@@ -144,12 +144,15 @@ fn add(job: &Job, mut runs: Vec<Done>, results: &mut Results) {
             ratio: all / data,
         });
     }
-    match job.workload {
-        Workload::Disk => results.disk.push(Disk {
-            engine,
+    if job.workload.is_of_files() {
+        results.disk.push(Disk {
+            engine: engine.clone(),
             entries: job.count,
             bytes_per_entry: run.prepared_bytes as f64 / job.count as f64,
-        }),
+        });
+    }
+    match job.workload {
+        Workload::Disk => {}
         Workload::WriteAmplification => results.write_amplification.push(Amplification {
             engine,
             ratio: figure("write_amplification").unwrap_or_default(),

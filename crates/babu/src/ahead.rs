@@ -3,7 +3,8 @@
 //!
 //! What the group before touched is still near, and asking for it costs more than it saves: of the records that a create
 //! changes, all but one are changed by the next create as well (7 % of creates through a socket, docs/BENCHMARKS.md, "The
-//! library over sockets"). So a small group that begins under the same prefix as the one before asks for nothing.
+//! library over sockets"). So a small group that begins under the same prefix as the one before asks for nothing. (Groups of one
+//! change, which have nothing to ask for, do not count.)
 
 use crate::batch::{Batch, Change};
 use crate::state::State;
@@ -16,6 +17,9 @@ impl State {
     /// Asks for what the changes of the next group will touch.
     #[inline]
     pub(crate) fn prefetch(&mut self, batch: &Batch) {
+        if batch.len() < 2 {
+            return;
+        }
         let mut changes = batch.iter();
         let begins_at = changes.next().and_then(|change| prefix(&change));
         let before = std::mem::replace(&mut self.last_prefix, begins_at);

@@ -6,7 +6,7 @@ use crate::index::cursor::FilesCursor;
 use crate::index::file::{DiskFound, IndexFile};
 use crate::index::resident::{Access, Pool, ReadCounters, TryReadError};
 use crate::key::{Key, prefix_end};
-use crate::tree::{Found, Tree, TreeCursor};
+use crate::tree::{Found, Tree, TreeCursor, filter};
 use crate::value::Value;
 
 /// A layer: it has values, tombstones, and ranges that it hides from the layers below. An entry is newer than a range of
@@ -28,14 +28,18 @@ pub(crate) struct Reading<'a> {
 /// An entry of a layer: a value, or `None` for a tombstone.
 pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 
+/// Filters of levels with more files are not asked for ahead: to find the file twice would cost more than it saves.
+const PREFETCHED_FILES: usize = 8;
+
 /// The value of a key in `layers`, the newest first.
 pub(crate) fn lookup<'a>(
-    layers: impl Iterator<Item = Layer<'a>>,
+    layers: impl Iterator<Item = Layer<'a>> + Clone,
     reading: Reading<'_>,
     key: &[u8],
 ) -> Result<Option<Value<'a>>, TryReadError> {
     let mut is_counted = false;
     let mut hash = None;
+    prefetch_filters(layers.clone().skip(1), key, &mut hash);
     for layer in layers {
         match layer {
             Layer::Tree(tree) => match tree.look(key, &mut hash) {
@@ -60,6 +64,28 @@ pub(crate) fn lookup<'a>(
         }
     }
     Ok(None)
+}
+
+/// Asks for the lines of filters that a name nobody knows will need, to come while the newest layer is searched.
+#[inline]
+fn prefetch_filters<'a>(
+    layers: impl Iterator<Item = Layer<'a>>,
+    key: &[u8],
+    hash: &mut Option<u64>,
+) {
+    for layer in layers {
+        match layer {
+            Layer::Tree(tree) => {
+                tree.prefetch_filter(*hash.get_or_insert_with(|| filter::hash(key)));
+            }
+            Layer::Files(files) if files.len() <= PREFETCHED_FILES => {
+                if let Some(file) = file_of(files, key) {
+                    file.prefetch_filter(key);
+                }
+            }
+            Layer::Files(_) => {}
+        }
+    }
 }
 
 /// The file whose span has `key`.

@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(crate) snapshots: Snapshots,
     /// Snapshots dropped by groups that no checkpoint holds yet.
     pub(crate) dropped: Vec<Dropped>,
-    /// Where the last group began.
+    /// Where the last group of several changes began.
     pub(crate) last_prefix: Option<Prefix>,
 }
 
@@ -207,7 +207,7 @@ impl State {
     }
 
     /// Newest first.
-    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> {
+    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> + Clone {
         let frozen = self.frozen.iter().rev().filter_map(move |held| held.layer.layer(index));
         let active = self.active.of(index).map(Layer::Tree);
         active.into_iter().chain(frozen).chain(self.version.of(index).layers())

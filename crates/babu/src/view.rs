@@ -106,7 +106,7 @@ impl View {
     }
 
     /// Newest first.
-    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> {
+    pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> + Clone {
         let frozen = self.frozen.iter().rev().filter_map(move |frozen| frozen.layer(index));
         frozen.chain(self.version.of(index).layers())
     }

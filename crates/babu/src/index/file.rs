@@ -8,6 +8,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, ReadError};
 use crate::index::ahead::ReadAhead;
 use crate::index::block::{Block, BlockFound};
+use crate::index::filter::Filter;
 use crate::index::list::BlockList;
 use crate::index::resident::{Access, BlockRef, Pool, ReadCounters, TryReadError};
 use crate::index::{
@@ -22,7 +23,7 @@ pub(crate) struct IndexFile {
     name: String,
     file: Box<dyn DiskFile>,
     seal: Seal,
-    filter: Vec<u8>,
+    filter: Filter,
     filter_prefix_bytes: usize,
     ranges: RangeSet,
     blocks: BlockList,
@@ -155,7 +156,13 @@ impl IndexFile {
 
     /// False only if the file has no entry with this key.
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
-        filter::may_contain(&self.filter, filter::hash(key, self.filter_prefix_bytes))
+        self.filter.may_contain(filter::hash(key, self.filter_prefix_bytes))
+    }
+
+    /// Asks for what [`IndexFile::may_contain`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, key: &[u8]) {
+        self.filter.prefetch(filter::hash(key, self.filter_prefix_bytes));
     }
 
     /// So many bytes of a key the filter looks at.
@@ -347,12 +354,12 @@ impl Footer {
     }
 }
 
-fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Vec<u8>, RangeSet, BlockList)> {
+fn parse_tail(tail: &[u8], seal: Seal, footer: &Footer) -> Option<(Filter, RangeSet, BlockList)> {
     if seal.at(footer.blocks_end).over(tail).value() != footer.tail_checksum {
         return None;
     }
     let mut fields = Fields(tail);
-    let filter = fields.bytes(footer.filter_bytes as usize)?.to_vec();
+    let filter = Filter::read(fields.bytes(footer.filter_bytes as usize)?);
     let ranges = RangeSet::decode(fields.bytes(footer.ranges_bytes as usize)?)?;
     let list = BlockList::parse(fields.0, footer.blocks, footer.blocks_end)?;
     Some((filter, ranges, list))

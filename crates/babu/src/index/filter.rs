@@ -8,6 +8,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::tree::hints;
+
 const BITS_PER_KEY: usize = 10;
 const PROBES: usize = 6;
 const LINE_BYTES: usize = 64;
@@ -18,48 +20,100 @@ pub(crate) fn hash(key: &[u8], prefix_bytes: usize) -> u64 {
     xxh3_64(&key[..key.len().min(prefix_bytes)])
 }
 
-/// Builds the bits from hashes; one that follows its like counts once.
-pub(crate) fn build(hashes: &[u64]) -> Vec<u8> {
-    let mut bits = empty(hashes.len());
-    for &hash in hashes {
-        add(&mut bits, hash);
+/// The bits. Each line is one of the processor's, too.
+#[derive(Default)]
+pub(crate) struct Filter {
+    /// Longer by a line than what it holds, so that there is one to begin with.
+    memory: Box<[u8]>,
+}
+
+impl Filter {
+    /// Bits with room for so many keys.
+    pub(crate) fn with_room(keys: usize) -> Filter {
+        Filter::of_lines((keys * BITS_PER_KEY).div_ceil(LINE_BITS as usize))
     }
-    bits
-}
 
-/// Bits with room for so many keys.
-pub(crate) fn empty(keys: usize) -> Vec<u8> {
-    vec![0; (keys * BITS_PER_KEY).div_ceil(LINE_BYTES * 8) * LINE_BYTES]
-}
-
-/// For how many keys so many bytes of bits have room.
-pub(crate) fn keys_of(bytes: usize) -> usize {
-    bytes * 8 / BITS_PER_KEY
-}
-
-/// Adds a key to bits that are not none.
-#[inline]
-pub(crate) fn add(bits: &mut [u8], hash: u64) {
-    let start = line_of(hash, bits.len() / LINE_BYTES);
-    let line = &mut bits[start..][..LINE_BYTES];
-    for bit in probes(hash) {
-        line[bit / 8] |= 1 << (bit % 8);
+    fn of_lines(lines: usize) -> Filter {
+        let spare = usize::from(lines > 0);
+        Filter { memory: vec![0; (lines + spare) * LINE_BYTES].into() }
     }
-}
 
-/// Whether a key of this hash may be there. Without bits everything may.
-pub(crate) fn may_contain(bits: &[u8], hash: u64) -> bool {
-    let lines = bits.len() / LINE_BYTES;
-    if lines == 0 {
-        return true;
+    #[inline]
+    fn lines(&self) -> usize {
+        (self.memory.len() / LINE_BYTES).saturating_sub(1)
     }
-    let line = line(bits, hash);
-    probes(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
-}
 
-/// The line of a hash, of bits that are not none.
-fn line(bits: &[u8], hash: u64) -> &[u8] {
-    &bits[line_of(hash, bits.len() / LINE_BYTES)..][..LINE_BYTES]
+    /// Where the first line is.
+    #[inline]
+    fn start(&self) -> usize {
+        self.memory.as_ptr().align_offset(LINE_BYTES)
+    }
+
+    /// Bits from hashes; one that follows its like counts once.
+    pub(crate) fn build(hashes: &[u64]) -> Filter {
+        let mut filter = Filter::with_room(hashes.len());
+        for &hash in hashes {
+            filter.add(hash);
+        }
+        filter
+    }
+
+    /// Bits as [`Filter::bytes`] had them.
+    pub(crate) fn read(bytes: &[u8]) -> Filter {
+        let mut filter = Filter::of_lines(bytes.len() / LINE_BYTES);
+        let (start, len) = (filter.start(), filter.len());
+        if let Some(bits) = filter.memory.get_mut(start..start + len) {
+            bits.copy_from_slice(&bytes[..len]);
+        }
+        filter
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.memory.get(self.start()..self.start() + self.len()).unwrap_or_default()
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.lines() * LINE_BYTES
+    }
+
+    /// For how many keys there is room.
+    pub(crate) fn room(&self) -> usize {
+        self.len() * 8 / BITS_PER_KEY
+    }
+
+    /// Adds a key, if there are bits.
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64) {
+        let start = self.start() + line_of(hash, self.lines());
+        if let Some(line) = self.memory.get_mut(start..start + LINE_BYTES) {
+            for bit in probes(hash) {
+                line[bit / 8] |= 1 << (bit % 8);
+            }
+        }
+    }
+
+    /// Asks for the memory that a question for this hash will look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(line) = self.line(hash) {
+            hints::prefetch_line(line);
+        }
+    }
+
+    /// Whether a key of this hash may be there. Without bits everything may.
+    #[inline]
+    pub(crate) fn may_contain(&self, hash: u64) -> bool {
+        self.line(hash)
+            .is_none_or(|line| probes(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0))
+    }
+
+    /// The line of a hash; `None` without bits.
+    #[inline]
+    fn line(&self, hash: u64) -> Option<&[u8]> {
+        let start = self.start() + line_of(hash, self.lines());
+        self.memory.get(start..start + LINE_BYTES)
+    }
 }
 
 /// The high half of the hash picks the line.
@@ -92,11 +146,14 @@ mod tests {
     fn every_key_is_found_and_few_others_are() {
         for count in [1u64, 10, 1000, 100_000] {
             let hashes: Vec<_> = (0..count).map(|number| hash(&key(number), 26)).collect();
-            let bits = build(&hashes);
+            let bits = Filter::build(&hashes);
             assert!(bits.len() as u64 * 8 <= count * 10 + 512);
-            assert!(hashes.iter().all(|&hash| may_contain(&bits, hash)));
+            assert!(bits.bytes().as_ptr().addr().is_multiple_of(LINE_BYTES));
+            assert!(hashes.iter().all(|&hash| bits.may_contain(hash)));
+            let read = Filter::read(bits.bytes());
+            assert_eq!(read.bytes(), bits.bytes());
             let wrong = (count..count + 100_000)
-                .filter(|&number| may_contain(&bits, hash(&key(number), 26)))
+                .filter(|&number| read.may_contain(hash(&key(number), 26)))
                 .count();
             assert!(wrong < 2000, "{wrong} of 100,000 at {count}");
         }
@@ -107,7 +164,7 @@ mod tests {
         let long = [&key(5)[..], b"suffix"].concat();
         assert_eq!(hash(&long, 26), hash(&key(5), 26));
         assert_ne!(hash(&long, 27), hash(&key(5), 27));
-        assert!(may_contain(&build(&[]), 99), "no bits: no answer");
-        assert!(keys_of(empty(1000).len()) >= 1000);
+        assert!(Filter::build(&[]).may_contain(99), "no bits: no answer");
+        assert!(Filter::with_room(1000).room() >= 1000);
     }
 }

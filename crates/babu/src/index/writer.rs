@@ -6,6 +6,7 @@ use crate::codec::Seal;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{IoContext, IoFailure};
 use crate::index::block::{BlockBuilder, MAX_BLOCK_BYTES};
+use crate::index::filter::Filter;
 use crate::index::{self, FOOTER_BYTES, FOOTER_MAGIC, FileFacts, filter, list, successor};
 use crate::key::Key;
 use crate::ranges::RangeSet;
@@ -125,8 +126,7 @@ impl IndexWriter {
         }
         let (from, to) = self.span(ranges);
         let blocks_end = self.offset();
-        let filter = filter::build(&self.hashes);
-        let mut tail = filter;
+        let mut tail = Filter::build(&self.hashes).bytes().to_vec();
         let filter_bytes = tail.len() as u64;
         ranges.encode(&mut tail);
         let ranges_bytes = tail.len() as u64 - filter_bytes;

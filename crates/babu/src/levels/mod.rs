@@ -42,7 +42,7 @@ impl Levels {
     }
 
     /// Newest first.
-    pub(crate) fn layers(&self) -> impl Iterator<Item = Layer<'_>> {
+    pub(crate) fn layers(&self) -> impl Iterator<Item = Layer<'_>> + Clone {
         self.0.iter().filter(|level| !level.is_empty()).map(|level| Layer::Files(level))
     }
 

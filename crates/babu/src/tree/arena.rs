@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
+use crate::tree::hints::prefetch;
+
 /// Blocks begin at, and are, multiples of this.
 const UNIT_BYTES: usize = 8;
 /// The longest block.
@@ -29,6 +31,9 @@ const PIECE_SHIFT: usize = 25;
 /// stop a step earlier, as a larger one would only put that off.
 const HUGE_PAGE_SHIFT: usize = 21;
 const SMALL_PIECES: usize = HUGE_PAGE_SHIFT - FIRST_PIECE_SHIFT - 2;
+/// Memory so far behind what is handed out is asked for: it is not in the processor's caches either when it is needed first,
+/// and a leaf that is split needs a whole kilobyte.
+const AHEAD_BYTES: usize = 2 << 10;
 /// So much memory in huge pages is kept.
 const SPARE_BYTES: usize = 64 << 20;
 const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
@@ -163,6 +168,8 @@ impl Arena {
         }
         let number = self.pieces.len() - 1;
         let offset = self.used / UNIT_BYTES;
+        let next = &self.pieces[number][self.used..];
+        prefetch(next.get(AHEAD_BYTES..AHEAD_BYTES + len).unwrap_or_default());
         self.used += len;
         self.bytes += len;
         Address((number as u32) << OFFSET_BITS | offset as u32)

@@ -19,7 +19,7 @@ pub(crate) fn prefetch(bytes: &[u8]) {
 
 /// Asks for the line that `bytes` begins in.
 #[inline(always)]
-fn prefetch_line(bytes: &[u8]) {
+pub(crate) fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -87,6 +87,12 @@ impl Tree {
         self.ranges.end_of(key).map(|_| Found::Deleted)
     }
 
+    /// Asks for what [`Tree::look`] will look at first, if it is frozen.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, hash: u64) {
+        self.filter.prefetch(hash);
+    }
+
     /// Asks for what a change of the key will touch.
     #[inline]
     pub(crate) fn prefetch(&self, key: &[u8]) {
