@@ -44,15 +44,11 @@ pub struct Options {
     /// Whether components of a path whose directories are not remembered are guessed and asked for all at once; else one after
     /// the other. For measurements: there is no other reason to do without.
     pub guesses: bool,
-    /// Walks of one call by path, overtaken by renames on the way each time, after which the way need no longer have been there
-    /// as a whole at one moment: then each component need have been there at some moment of the call, as on Linux. Who
-    /// must have all of it at one moment takes [`u32::MAX`], and may be overtaken for ever.
-    pub whole_walks: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { slots: 256, patience: None, ways_bytes: 32 << 20, guesses: true, whole_walks: 8 }
+        Self { slots: 256, patience: None, ways_bytes: 32 << 20, guesses: true }
     }
 }
 

@@ -112,10 +112,7 @@ impl ClientRun {
             // Few slots, so that operations queue for them.
             let slots = self.lanes_wanted.max(2) as u16;
             let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
-            // The judge takes each call by path as of one moment.
-            let whole_walks = u32::MAX;
-            let options =
-                Options { slots, patience, ways_bytes, whole_walks, ..Options::default() };
+            let options = Options { slots, patience, ways_bytes, ..Options::default() };
             let volume = self.shared.volume.clone();
             match Client::connect_with(transport, volume, options).await {
                 Ok(client) => {

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | 1 | what is cached | the news have dropped what they name; the last directory is dropped, too |
 //! | 2 | what is cached | all directories on the way are dropped |
-//! | 3 … 8 ([`Options::whole_walks`](crate::Options)) | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
-//! | four more | nothing, and nothing is refused but by what directories are themselves | begins anew; in the end `ENOENT` |
+//! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
+//! | 9 … 12 | nothing, and nothing is refused but by what directories are themselves | begins anew; in the end `ENOENT` |
 //!
 //! Each refusal means that somebody else has renamed a directory on the way, or changed who may search it, in the meantime.
 //! The last walks are what Linux does: each component was there at some moment of the call, if not all at one. A directory
@@ -19,8 +19,10 @@ use crate::client::Client;
 
 /// Walks with what is cached.
 const CACHED_MAX: u32 = 2;
-/// Walks after those that keep the way whole.
-const LOOSE_MAX: u32 = 4;
+/// Walks after which the way is not asked about any more.
+const TRAILED_MAX: u32 = 8;
+/// All walks.
+const WALKS_MAX: u32 = 12;
 
 /// Walks of one call.
 pub(super) struct Tries<'a> {
@@ -39,7 +41,7 @@ impl<'a> Tries<'a> {
         self.walks += 1;
         let memory = match self.walks {
             1..=CACHED_MAX => Memory::Cached,
-            walks if walks <= self.client.options.whole_walks => Memory::Trail,
+            ..=TRAILED_MAX => Memory::Trail,
             _ => Memory::None,
         };
         Walk::new(self.client, self.by, memory)
@@ -54,7 +56,7 @@ impl<'a> Tries<'a> {
         if !matches!(result, Err(Errno::ESTALE)) {
             return Some(result);
         }
-        if self.walks >= self.client.options.whole_walks.saturating_add(LOOSE_MAX) {
+        if self.walks >= WALKS_MAX {
             return Some(Err(Errno::ENOENT));
         }
         let dirs = walk.dirs();
