@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
@@ -71,7 +72,8 @@ fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_w
     let there = |name: &str| site.at(1, name);
     fs::create_dir_all(there("tools/power")).unwrap();
     let power = || site.at(0, "tools/power/tools");
-    let make: [(&str, fn(&std::path::Path)); 3] = [
+    type Make = (&'static str, fn(&Path));
+    let make: [Make; 3] = [
         ("mkdir", |at| fs::create_dir(at).unwrap()),
         ("symlink", |at| std::os::unix::fs::symlink("x", at).unwrap()),
         ("link", |at| fs::hard_link(at.parent().unwrap().join("file"), at).unwrap()),
