@@ -32,7 +32,7 @@ pub const IN_FLIGHT_MAX: u32 = 1024;
 const _: () = assert!(IN_FLIGHT_MAX <= pando_types::op::MAX_SLOTS as u32);
 
 /// Cleaning up takes no longer than this when a run has failed: the shards may be gone.
-pub(crate) const CLEAN_FOR: Duration = Duration::from_secs(20);
+const CLEAN_FOR: Duration = Duration::from_secs(20);
 
 /// How files are named to the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -110,12 +110,25 @@ async fn measure_and_clear(
 ) -> Result<Report, BenchError> {
     let tree = Tree::make(&clients[0], workload).await?;
     let result = measure(clients, &tree, workload, settings, watch).await;
-    let cleared = match (&result, settings.keep) {
+    let clear = tree.clear(&clients[0]);
+    wind_up(clients, settings.keep, result, clear, || tree.shown()).await
+}
+
+/// Ends a run: what it made is cleared away, unless it is to be kept, and then the sessions end. `left` names what stays
+/// where that fails.
+pub(crate) async fn wind_up<T>(
+    clients: &[Client],
+    keep: bool,
+    result: Result<T, BenchError>,
+    clear: impl Future<Output = Result<(), BenchError>>,
+    left: impl FnOnce() -> String,
+) -> Result<T, BenchError> {
+    let cleared = match (&result, keep) {
         (_, true) => Ok(()),
-        (Ok(_), false) => tree.clear(&clients[0]).await,
-        (Err(_), false) => tokio::time::timeout(CLEAN_FOR, tree.clear(&clients[0]))
-            .await
-            .unwrap_or(Err(BenchError::Interrupted)),
+        (Ok(_), false) => clear.await,
+        (Err(_), false) => {
+            tokio::time::timeout(CLEAN_FOR, clear).await.unwrap_or(Err(BenchError::Interrupted))
+        }
     };
     if cleared.is_ok() {
         for client in clients {
@@ -125,7 +138,7 @@ async fn measure_and_clear(
     match (result, cleared) {
         (result, Ok(())) => result,
         (Ok(_), Err(cause)) | (Err(cause), Err(_)) => {
-            Err(BenchError::LeftBehind { cause: Box::new(cause), left: tree.shown() })
+            Err(BenchError::LeftBehind { cause: Box::new(cause), left: left() })
         }
     }
 }

@@ -26,7 +26,7 @@ use pando_client::{Client, Transport, Volume};
 use serde::Serialize;
 
 use crate::library::{
-    CLEAN_FOR, IN_FLIGHT_MAX, TELL, beside_maintenance, connect, cpu_nanos, drive, requests,
+    IN_FLIGHT_MAX, TELL, beside_maintenance, connect, cpu_nanos, drive, requests, wind_up,
 };
 use crate::names::CLIENTS_MAX;
 use crate::report::rounded;
@@ -223,24 +223,8 @@ async fn measure_and_clear(
 ) -> Result<MixReport, BenchError> {
     let tree = Tree::make(&clients[0], mix).await?;
     let result = measure(clients, &tree, mix, watch).await;
-    let cleared = match (&result, keep) {
-        (_, true) => Ok(()),
-        (Ok(_), false) => tree.clear(&clients[0]).await,
-        (Err(_), false) => tokio::time::timeout(CLEAN_FOR, tree.clear(&clients[0]))
-            .await
-            .unwrap_or(Err(BenchError::Interrupted)),
-    };
-    if cleared.is_ok() {
-        for client in clients {
-            client.close().await.map_err(BenchError::operation("ending a session", b""))?;
-        }
-    }
-    match (result, cleared) {
-        (result, Ok(())) => result,
-        (Ok(_), Err(cause)) | (Err(cause), Err(_)) => {
-            Err(BenchError::LeftBehind { cause: Box::new(cause), left: tree.shown() })
-        }
-    }
+    let clear = tree.clear(&clients[0]);
+    wind_up(clients, keep, result, clear, || tree.shown()).await
 }
 
 async fn measure(

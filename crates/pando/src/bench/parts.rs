@@ -29,12 +29,12 @@ use crate::failure::Failure;
 use crate::output;
 use crate::text::table;
 
-/// An operation of an application, and the requests to shards that it becomes while nothing is cached (counted on a
-/// mount).
+/// An operation of an application, and the requests to shards that it becomes while the kernel remembers
+/// directories, and nothing else (counted on a mount).
 const OPERATIONS: [(Phase, &[Kind]); 3] = [
-    (Phase::Create, &[Kind::LookupDir, Kind::LookupAbsent, Kind::Create, Kind::Release]),
-    (Phase::Stat, &[Kind::LookupDir, Kind::Lookup, Kind::GetAttr]),
-    (Phase::Unlink, &[Kind::LookupDir, Kind::Lookup, Kind::Unlink]),
+    (Phase::Create, &[Kind::LookupAbsent, Kind::Create, Kind::Release]),
+    (Phase::Stat, &[Kind::Lookup, Kind::GetAttr]),
+    (Phase::Unlink, &[Kind::Lookup, Kind::Unlink]),
 ];
 
 /// Microseconds an operation.

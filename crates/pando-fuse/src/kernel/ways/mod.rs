@@ -3,7 +3,8 @@
 //! The kernel may remember for as long as it likes which directory a name leads to, so that a path of any depth costs as many
 //! requests as one name. Nobody tells a mount when a directory is renamed or closed to others. Instead each request about a
 //! directory carries the way by which the kernel came there, and the shard that runs it refuses one whose way has changed
-//! ([`pando_types::Trail`]). The answer is then `ESTALE`, upon which Linux walks the path again and asks for each component of it.
+//! ([`pando_types::Trail`]). Names on the way that are in doubt are then asked for once more; if one does not lead to what the kernel
+//! takes it for, the answer is `ESTALE`, upon which Linux walks the path again and asks for each component of it.
 //!
 //! ```text
 //!   path of the caller      kernel              here                                     shard
