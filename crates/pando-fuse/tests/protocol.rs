@@ -29,6 +29,11 @@ struct Answer {
 
 impl Kernel {
     fn new(fs: &Gated, config: Config) -> Self {
+        Self::with(fs, config, |_| ())
+    }
+
+    /// What `first` sends is there to be read when the session begins.
+    fn with(fs: &Gated, config: Config, first: impl FnOnce(&mut Self)) -> Self {
         let (socket, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -53,6 +58,7 @@ impl Kernel {
         assert_eq!((answer.unique, answer.error), (unique, 0));
         let out = abi::InitOut::read_from_bytes(&answer.body).unwrap();
         assert_eq!((out.major, out.minor, out.max_write), (7, 31, 1 << 20));
+        first(&mut kernel);
         kernel.running =
             Some(start(vec![theirs], std::sync::Arc::new(fs.clone()), config).unwrap());
         kernel
@@ -324,6 +330,47 @@ fn threads_that_wait_hold_up_nobody() {
         opener.join().unwrap();
         kernel.hang_up();
     }
+}
+
+/// Closes `releases` files, then looks up `lookups` names that are not there; the order in which that is answered.
+fn closes_then_lookups(releases: u64, lookups: u64) -> Vec<u64> {
+    let fs = Gated::default();
+    fs.hold("release");
+    let body = abi::ReleaseIn::default();
+    let kernel = Kernel::with(&fs, Config::default(), |kernel| {
+        (0..releases).for_each(|_| _ = kernel.send(opcode::RELEASE, 2, 0, body.as_bytes()));
+        (0..lookups).for_each(|_| _ = kernel.send(opcode::LOOKUP, 1, 0, b"nothing\0"));
+    });
+    let order: Vec<_> = (0..releases + lookups).map(|_| kernel.receive().unique).collect();
+    kernel.hang_up();
+    let first = order.iter().min().copied().unwrap_or_default();
+    order.into_iter().map(|unique| (unique - first) / 2).collect()
+}
+
+#[test]
+fn what_was_put_off_is_done_when_there_is_nothing_to_read_without_being_asked() {
+    assert_eq!(closes_then_lookups(1, 1), [1, 0]);
+    assert_eq!(closes_then_lookups(2, 1), [2, 1, 0]);
+    assert_eq!(closes_then_lookups(1, 0), [0]);
+}
+
+#[test]
+fn what_was_put_off_is_done_though_there_is_always_something_to_read() {
+    let order = closes_then_lookups(1, 100);
+    let at = order.iter().position(|number| *number == 0);
+    assert!(at.is_some_and(|at| at < 10), "{order:?}");
+}
+
+#[test]
+fn what_was_put_off_is_done_when_the_kernel_is_gone() {
+    let fs = Gated::default();
+    fs.hold("release");
+    let body = abi::ReleaseIn::default();
+    let kernel = Kernel::with(&fs, Config::default(), |kernel| {
+        (0..3).for_each(|_| _ = kernel.send(opcode::RELEASE, 2, 0, body.as_bytes()));
+    });
+    kernel.hang_up();
+    fs.until("all are closed", |counts| counts.is_ended && counts.opens == -3);
 }
 
 #[test]

@@ -30,6 +30,8 @@ const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
 /// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS.md).
 const LINGER: Duration = Duration::from_micros(50);
+/// Requests read in a row after which one that was put off is done, though there are more to read.
+const IN_A_ROW_MAX: u32 = 4;
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -48,6 +50,12 @@ pub trait FileSystem: Send + Sync + 'static {
     fn forget(&self, node: u64, count: u64);
     /// A thread begins that will call the others.
     fn thread_begins(&self) {}
+    /// Whether there are requests whose callers do not wait, kept for a moment in which nobody else does.
+    fn has_put_off(&self) -> bool {
+        false
+    }
+    /// Does the oldest of these.
+    fn catch_up(&self) {}
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
     /// What else it counts.
@@ -229,13 +237,16 @@ impl Session {
         }
     }
 
-    fn read_requests(self: &Arc<Self>, mut post: Post, buffer: &mut Vec<u8>) {
+    fn read_requests(self: &Arc<Self>, post: Post, buffer: &mut Vec<u8>) {
         if buffer.is_empty() {
             // Zeros from the kernel: pages that no request reaches are never touched.
             *buffer = vec![0; BUFFER_SIZE];
         }
         let channel = post.role % self.channels.len();
+        // Who had the post before may have put something off.
+        let Some(mut post) = self.linger(channel, post) else { return };
         let mut failures = 0;
+        let mut in_a_row: u32 = 0;
         loop {
             let len = match rustix::io::read(&self.channels[channel], &mut buffer[..]) {
                 // Unmounted; or whoever plays the kernel has hung up.
@@ -253,25 +264,56 @@ impl Session {
                 }
             };
             failures = 0;
-            self.crew.begin(post);
-            self.watch.wake();
-            self.take(&buffer[..len], channel);
-            match self.crew.end() {
+            in_a_row = in_a_row.wrapping_add(1);
+            let is_due = in_a_row.is_multiple_of(IN_A_ROW_MAX) && self.fs.has_put_off();
+            let held = self.work_at(post, || {
+                self.take(&buffer[..len], channel);
+                if is_due {
+                    self.fs.catch_up();
+                }
+            });
+            match held.and_then(|post| self.linger(channel, post)) {
                 Some(again) => post = again,
                 None => return,
             }
-            linger(&self.channels[channel], self.linger);
         }
     }
 
     fn run_tasks(&self, mut post: Post) {
         while let Some(task) = self.tasks.next() {
-            self.crew.begin(post);
-            self.watch.wake();
-            task.run();
-            match self.crew.end() {
+            match self.work_at(post, || task.run()) {
                 Some(again) => post = again,
                 None => return,
+            }
+        }
+    }
+
+    /// Does something as the holder of a post. Nothing: somebody else has it now.
+    fn work_at(&self, post: Post, work: impl FnOnce()) -> Option<Post> {
+        self.crew.begin(post);
+        self.watch.wake();
+        work();
+        self.crew.end()
+    }
+
+    /// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs both sides more than that.
+    /// Meanwhile what was put off is done, all of it before this thread sleeps; then whoever else could use this CPU gets it.
+    /// Nothing: somebody else has the post.
+    fn linger(&self, channel: usize, mut post: Post) -> Option<Post> {
+        let until = Instant::now() + self.linger;
+        loop {
+            let mut ready = [PollFd::new(&self.channels[channel], PollFlags::IN)];
+            // Anything but silence is for the read that follows.
+            if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
+                return Some(post);
+            }
+            if self.fs.has_put_off() {
+                post = self.work_at(post, || self.fs.catch_up())?;
+                continue;
+            }
+            std::thread::yield_now();
+            if Instant::now() >= until {
+                return Some(post);
             }
         }
     }
@@ -383,6 +425,9 @@ impl Session {
     }
 
     fn nothing_more(&self, errno: Option<Errno>) {
+        while self.fs.has_put_off() {
+            self.fs.catch_up();
+        }
         if let Some(errno) = errno {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(errno);
@@ -410,23 +455,6 @@ impl Session {
                 Err(io::Error::new(io::Error::from(errno).kind(), text))
             }
             None => Ok(()),
-        }
-    }
-}
-
-/// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs both sides more than that. Whoever
-/// else could use this CPU gets it in between.
-fn linger(channel: &OwnedFd, time: Duration) {
-    let until = Instant::now() + time;
-    loop {
-        let mut ready = [PollFd::new(channel, PollFlags::IN)];
-        // Anything but silence is for the read that follows.
-        if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
-            return;
-        }
-        std::thread::yield_now();
-        if Instant::now() >= until {
-            return;
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use pando_types::op::INLINE_MAX;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
+use super::closing::{Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::credentials::credentials_of;
 use super::session::{Mounted, Options};
@@ -41,6 +42,7 @@ struct Inner {
     options: Options,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     next_directory: AtomicU64,
+    closing: Closing,
 }
 
 impl Adaptor {
@@ -51,6 +53,7 @@ impl Adaptor {
             options: options.clone(),
             directories: Mutex::default(),
             next_directory: AtomicU64::new(1),
+            closing: Closing::default(),
         }))
     }
 
@@ -115,6 +118,15 @@ impl Inner {
             }
             Err(error) => failed(reply, error),
         }
+    }
+
+    /// A file was closed.
+    fn release(&self, reply: Reply, ino: Ino) {
+        let fs = Arc::clone(&self.fs);
+        reply.run(move |reply| async move {
+            fs.release(ino).await;
+            empty(reply, Ok(()));
+        });
     }
 
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
@@ -245,6 +257,11 @@ mod names;
 
 impl FileSystem for Adaptor {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
+        if !may_overtake_a_close(&request.operation) {
+            while self.has_put_off() {
+                self.catch_up();
+            }
+        }
         match &request.operation {
             Operation::Read { .. }
             | Operation::Write { .. }
@@ -275,6 +292,16 @@ impl FileSystem for Adaptor {
     fn thread_begins(&self) {
         // What concerns the contents of an open file waits for its shard on the thread itself.
         pando_client::before_park(|| _ = step_aside());
+    }
+
+    fn has_put_off(&self) -> bool {
+        self.0.closing.has_some()
+    }
+
+    fn catch_up(&self) {
+        if let Some((reply, ino)) = self.0.closing.take() {
+            self.0.release(reply, ino);
+        }
     }
 
     fn end(&self) {
@@ -428,14 +455,14 @@ impl Adaptor {
             Operation::Flush => self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
                 empty(reply, fs.flush(node));
             }),
+            Operation::Release { .. } if fs.data().flush_waits(node) => {
+                let inner = Arc::clone(&self.0);
+                self.aside(true, reply, move |_, reply| inner.release(reply, node));
+            }
             Operation::Release { .. } => {
-                self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
-                    let fs = Arc::clone(fs);
-                    reply.run(move |reply| async move {
-                        fs.release(node).await;
-                        empty(reply, Ok(()));
-                    });
-                });
+                if let Some((reply, ino)) = self.0.closing.put_off(reply, node) {
+                    self.0.release(reply, ino);
+                }
             }
             Operation::Fsyncdir => {
                 let ino = self.0.ways.ino(request.node);

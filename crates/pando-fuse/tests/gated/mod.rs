@@ -33,6 +33,7 @@ struct State {
     is_open: bool,
     wakers: Vec<Waker>,
     held: HashSet<&'static str>,
+    put_off: Vec<Reply>,
     notifier: Option<Notifier>,
     counts: Counts,
 }
@@ -49,7 +50,7 @@ impl Gated {
     }
 
     /// From now on this operation waits at the gate: "getattr", "flush", "fsync" (by blocking its thread) or "read" (the
-    /// same, without a word to anybody).
+    /// same, without a word to anybody). Or it is put off: "release".
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
     }
@@ -168,6 +169,9 @@ impl FileSystem for Gated {
                 let is_heard = reply.opened(0, 0).is_ok();
                 return self.told(is_heard, 0, 1);
             }
+            Operation::Release { .. } if self.is_held("release") => {
+                return self.with(|state| state.put_off.push(reply));
+            }
             Operation::Release { .. } => {
                 self.told(true, 0, -1);
                 reply.ok()
@@ -217,6 +221,17 @@ impl FileSystem for Gated {
 
     fn forget(&self, _node: u64, count: u64) {
         self.told(true, -count.cast_signed(), 0);
+    }
+
+    fn has_put_off(&self) -> bool {
+        self.with(|state| !state.put_off.is_empty())
+    }
+
+    fn catch_up(&self) {
+        if let Some(reply) = self.with(|state| state.put_off.pop()) {
+            self.told(true, 0, -1);
+            let _ = reply.ok();
+        }
     }
 
     fn end(&self) {
