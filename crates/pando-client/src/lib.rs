@@ -35,7 +35,6 @@ mod client;
 mod counters;
 mod doubts;
 mod files;
-mod hash;
 mod join;
 mod listing;
 mod maintain;

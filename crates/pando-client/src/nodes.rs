@@ -12,11 +12,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foldhash::fast::FixedState;
 use pando_types::op::{FileAt, FileRef};
 use pando_types::{DirRef, Errno, Ino, SessionId};
 use parking_lot::Mutex;
-
-use crate::hash::Quick;
 
 const SHARDS: usize = 64;
 
@@ -62,14 +61,14 @@ pub(crate) struct Nodes {
 
 /// On cache lines of its own.
 #[repr(align(128))]
-struct Shard(Mutex<HashMap<Ino, Node, Quick>>);
+struct Shard(Mutex<HashMap<Ino, Node, FixedState>>);
 
 impl Nodes {
     pub(crate) fn new() -> Self {
         Self { shards: std::array::from_fn(|_| Shard(Mutex::default())), moves: AtomicU64::new(0) }
     }
 
-    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Node, Quick>> {
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Node, FixedState>> {
         &self.shards[(ino.0 % SHARDS as u64) as usize].0
     }
 

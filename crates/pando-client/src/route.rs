@@ -8,13 +8,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use foldhash::fast::FixedState;
 use pando_placement::{ClusterMap, DirMap, Secrets, range};
 use pando_types::op::{FileAt, FileRef, Op, Target};
 use pando_types::reply::{SlotNews, SplitHistory};
 use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, ShardIndex};
 use parking_lot::RwLock;
-
-use crate::hash::Quick;
 
 /// Most split directories remembered.
 const CACHED_MAX: usize = 4096;
@@ -105,7 +104,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
 /// The cluster map, and what is known of split directories.
 pub(crate) struct Routes {
     cluster: ArcSwap<ClusterMap>,
-    split: RwLock<HashMap<DirId, Known, Quick>>,
+    split: RwLock<HashMap<DirId, Known, FixedState>>,
     /// Its length, to be read without the lock.
     known: AtomicUsize,
 }
@@ -239,7 +238,7 @@ impl Routes {
 }
 
 /// Makes room: what was not used since the last sweep goes, or half of all if everything was.
-fn sweep(split: &mut HashMap<DirId, Known, Quick>) {
+fn sweep(split: &mut HashMap<DirId, Known, FixedState>) {
     split.retain(|_, known| known.used.swap(false, Ordering::Relaxed));
     if split.len() >= CACHED_MAX {
         let mut keep = false;

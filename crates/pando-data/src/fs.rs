@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use foldhash::fast::RandomState;
 use pando_types::{Attr, Errno, Ino};
 
 use crate::inode::{Form, Inode, State};
@@ -65,9 +66,9 @@ pub struct DataFs {
     metadata: Arc<dyn Metadata>,
     objects: Objects,
     limits: Limits,
-    files: Mutex<HashMap<Ino, OpenFile>>,
+    files: Mutex<HashMap<Ino, OpenFile, RandomState>>,
     /// Data version that the kernel's pages of a file are of.
-    pages: Mutex<HashMap<Ino, u64>>,
+    pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
     lost_bytes: AtomicU64,
 }

@@ -9,10 +9,9 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
 use pando_types::reply::Access;
 use pando_types::{Ino, Name, Search};
-
-use crate::hash::Quick;
 
 /// What a node takes with its places in two tables and the parent's, names apart, bytes.
 const NODE_BYTES: usize = 256;
@@ -36,7 +35,7 @@ struct Node {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     vacant: Vec<u32>,
-    places: HashMap<Ino, u32, Quick>,
+    places: HashMap<Ino, u32, FixedState>,
     bytes: usize,
     budget: usize,
     /// Leaves used last, and first to go.

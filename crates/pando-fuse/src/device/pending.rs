@@ -4,9 +4,10 @@
 //! [watch](super::watch) with `EINTR` before that.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
 
 /// Interrupts kept that came before their request; the next request shows which of them are about nothing.
 const EARLY_MAX: usize = 256;
@@ -52,29 +53,8 @@ pub(super) struct Pending(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    requests: HashMap<u64, Underway, BuildHasherDefault<Mix>>,
+    requests: HashMap<u64, Underway, RandomState>,
     early: Vec<Early>,
-}
-
-/// Numbers of requests are counted up: one multiplication spreads them well enough.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let wide = u128::from(number ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
-        self.0 = (wide as u64) ^ (wide >> 64) as u64;
-    }
 }
 
 /// What was waiting for a request to begin.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use pando_client::{Applied, Recent};
 use pando_types::{Attr, Credentials, Ino, Name, News, Search, Trail};
 
@@ -20,11 +21,11 @@ pub(super) struct Table(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    nodes: HashMap<u64, Node>,
+    nodes: HashMap<u64, Node, RandomState>,
     /// The newest node of each directory: the only one that may be sure.
-    of_ino: HashMap<Ino, u64>,
+    of_ino: HashMap<Ino, u64, RandomState>,
     /// What the kernel has, or had, under a name.
-    of_place: HashMap<Place, u64>,
+    of_place: HashMap<Place, u64, RandomState>,
     recent: Recent,
     /// Of the root.
     search: Option<Search>,
