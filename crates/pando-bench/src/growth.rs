@@ -22,8 +22,6 @@ use crate::{BenchError, Latencies, Percentiles, Phase, Watch};
 pub const WINDOW: Duration = Duration::from_millis(100);
 /// Entries asked for at once in the listing.
 const PAGE: u32 = 1024;
-/// Operations after which a future lets others run, should none have made it wait.
-const TURN: u32 = 64;
 
 /// How much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -133,33 +131,28 @@ async fn grow(dir: &Dir<'_>, settings: Settings, watch: &dyn Watch) -> Result<Gr
 }
 
 impl Tally<'_> {
-    /// One creation after the other.
+    /// One creation after the other. All others have their turn after each: whose answer has come is looked at within so many
+    /// creations as are in flight. (Were turns longer, they would be what the latency of whoever waits is made of.)
     async fn work(&self, dir: &Dir<'_>) {
         let mut path = FilePath::new(b"", 0);
-        let mut begun = Instant::now();
-        let mut turn = 0;
         while self.error.borrow().is_none() && self.next.get() < self.files {
             if self.watch.is_interrupted() {
                 self.error.borrow_mut().get_or_insert(BenchError::Interrupted);
                 return;
             }
             path.set(self.next.replace(self.next.get() + 1));
+            let begun = Instant::now();
             if let Err(errno) = create(dir, path.name()).await {
                 let error = BenchError::operation("create", path.name())(errno);
                 self.error.borrow_mut().get_or_insert(error);
                 return;
             }
-            begun = self.record(begun);
-            turn += 1;
-            if turn == TURN {
-                turn = 0;
-                tokio::task::yield_now().await;
-                begun = Instant::now();
-            }
+            self.record(begun);
+            tokio::task::yield_now().await;
         }
     }
 
-    fn record(&self, begun: Instant) -> Instant {
+    fn record(&self, begun: Instant) {
         let now = Instant::now();
         self.latencies.borrow_mut().record((now - begun).as_nanos() as u64);
         let since = now - self.begun;
@@ -175,7 +168,6 @@ impl Tally<'_> {
         if done.is_multiple_of(self.files / 10) {
             self.tenths.borrow_mut().push(since);
         }
-        now
     }
 
     fn finish(self) -> Result<Growth, BenchError> {

@@ -11,9 +11,9 @@
 //! the answer waits with the transport, and whoever takes the next page polls on. No thread and no task is needed for it, and
 //! dropping it gives it up.
 //!
-//! Nothing is fetched ahead before the first page was answered; then one page more with each that is taken, up to
-//! [`AHEAD_MAX`]. Where pages are ready at once, since the shard runs on the caller's thread, none is: it would only be
-//! work done too early.
+//! Nothing is fetched ahead before the second page is asked for: many who list a directory want to see its first names, or
+//! whether there are any. Then up to twice as many with each page that is taken, [`AHEAD_MAX`] at most. Where pages are ready
+//! at once, since the shard runs on the caller's thread, none is: it would only be work done too early.
 //!
 //! Invariants:
 //! 1. Stretches adjoin each other, and the last one what is not cut yet. Every order is in one of them, or taken.
@@ -35,8 +35,9 @@ use crate::client::Client;
 use crate::listing::{DirEntry, Page, order_after, plain};
 use crate::transport::BoxFuture;
 
-/// Entries asked for at first; twice as many with each page, up to [`PAGE_MAX`].
-const PAGE_FIRST: u32 = 128;
+/// Entries asked for at first; twice as many with each page, up to [`PAGE_MAX`]. Enough for 4 KiB of names, before which
+/// `ls` prints nothing into a pipe.
+const PAGE_FIRST: u32 = 512;
 /// Most entries in a page.
 const PAGE_MAX: u32 = 1024;
 /// Most pages fetched ahead.
@@ -60,6 +61,8 @@ pub struct Listing {
     limit_max: u32,
     /// Pages that may be fetched ahead.
     width: usize,
+    /// A page was taken.
+    is_begun: bool,
 }
 
 /// A part of what is left.
@@ -104,6 +107,7 @@ impl Client {
             limit: PAGE_FIRST.min(limit_max),
             limit_max,
             width: 0,
+            is_begun: false,
         })
     }
 }
@@ -135,7 +139,9 @@ impl Listing {
                 // What had to be waited for comes from afar.
                 let is_far = front.has_waited;
                 self.width = if is_far { (self.width * 2).clamp(1, AHEAD_MAX) } else { 0 };
-                self.fetch_ahead(context, self.width);
+                if std::mem::replace(&mut self.is_begun, true) {
+                    self.fetch_ahead(context, self.width);
+                }
                 return Poll::Ready(Ok(page));
             }
             if front.request.is_none() {

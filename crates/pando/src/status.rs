@@ -48,7 +48,8 @@ fn mounted_at(path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
     let all = mounts::all()
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
     let at = all.into_iter().rev().find(|mount| path == mount.path);
-    Ok(at.and_then(|mount| Some((path, mount.volume()?))))
+    // Its own words for the path: they name its socket, and who asks may have typed a slash more.
+    Ok(at.and_then(|mount| Some((mount.path.clone(), mount.volume()?))))
 }
 
 /// A mount, of a `pando mount` or a `pando up`.

@@ -186,6 +186,10 @@ fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
     assert!(
         run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0)
     );
+    assert!(run["mount"].is_null());
+    // `ls -U` lists as many as were made, or the command fails.
+    let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone", "--mount"]].concat());
+    assert!(report["runs"][0]["mount"]["first_names_micros"].as_f64().unwrap() > 0.0);
     let output = bench(&scratch, &["growth", "--files", "3"]);
     assert!(!output.status.success() && all(&output).contains("10 to"), "{}", all(&output));
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
+use common::site::until;
 use common::{Volume, pando, shell};
+use serde_json::Value;
 
 /// Partitions as `pando info` shows them: index, depth, shard.
 fn partitions(volume: &Volume, dir: &Path) -> Vec<(u64, u64, u64)> {
@@ -23,12 +24,23 @@ fn names(dir: &Path) -> Vec<String> {
     list.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// Waits until the directory is its first partition, and nothing else.
+fn until_whole(volume: &Volume, dir: &Path) {
+    until("one partition again", || matches!(partitions(volume, dir)[..], [(0, 0, _)]));
+}
+
+/// The sum of a figure over all shards of a status.
+fn sum(status: &Value, what: &str) -> u64 {
+    let shards = status["shards"].as_array().unwrap().iter();
+    shards.map(|shard| shard[what].as_u64().unwrap()).sum()
+}
+
 #[test]
 fn a_directory_that_is_emptied_is_one_partition_again_and_grows_again() {
     let mut volume = Volume::up(&["--split-threshold", "64"]);
     let dir = volume.mount.join("d");
     shell(&volume.mount, "mkdir d");
-    for round in 0..2 {
+    for _ in 0..2 {
         shell(&dir, "seq -f 'f%g' 2000 | xargs touch; mkdir sub; echo data > kept");
         let grown = partitions(&volume, &dir);
         let shards: BTreeSet<_> = grown.iter().map(|(.., shard)| *shard).collect();
@@ -39,20 +51,89 @@ fn a_directory_that_is_emptied_is_one_partition_again_and_grows_again() {
         shell(&dir, "find . -name 'f*' -delete");
         let left: BTreeSet<_> = names(&dir).into_iter().collect();
         assert!(left.iter().eq(["kept", "sub"]), "{left:?}");
-        let begun = Instant::now();
-        loop {
-            let now = partitions(&volume, &dir);
-            if let [(0, 0, _)] = now[..] {
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "round {round}: {now:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_whole(&volume, &dir);
         assert_eq!(fs::read_to_string(dir.join("kept")).unwrap(), "data\n");
         assert_eq!(fs::metadata(&dir).unwrap().nlink(), 3);
         shell(&dir, "rmdir sub");
     }
     shell(&dir, "rm kept; cd ..; rmdir d");
+    volume.stop();
+    let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
+    assert!(output.status.success(), "{}", common::all(&output));
+}
+
+/// Files that a huge directory has for a while.
+const FILES: u64 = 20_000;
+/// Memory of a shard's tree at which a checkpoint begins: many of them while the directory grows.
+const TREE_BYTES: u64 = 200_000;
+/// The same in the end, so that all is in index files; somewhat more than a tree takes that holds next to nothing.
+const LEAST_TREE_BYTES: u64 = 16_000;
+/// By how much a log is longer than it must be.
+const LOG_CHUNK_BYTES: u64 = 2 << 20;
+
+/// Waits until no shard has a checkpoint to make. To be asked is enough for a shard to begin one that is due.
+fn settled(volume: &Volume, tree_bytes: u64) -> Value {
+    let mut status = volume.status();
+    until("checkpoints are made", || {
+        status = volume.status();
+        let shards = status["shards"].as_array().unwrap().iter();
+        let mut figures = shards.map(|shard| (&shard["frozen_bytes"], &shard["tree_bytes"]));
+        figures.all(|(frozen, tree)| *frozen == 0 && tree.as_u64().unwrap() < tree_bytes)
+    });
+    status
+}
+
+/// Bytes of the files of all stores whose names begin so.
+fn on_disk(volume: &Volume, prefix: &str) -> u64 {
+    let folders = (0..4).map(|shard| volume.folder.join(format!("shard-{shard:04}")));
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(Result::unwrap);
+    let named = files.filter(|file| file.file_name().to_string_lossy().starts_with(prefix));
+    // One that goes meanwhile takes nothing.
+    named.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
+}
+
+/// What a huge directory took is free again once it is empty: partitions and memory at once, the disk with the next
+/// checkpoint, whether its files go one by one or with it.
+#[test]
+fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
+    let mut volume = Volume::down();
+    let start = |volume: &mut Volume, tree_bytes: u64| {
+        let tree_bytes = tree_bytes.to_string();
+        volume.start(&["--split-threshold", "2000", "--checkpoint-bytes", &tree_bytes]);
+    };
+    let dir = volume.mount.join("d");
+    let fill = |count: u64| {
+        let output = pando().arg("fill").arg(&dir).arg(count.to_string()).output().unwrap();
+        assert!(output.status.success(), "{}", common::all(&output));
+    };
+    start(&mut volume, TREE_BYTES);
+    let logs = on_disk(&volume, "log-");
+    fill(FILES);
+    assert!(partitions(&volume, &dir).len() >= 4);
+    let full = settled(&volume, TREE_BYTES);
+    let full_files = on_disk(&volume, "idx-");
+    assert_eq!(sum(&full, "inodes"), FILES + 2);
+    // All but what the trees hold is in index files.
+    assert!(sum(&full, "index_entries") > FILES / 2 && full_files > FILES * 15, "{full:#}");
+
+    for removal in ["find d -type f -delete", "rm -rf d; mkdir d"] {
+        shell(&volume.mount, removal);
+        until_whole(&volume, &dir);
+        assert_eq!(sum(&settled(&volume, TREE_BYTES), "inodes"), 2);
+        until("the kernel and the mount have forgotten the files", || {
+            volume.status()["mount"]["known_inodes"].as_u64().unwrap() <= 2
+        });
+        // Less than a checkpoint's worth was in the trees. It comes from the log, and becomes due.
+        volume.stop();
+        start(&mut volume, LEAST_TREE_BYTES);
+        let gone = settled(&volume, LEAST_TREE_BYTES);
+        // What is left hides behind tombstones that the trees may still have: 100 a shard, or less.
+        assert!(sum(&gone, "index_entries") < 600, "{gone:#}");
+        assert!(on_disk(&volume, "idx-") < full_files / 20, "{gone:#}");
+        assert!(on_disk(&volume, "log-") <= logs + 4 * LOG_CHUNK_BYTES, "{gone:#}");
+        fill(3000);
+        assert_eq!(names(&dir).len(), 3000);
+    }
     volume.stop();
     let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
     assert!(output.status.success(), "{}", common::all(&output));

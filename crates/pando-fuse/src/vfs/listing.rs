@@ -6,17 +6,15 @@
 //! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it forgets, and goes back to where
 //! that ended: so the last entries delivered are kept, too.
 //!
-//! The first request of a listing that has something to deliver does not wait for more, so that a program sees the first names
-//! after one page. Later ones fill the kernel's buffer: the pages for it are under way, and a request costs more than the wait.
+//! The first request of a listing that has something to deliver ends with that page, so that a program sees the first names
+//! after one page, and no other was asked for. Later ones fill the kernel's buffer: the pages for it are under way, and a request
+//! costs more than the wait.
 //!
 //! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
 //! newer than the request, and they would undo what a write has told it since.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
@@ -164,18 +162,17 @@ impl Vfs {
             if state.at_end {
                 return Ok(());
             }
-            let next = self.next_page(ino, state);
-            let is_enough = delivered && is_first;
-            let page = if is_enough { at_once(next).await } else { Some(next.await) };
-            match page {
-                Some(Ok(page)) => {
+            if delivered && is_first {
+                return Ok(());
+            }
+            match self.next_page(ino, state).await {
+                Ok(page) => {
                     state.at_end = page.is_empty();
                     state.page = page.into();
                 }
                 // Whoever comes for the rest hears of it.
-                None | Some(Err(_)) if delivered => return Ok(()),
-                None => {}
-                Some(Err(errno)) => return Err(errno),
+                Err(_) if delivered => return Ok(()),
+                Err(errno) => return Err(errno),
             }
         }
     }
@@ -228,8 +225,11 @@ impl Vfs {
         if self.dots(ino, &mut position, &mut add).await {
             return Ok(());
         }
-        let mut delivered = false;
+        let (mut delivered, is_first) = (false, position <= PARENT);
         loop {
+            if delivered && is_first {
+                return Ok(());
+            }
             let page = match self.page_plus(ino, position).await {
                 Ok(page) if page.is_empty() => return Ok(()),
                 Ok(page) => page,
@@ -329,18 +329,6 @@ fn listed(entry: &DirEntry) -> Listed<'_> {
         kind: entry.kind,
         attr: entry.attr.as_ref(),
     }
-}
-
-/// What comes of `future` if it is ready now.
-async fn at_once<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        Poll::Ready(match future.as_mut().poll(context) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        })
-    })
-    .await
 }
 
 #[cfg(test)]

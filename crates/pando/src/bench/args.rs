@@ -385,7 +385,8 @@ pub struct PairsArgs {
 #[command(after_help = "\
 Examples:
   pando bench growth                                    a million files over eight shards, three pairs
-  pando bench growth --files 10000000 --pairs 1 --alone   without the control: rates, memory, disk, listing")]
+  pando bench growth --files 10000000 --pairs 1 --alone   without the control: rates, memory, disk, listing
+  pando bench growth --files 10000000 --pairs 1 --alone --mount   and then `ls -U` of it through a mount")]
 pub struct GrowthArgs {
     /// Files in the end
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -408,6 +409,9 @@ pub struct GrowthArgs {
     /// Without the control, and without the run before
     #[arg(long)]
     pub alone: bool,
+    /// Serve what has grown by `pando up`, and list it through the mount by `ls -U`
+    #[arg(long, requires = "alone")]
+    pub mount: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -98,7 +98,7 @@ fn is_served(folder: &Folder) -> Result<bool, Failure> {
 }
 
 /// Opens a volume in this process.
-fn open(
+pub fn open(
     folder: Folder,
     options: &HostOptions,
     temporary: Option<TempDir>,

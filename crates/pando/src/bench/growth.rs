@@ -1,21 +1,26 @@
 //! `pando bench growth`: does anybody notice that a directory splits?
 
+mod mounted;
+
 use std::process::ExitCode;
 
 use pando_bench::growth::{self, Growth, Settings, WINDOW};
 use pando_bench::pairs::Spread;
+use pando_server::Folder;
 use pando_server::host::HostOptions;
 use pando_server::host::status::ShardStatus;
 use serde::Serialize;
 use serde_json::json;
 
 use super::args::GrowthArgs;
-use super::connect::{Connected, temporary};
+use super::connect::{Connected, open, temporary};
+use super::servers::Server;
 use super::watch::Progress;
 use super::{context, failure, show, with};
 use crate::failure::Failure;
 use crate::output;
 use crate::text::{count, table};
+use mounted::Mounted;
 
 /// One directory, grown once.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +29,9 @@ struct Run {
     growth: Growth,
     worst_window: u64,
     work: Work,
+    /// If it was asked for: how it is listed through a mount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mount: Option<Mounted>,
 }
 
 /// What the shards did for it, all together.
@@ -109,15 +117,22 @@ fn grow(
         checkpoint_bytes,
         ..HostOptions::default()
     };
-    let before = resident();
-    let volume = temporary(args.shards, &options)?;
+    let before = resident(std::process::id());
+    let server = args.mount.then(|| Server::idle(args.shards)).transpose()?;
+    let volume = match &server {
+        Some(server) => open(Folder::new(&server.volume())?, &options, None)?,
+        None => temporary(args.shards, &options)?,
+    };
     let settings = Settings { files: args.files, in_flight: args.in_flight };
     let growing = growth::run(volume.transport.clone(), volume.volume.clone(), settings, progress);
     let growth = runtime.block_on(growing).map_err(failure)?;
     let mut work = Work::of(&volume.status());
-    work.memory_bytes = resident().saturating_sub(before);
+    work.memory_bytes = resident(std::process::id()).saturating_sub(before);
     work.disk_bytes = disk_bytes(&volume);
-    Ok(Run { worst_window: growth.worst_window(), growth, work })
+    // A process of its own serves it next.
+    drop(volume);
+    let mount = server.map(|server| mounted::list(server, args)).transpose()?;
+    Ok(Run { worst_window: growth.worst_window(), growth, work, mount })
 }
 
 impl Work {
@@ -156,9 +171,9 @@ fn worst(pairs: &[Pair]) -> Spread {
     Spread::of(&pairs.iter().map(|pair| pair.worst_window_ratio).collect::<Vec<_>>())
 }
 
-/// Resident memory of this process, bytes; 0 if the system does not tell.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// Resident memory of a process, bytes; 0 if the system does not tell.
+fn resident(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or_default() * 1024
@@ -222,7 +237,7 @@ fn show_pairs(args: &GrowthArgs, pairs: &[Pair]) -> String {
 }
 
 fn show_run(args: &GrowthArgs, run: &Run) -> String {
-    let Run { growth, work, worst_window } = run;
+    let Run { growth, work, worst_window, mount } = run;
     let each = |bytes: u64| format!("{:.1}", bytes as f64 / args.files as f64);
     let rows = [
         ("creates/s", count(growth.ops_per_second as u64)),
@@ -241,8 +256,12 @@ fn show_run(args: &GrowthArgs, run: &Run) -> String {
         ("first page of the listing, µs", show::micros(growth.first_page_micros)),
         ("whole listing, s", format!("{:.2}", growth.listing_seconds)),
     ];
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|(name, figure)| vec![name.to_owned(), figure]).collect();
+    let mounted = mount.as_ref().map(Mounted::rows).unwrap_or_default();
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .chain(mounted)
+        .map(|(name, figure)| vec![name.to_owned(), figure])
+        .collect();
     format!(
         "{} files in one directory over {} shards, {} in flight\n{}",
         count(args.files),

@@ -56,18 +56,23 @@ impl Server {
         Ok(server)
     }
 
+    /// A new volume that nobody serves yet.
+    pub fn idle(shards: u16) -> Result<Self, Failure> {
+        let server = Self::new()?;
+        crate::format::format(&Folder::new(&server.volume())?, shards)?;
+        Ok(server)
+    }
+
     /// A new volume with its mount.
     pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
-        let mut server = Self::new()?;
-        let folder = server.mountpoint.with_file_name("volume");
+        let mut server = Self::idle(volume.shards)?;
+        let folder = server.volume();
         let mount: OsString = server.mountpoint.clone().into();
         let json = || ["--json".into()];
         let durability = option("--durability", Some(volume.durability));
         let threads = option("--threads", volume.threads);
-        crate::format::format(&Folder::new(&folder)?, volume.shards)?;
         if volume.serve == Serve::Up {
-            let words = ["up".into(), folder.into(), "--mount".into(), mount];
-            server.start(words, durability.chain(threads).chain(json()))?;
+            server.up(durability.chain(threads))?;
             return Ok(server);
         }
         let listen = option("--listen", (volume.serve == Serve::Tcp).then_some("127.0.0.1:0"));
@@ -82,8 +87,25 @@ impl Server {
         Ok(server)
     }
 
+    /// Has one process serve the volume and mount it.
+    pub fn up(&mut self, more: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+        let (volume, mount) = (self.volume().into(), self.mountpoint.clone().into());
+        let words = ["up".into(), volume, "--mount".into(), mount, "--json".into()];
+        self.start(words, more).map(drop)
+    }
+
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The volume's folder.
+    pub fn volume(&self) -> PathBuf {
+        self.mountpoint.with_file_name("volume")
+    }
+
+    /// The process that was started last.
+    pub fn pid(&self) -> Option<u32> {
+        self.processes.last().map(|process| process.0.id())
     }
 
     /// Starts this program with these words; what it says when it is up.
@@ -185,7 +207,8 @@ fn tcp_address(said: &Value) -> Result<String, Failure> {
     }
 }
 
-fn option<T: ToString>(
+/// An option and its value, if it has one, as words.
+pub fn option<T: ToString>(
     name: &'static str,
     value: Option<T>,
 ) -> impl Iterator<Item = OsString> + use<T> {
