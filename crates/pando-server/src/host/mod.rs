@@ -250,10 +250,7 @@ impl Shared {
         outbox: &mut Outbox,
         work: &mut Vec<ShardIndex>,
     ) {
-        for (to, reply) in outbox.replies.drain(..) {
-            to.answer(reply, &mut outbox.sinks);
-        }
-        outbox.sinks.drain(..).for_each(|sink| sink.flush());
+        // Other shards first: whoever is sent to one of them by his answer is not to come before what makes it ready for him.
         let mut is_said_afar = false;
         for (to, peer) in outbox.peers.drain(..) {
             let Some(cell) = self.cell(to) else {
@@ -271,6 +268,10 @@ impl Shared {
         if let Some(links) = self.links.get().filter(|_| is_said_afar) {
             links.flush();
         }
+        for (to, reply) in outbox.replies.drain(..) {
+            to.answer(reply, &mut outbox.sinks);
+        }
+        outbox.sinks.drain(..).for_each(|sink| sink.flush());
         if let Some(job) = outbox.job.take()
             && let Some(jobs) = &*self.jobs.lock()
         {

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::connection::ReplySink;
 use super::*;
 use crate::machine::Machine;
 use crate::store::Store;
@@ -316,4 +317,39 @@ fn a_sleep_that_is_polled_often_is_registered_once_and_the_end_wakes_it() {
     host.stop();
     assert!(woken.0.load(Ordering::SeqCst));
     assert!(sleep.as_mut().poll(&mut context).is_ready());
+}
+
+/// Notes how many messages wait for another shard when it takes a reply.
+struct Watching {
+    other: Arc<Cell>,
+    waiting: Mutex<Vec<usize>>,
+}
+
+impl ReplySink for Watching {
+    fn reply(&self, _: u64, _: Option<&Reply>) -> bool {
+        self.waiting.lock().unwrap().push(self.other.inbox.lock().len());
+        false
+    }
+
+    fn flush(&self) {}
+}
+
+/// A client that is sent from the old owner of a partition to the new one comes after the message that makes it the owner.
+#[test]
+fn other_shards_hear_before_who_is_answered() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let [one, two] = [ONE, TWO].map(|shard| host.shared.cell(shard).unwrap());
+    let sink = Arc::new(Watching { other: two, waiting: Mutex::default() });
+    let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
+    let now = Now { nanos: 0, epoch: one.epoch, seen: Lsn(0), durable: Lsn(0) };
+    let reply = toy.reply(RequestId::default(), now);
+    let mut outbox = Outbox {
+        replies: vec![(ReplyTo::Stream(sink.clone(), 1), reply)],
+        peers: vec![(TWO, toy.peer(1, Say::Ask))],
+        ..Outbox::default()
+    };
+    let mut work = Vec::new();
+    host.shared.deliver(&one, &mut outbox, &mut work);
+    assert_eq!((&*sink.waiting.lock().unwrap(), &work[..]), (&vec![1], &[TWO][..]));
 }
