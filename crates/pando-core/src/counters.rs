@@ -84,6 +84,8 @@ pub struct Counters {
     pub txns_committed: [u64; 12],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
     pub txns_remote: [u64; 12],
+    /// Walks of directories that move which were to be done anew; at shard 0 only.
+    pub overtaken: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.

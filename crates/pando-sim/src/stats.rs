@@ -9,7 +9,7 @@ use pando_core::record::{Decided, Prepared, Record};
 use pando_core::{Counters, TxnKind};
 use pando_model::Op;
 use pando_types::Errno;
-use pando_types::peer::Prepare;
+use pando_types::peer::{Claim, Prepare};
 
 use crate::check::History;
 use crate::cuts::Cut;
@@ -302,11 +302,12 @@ fn what(table: Table, value: &[u8]) -> String {
             |_| "?".into(),
             |prepared| {
                 let step = match prepared.prepare {
-                    Prepare::Graph { .. } => "graph",
+                    Prepare::Graph(Claim::Move { .. }) => "graph",
+                    Prepare::Graph(Claim::Alone) => "graph alone",
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
                     Prepare::Look(_) => "look",
-                    Prepare::Invalidate(_) => "invalidate",
+                    Prepare::Invalidate { .. } => "invalidate",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",
                     Prepare::Partition { seal: false, .. } => "partition",

@@ -48,7 +48,9 @@ impl Shard {
     /// At the start.
     pub(crate) fn begin_versions(&mut self) {
         if self.config.shard == COORDINATOR {
-            self.versions.begin(self.numbers.next_txn().saturating_sub(1));
+            let number = self.numbers.next_txn().saturating_sub(1);
+            self.versions.begin(number);
+            self.graph.begin(number);
         }
     }
 

@@ -147,7 +147,7 @@ fn advance(run: &mut Run, rename: &mut Rename, part: usize) {
     }
     let Some(txn) = rename.txn else { return };
     let is_end = |say: &Say| match part {
-        0 => matches!(say, Say::Prepare(_, Prepare::Invalidate(_))),
+        0 => matches!(say, Say::Prepare(_, Prepare::Invalidate { .. })),
         1 => matches!(say, Say::Voted(Vote::Yes(Seen::Version(_)))),
         _ => false,
     };
