@@ -177,7 +177,7 @@ fn a_loop_of_two_moves_is_refused_however_they_overlap() {
 #[test]
 fn a_walk_that_was_overtaken_is_done_anew() {
     let mut figure = Figure8::new();
-    let overtaken = |c: &Cluster| c.counters()[0].overtaken;
+    let overtaken = |c: &Cluster| c.counters()[0].walks_overtaken;
     let late = figure.x_to_b();
     figure.c.deliver_of(late.txn, false, is_claim);
     let quick = figure.b_to_x();
@@ -214,7 +214,7 @@ fn who_goes_below_what_moves_waits_until_it_has_moved() {
         assert_eq!(finish_but_versions(&mut figure.c, &second), None);
         assert!(is_moved(finish(&mut figure.c, &first)));
         assert_eq!(finish(&mut figure.c, &second), LOOP);
-        assert_eq!(figure.c.counters()[0].overtaken, 1);
+        assert_eq!(figure.c.counters()[0].walks_overtaken, 1);
         figure.is_whole();
     }
 }
@@ -242,7 +242,7 @@ fn who_is_overtaken_again_and_again_moves_alone() {
         assert!(is_moved(finish(c, &quick)));
         c.deliver_of(late.txn, false, is_overtaken);
     }
-    assert_eq!(c.counters()[0].overtaken, 3);
+    assert_eq!(c.counters()[0].walks_overtaken, 3);
     // One under way is waited for; of those that come later none is let through.
     let slow = begin(c, (other, &still), (ROOT, "still"), false);
     c.deliver_of(slow.txn, false, is_announced);
@@ -253,7 +253,7 @@ fn who_is_overtaken_again_and_again_moves_alone() {
     assert!(is_moved(finish(c, &slow)));
     assert!(is_moved(finish(c, &late)));
     assert!(is_moved(finish(c, &later)));
-    assert_eq!(c.counters()[0].overtaken, 4, "who moves alone may have moved anything");
+    assert_eq!(c.counters()[0].walks_overtaken, 4, "who moves alone may have moved anything");
     c.settle();
     assert_eq!((reachable(c).len(), c.in_flight()[0]), (7, 0));
 }
