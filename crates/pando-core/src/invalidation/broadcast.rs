@@ -85,6 +85,8 @@ impl Shard {
         let until = ctx.now.nanos.saturating_add(self.config.versions_wait);
         if self.broadcast.pending.is_empty() {
             self.broadcast.said_at = ctx.now.nanos;
+            // What was told before may have been lost, and nothing need gather.
+            self.broadcast.others.values_mut().for_each(|other| other.told = other.known);
         }
         self.broadcast.pending.insert(version, Pending { at, from, until });
         self.tell_versions(ctx);
