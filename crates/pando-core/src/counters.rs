@@ -84,6 +84,14 @@ pub struct Counters {
     pub txns_committed: [u64; 12],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
     pub txns_remote: [u64; 12],
+    /// Rights to move directories to another parent that were given; at shard 0 only.
+    pub claims: u64,
+    /// Of those, given while another stood.
+    pub claims_together: u64,
+    /// Of those, given for whatever be, alone.
+    pub claims_alone: u64,
+    /// Walks of directories that move which were to be done anew; at shard 0 only.
+    pub walks_overtaken: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
     /// Sessions whose end was begun because their lease was over.

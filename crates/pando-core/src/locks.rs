@@ -15,8 +15,8 @@ use crate::ctx::Stop;
 /// What can be locked. The order is the order in which a transaction takes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockKey {
-    /// Moving directories between parents.
-    Graph,
+    /// Moving this directory to another parent; the root: moving any.
+    Graph(DirId),
     /// All names of one order (ordinals apart): so an absent name can be locked too.
     Name(DirId, u64),
     /// A directory's content record, or a directory id that is being reserved.
@@ -167,6 +167,17 @@ impl Locks {
             Some(queued) => *queued = input,
             None => queue.push_back(input),
         }
+    }
+
+    /// Whether anybody waits for it.
+    pub fn is_awaited(&self, key: LockKey) -> bool {
+        self.waiting.contains_key(&key)
+    }
+
+    /// Whether anybody moves a directory to another parent.
+    pub fn any_graph(&self) -> bool {
+        // They come first of all.
+        matches!(self.held.first_key_value(), Some((LockKey::Graph(_), _)))
     }
 
     /// Takes a step that was undone out of the queues.

@@ -39,7 +39,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 3; Arriving = 2; Floor = 1;
+    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 4; Arriving = 2; Floor = 1;
     Owner = 1; Incoming = 1;
 }
 

@@ -18,6 +18,7 @@ use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
 use crate::split::{Copy, Count, Small};
+use crate::txn::graph::Graph;
 use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
 
@@ -79,6 +80,8 @@ pub struct Shard {
     pub(crate) moved_at: Lsn,
     /// What votes that are not synced may rest on.
     pub(crate) recent: Recent,
+    /// Of shard 0: moves of directories that have ended.
+    pub(crate) graph: Graph,
     pub(crate) counters: Counters,
     ticket: u64,
     #[cfg(feature = "planted")]
@@ -127,6 +130,7 @@ impl Shard {
             broadcast: Broadcast::default(),
             moved_at: Lsn(0),
             recent: Recent::default(),
+            graph: Graph::default(),
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]

@@ -13,7 +13,7 @@ use std::ops::Range;
 use pando_core::keys::{self, Table};
 use pando_core::record::{Arriving, Decided, Header, Owner, Prepared, Record};
 use pando_placement::{parent, range};
-use pando_types::peer::{Change, Prepare};
+use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::reply::{Slice, SlotNews};
 use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
@@ -25,8 +25,8 @@ use crate::volume::Volume;
 /// What a transaction can hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
-    /// The right to move directories.
-    Graph,
+    /// The right to move a directory; of the root: to move any.
+    Graph(DirId),
     /// All names of one order.
     Name(DirId, u64),
     /// A directory's content.
@@ -57,7 +57,7 @@ impl Place {
             | Self::Home(dir)
             | Self::Partition(dir, _)
             | Self::Orders(_, dir, _) => Some(*dir),
-            Self::Link(_) | Self::Graph | Self::Session(_) => None,
+            Self::Link(_) | Self::Graph(_) | Self::Session(_) => None,
         }
     }
 }
@@ -258,7 +258,8 @@ pub fn arriving_header(prepared: &Prepared) -> Option<Header> {
 /// The lock a step holds, if it holds one.
 pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
     Some(match prepare {
-        Prepare::Graph { .. } => Place::Graph,
+        Prepare::Graph(Claim::Move { moved, .. }) => Place::Graph(moved.id),
+        Prepare::Graph(Claim::Alone) => Place::Graph(DirId::ROOT),
         Prepare::Name { dir, name, .. } => Place::Name(dir.id, volume.order(name)),
         Prepare::Home(dir) => Place::Home(dir.id),
         Prepare::NewHome(id) => Place::Home(*id),
@@ -270,7 +271,7 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
         Prepare::Session(session) => Place::Session(*session),
-        Prepare::Look(_) | Prepare::Invalidate(_) | Prepare::TakeSlot(_) | Prepare::Join => {
+        Prepare::Look(_) | Prepare::Invalidate { .. } | Prepare::TakeSlot(_) | Prepare::Join => {
             return None;
         }
     })

@@ -9,7 +9,7 @@ use pando_core::record::{Decided, Prepared, Record};
 use pando_core::{Counters, TxnKind};
 use pando_model::Op;
 use pando_types::Errno;
-use pando_types::peer::Prepare;
+use pando_types::peer::{Claim, Prepare};
 
 use crate::check::History;
 use crate::cuts::Cut;
@@ -159,6 +159,8 @@ pub struct Stats {
     pub refused_sessions: u64,
     /// Requests refused because the way by which they came had changed.
     pub stale_ways: u64,
+    /// Moves of directories to other parents: all, beside another, alone; and walks for them that were done anew.
+    pub moves: [u64; 4],
     /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
     pub lost_sessions: (u64, u64),
     /// Opens lost with a session.
@@ -286,6 +288,12 @@ impl Stats {
         self.redirected += counters.redirected;
         self.waited += counters.waited;
         self.restarts += counters.restarts;
+        let Counters { claims, claims_together, claims_alone, walks_overtaken, .. } = *counters;
+        self.count_moves([claims, claims_together, claims_alone, walks_overtaken]);
+    }
+
+    fn count_moves(&mut self, more: [u64; 4]) {
+        self.moves.iter_mut().zip(more).for_each(|(count, more)| *count += more);
     }
 
     fn note(&mut self, what: &str) {
@@ -302,11 +310,12 @@ fn what(table: Table, value: &[u8]) -> String {
             |_| "?".into(),
             |prepared| {
                 let step = match prepared.prepare {
-                    Prepare::Graph { .. } => "graph",
+                    Prepare::Graph(Claim::Move { .. }) => "graph",
+                    Prepare::Graph(Claim::Alone) => "graph alone",
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
                     Prepare::Look(_) => "look",
-                    Prepare::Invalidate(_) => "invalidate",
+                    Prepare::Invalidate { .. } => "invalidate",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",
                     Prepare::Partition { seal: false, .. } => "partition",
@@ -351,6 +360,7 @@ impl AddAssign<&Self> for Stats {
         self.expired += other.expired;
         self.refused_sessions += other.refused_sessions;
         self.stale_ways += other.stale_ways;
+        self.count_moves(other.moves);
         self.lost_sessions.0 += other.lost_sessions.0;
         self.lost_sessions.1 += other.lost_sessions.1;
         self.lost_opens += other.lost_opens;

@@ -28,6 +28,15 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
     if count >= SEEDS {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 500, "{moved} directories renamed");
+        let [claims, together, alone, overtaken] = stats.moves;
+        println!(
+            "{claims} moves, {together} beside another, {alone} alone; {overtaken} walks anew"
+        );
+        assert!(
+            claims > 1_000 && together > 50 && alone > 100 && overtaken > 20,
+            "{:?}",
+            stats.moves
+        );
         assert!(stats.stale_ways > 1_000, "{} requests came by an old way", stats.stale_ways);
     }
 }

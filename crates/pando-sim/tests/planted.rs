@@ -76,3 +76,9 @@ fn an_announcement_before_the_locks_is_found() {
     let plant = |c: &mut SimConfig| c.planted = Some(Planted::VersionBeforeLocks);
     is_found_among("VersionBeforeLocks", SimConfig::by_path, plant);
 }
+
+#[test]
+fn moves_that_are_not_checked_against_each_other_are_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ClaimUnchecked);
+    is_found_among("ClaimUnchecked", SimConfig::by_path, plant);
+}

@@ -137,14 +137,8 @@ pub struct Tally {
 /// place; so whoever waits for a lock holds only lower ones, and no circle can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
-    /// The right to move a directory to another parent, one at a time in the tree: while it is held, who asked may walk up
-    /// from the new parent, and no other move can change what it finds (InfiniFS §4.1, orphaned loops).
-    Graph {
-        /// The directory that moves.
-        moved: DirRef,
-        /// Its new parent.
-        to: DirRef,
-    },
+    /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of shard 0, before anything is locked.
+    Graph(Claim),
     /// Lock a name; tell its entry and the directory's permissions. Refuses what `by` may not do.
     Name {
         /// The directory.
@@ -186,7 +180,12 @@ pub enum Prepare {
     Session(SessionId),
     /// Tell all shards that these directories are about to change for whoever comes through them; lock nothing. Asked of
     /// shard 0, once all else is locked.
-    Invalidate(Vec<Ino>),
+    Invalidate {
+        /// The directories.
+        dirs: Vec<Ino>,
+        /// The step by which the right to move them was given, which must still stand.
+        graph: Option<u16>,
+    },
     /// Take over a slot whose rows have been copied.
     TakeSlot(SlotArrival),
     /// A new shard: begin to be one.
@@ -197,23 +196,40 @@ impl Prepare {
     /// Whether it locks anything, so that a decision must reach it.
     #[must_use]
     pub const fn locks(&self) -> bool {
-        !matches!(self, Self::Look(_) | Self::Invalidate(_))
+        !matches!(self, Self::Look(_) | Self::Invalidate { .. })
     }
 
     /// Class in the lock order.
     #[must_use]
     pub const fn rank(&self) -> u8 {
         match self {
-            Self::Graph { .. } | Self::Look(_) => 0,
+            Self::Graph(_) | Self::Look(_) => 0,
             Self::Name { .. } => 1,
             Self::Home(_) => 2,
             Self::NewHome(_) => 3,
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Session(_) | Self::Invalidate(_) => 6,
+            Self::Arrive(_) | Self::Session(_) | Self::Invalidate { .. } => 6,
             Self::TakeSlot(_) | Self::Join => 6,
         }
     }
+}
+
+/// What a transaction will do in the renaming graph.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Claim {
+    /// Move one directory. Given while nobody moves any of `above`, nor has since the walk began.
+    Move {
+        /// The directory.
+        moved: DirRef,
+        /// Its new parent and all above that, but for the root, as a walk has found them; or as far as `moved`, if that is one
+        /// of them. A participant's own record of this has none.
+        above: Vec<DirRef>,
+        /// When the walk began: a number that shard 0 had given out by then.
+        since: u64,
+    },
+    /// Whatever it be, while nobody else moves anything: who asks walks when he has been given it.
+    Alone,
 }
 
 /// Where to go instead.
@@ -281,6 +297,8 @@ pub enum Vote {
     AskHome,
     /// The slot has another owner.
     Slot(SlotNews),
+    /// What a walk has found may no longer be so; the next may be said to begin at this number.
+    Overtaken(u64),
 }
 
 /// What a participant saw under its lock.
@@ -316,6 +334,8 @@ pub enum Seen {
     Arrived(Tally),
     /// All shards know the change under this version.
     Version(u64),
+    /// A walk begins at this number.
+    Position(u64),
 }
 
 /// What new entries take from their directory.

@@ -2,6 +2,7 @@
 //!
 //! Shard 0 keeps in mind up to where each shard knows all versions, and tells each what is above that, again and again until
 //! it says that it knows. So a message that is lost, late or repeated does no harm, and none is waited for by another.
+//! While a shard is yet to say so, versions that are given out gather: one message tells of them all.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,14 +18,24 @@ use crate::shard::Shard;
 /// What is under way.
 #[derive(Default, Debug)]
 pub struct Broadcast {
-    /// Of shard 0: what others know, as far as they have said so in its life.
-    known_by: BTreeMap<ShardIndex, u64>,
+    /// Of shard 0: how far others are.
+    others: BTreeMap<ShardIndex, Other>,
     /// Of shard 0: versions that not all know yet.
     pending: BTreeMap<u64, Pending>,
-    /// When it was last told, or asked, nanoseconds.
+    /// When this shard last asked, or shard 0 last looked who has not answered, nanoseconds.
     said_at: u64,
     /// When this shard first asked, nanoseconds.
     asking_since: Option<u64>,
+}
+
+/// How far another shard is.
+#[derive(Clone, Copy, Default, Debug)]
+struct Other {
+    /// What it knows, as far as it has said so in shard 0's life.
+    known: u64,
+    /// What it was told last, and when, nanoseconds.
+    told: u64,
+    told_at: u64,
 }
 
 /// A version that not all know yet.
@@ -48,7 +59,9 @@ impl Shard {
     /// At the start.
     pub(crate) fn begin_versions(&mut self) {
         if self.config.shard == COORDINATOR {
-            self.versions.begin(self.numbers.next_txn().saturating_sub(1));
+            let number = self.numbers.next_txn().saturating_sub(1);
+            self.versions.begin(number);
+            self.graph.begin(number);
         }
     }
 
@@ -70,6 +83,11 @@ impl Shard {
         self.versions.learn(version, &changed);
         self.counters.versions += 1;
         let until = ctx.now.nanos.saturating_add(self.config.versions_wait);
+        if self.broadcast.pending.is_empty() {
+            self.broadcast.said_at = ctx.now.nanos;
+            // What was told before may have been lost, and nothing need gather.
+            self.broadcast.others.values_mut().for_each(|other| other.told = other.known);
+        }
         self.broadcast.pending.insert(version, Pending { at, from, until });
         self.tell_versions(ctx);
         self.settle_versions(ctx);
@@ -86,19 +104,29 @@ impl Shard {
     }
 
     fn known_by(&self, shard: ShardIndex) -> u64 {
-        self.broadcast.known_by.get(&shard).copied().unwrap_or(0)
+        self.broadcast.others.get(&shard).map_or(0, |other| other.known)
     }
 
     /// Tells each shard what it does not know, as far as it is waited for.
     fn tell_versions(&mut self, ctx: &mut Ctx<'_>) {
-        let Some((&newest, _)) = self.broadcast.pending.last_key_value() else { return };
-        self.broadcast.said_at = ctx.now.nanos;
         for shard in self.others() {
-            let known = self.known_by(shard);
-            if known < newest {
-                self.tell_above(ctx, shard, known, None);
-            }
+            self.tell_one(ctx, shard);
         }
+    }
+
+    /// The same to one shard; not while it is yet to answer.
+    fn tell_one(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
+        let newest = self.broadcast.pending.last_key_value().map_or(0, |(version, _)| *version);
+        let Some(version) = self.versions.known() else { return };
+        let now = ctx.now.nanos;
+        let other = self.broadcast.others.entry(shard).or_default();
+        let until = other.told_at.saturating_add(self.config.resend_after);
+        if other.known >= newest || (other.told > other.known && now < until) {
+            return;
+        }
+        (other.told, other.told_at) = (version, now);
+        let known = other.known;
+        self.tell_above(ctx, shard, known, None);
     }
 
     fn tell_above(
@@ -131,6 +159,10 @@ impl Shard {
                     self.versions.begin(since);
                     self.broadcast.asking_since = None;
                 }
+                // It was silent for so long that shard 0 does not remember what it has missed.
+                if self.versions.known().is_some_and(|known| known < since) {
+                    self.versions.begin(since);
+                }
                 #[cfg(feature = "planted")]
                 let changed = match self.is_planted(crate::Planted::VersionNotLearned) {
                     true => Vec::new(),
@@ -144,9 +176,10 @@ impl Shard {
                 }
             }
             Say::VersionsKnown(version) => {
-                let known = self.broadcast.known_by.entry(peer.from).or_insert(0);
-                *known = version.max(*known);
+                let other = self.broadcast.others.entry(peer.from).or_default();
+                other.known = version.max(other.known);
                 self.settle_versions(ctx);
+                self.tell_one(ctx, peer.from);
             }
             Say::AskVersions(epoch) if self.config.shard == COORDINATOR => {
                 self.tell_above(ctx, peer.from, 0, Some(epoch));
@@ -157,12 +190,10 @@ impl Shard {
 
     /// Lets those go on whose versions all shards know.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
-        let others = self.others().map(|shard| self.known_by(shard));
-        let by_all = others.min().unwrap_or(u64::MAX);
-        while let Some(first) = self.broadcast.pending.first_entry()
-            && *first.key() <= by_all
+        while let Some((&version, _)) = self.broadcast.pending.first_key_value()
+            && self.others().all(|shard| self.known_by(shard) >= version)
+            && let Some(Pending { at, from, .. }) = self.broadcast.pending.remove(&version)
         {
-            let (version, Pending { at, from, .. }) = first.remove_entry();
             let vote = Vote::Yes(Seen::Version(version));
             self.tell(ctx, Need::Committed, from, at, Say::Voted(vote));
         }
@@ -207,6 +238,7 @@ impl Shard {
             }
         }
         if is_due {
+            self.broadcast.said_at = now;
             self.tell_versions(ctx);
         }
     }

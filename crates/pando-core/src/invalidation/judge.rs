@@ -30,7 +30,7 @@ impl Shard {
     pub(crate) fn has_way_changed(&self, request: Option<&Request>, steps: &[Step]) -> bool {
         let Some(trail) = request.and_then(|request| request.trail.as_ref()) else { return false };
         let own = steps.iter().find_map(|step| match (&step.prepare, &step.seen) {
-            (Prepare::Invalidate(_), Some(Seen::Version(version))) => Some(*version),
+            (Prepare::Invalidate { .. }, Some(Seen::Version(version))) => Some(*version),
             _ => None,
         });
         self.versions.judge(trail, own) != Some(Way::Same)

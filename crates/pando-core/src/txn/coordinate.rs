@@ -4,7 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
-    Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, SlotArrival, Vote,
+    Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
 };
 use pando_types::reply::Refusal;
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
@@ -246,6 +246,11 @@ impl Shard {
                 let again = plan.begins_again(&at.prepare, errno);
                 let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
                 self.undo(ctx, number, txn, (!again).then_some(refusal))
+            }
+            Vote::Overtaken(since) => {
+                (at.state, at.seen) =
+                    (StepState::Refused(Errno::EAGAIN), Some(Seen::Position(since)));
+                self.advance(ctx, number)
             }
             Vote::Busy => {
                 at.state = StepState::Refused(Errno::EBUSY);

@@ -18,6 +18,7 @@
 
 mod apply;
 mod coordinate;
+pub mod graph;
 pub mod participant;
 pub mod plan;
 pub mod redo;

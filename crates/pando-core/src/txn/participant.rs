@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use pando_placement::{parent, range};
 use pando_types::op::Place;
-use pando_types::peer::{Arrival, Change, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote};
+use pando_types::peer::{
+    Arrival, Change, Claim, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote,
+};
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex, Radix, TxnId};
 
@@ -16,13 +18,14 @@ use crate::keys;
 use crate::locks::{Hold, LockKey};
 use crate::record::{Floor, Header, Prepared, Record};
 use crate::shard::Shard;
+use crate::txn::graph;
 use crate::txn::redo::{can_redo, votes_unsynced};
 use crate::{names, perm};
 
 /// The lock a step takes, if it takes one.
 pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, Hold), Halt> {
     Ok(match prepare {
-        Prepare::Graph { .. } => (Some(LockKey::Graph), Hold::Plain),
+        Prepare::Graph(claim) => (Some(graph::lock_of(claim)), Hold::Plain),
         Prepare::Name { dir, name, .. } => {
             let order = config.secrets.order(name.as_bytes());
             (Some(LockKey::Name(dir.id, order.0)), Hold::Plain)
@@ -46,7 +49,7 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
         }
         Prepare::Join => (Some(LockKey::Join), Hold::Plain),
-        Prepare::Look(_) | Prepare::Invalidate(_) => (None, Hold::Plain),
+        Prepare::Look(_) | Prepare::Invalidate { .. } => (None, Hold::Plain),
     })
 }
 
@@ -143,7 +146,11 @@ impl Shard {
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
         let from = peer.from;
-        if let Prepare::Invalidate(dirs) = &prepare {
+        if let Prepare::Invalidate { dirs, graph } = &prepare {
+            if graph.is_some_and(|step| !self.prepared.contains_key(&(peer.txn, step))) {
+                self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
+                return Ok(());
+            }
             return self.invalidate(ctx, from, at, dirs);
         }
         let vote = match self.vote(ctx, peer.txn, &mut prepare) {
@@ -166,6 +173,9 @@ impl Shard {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);
             }
+            if let Prepare::Graph(Claim::Move { above, .. }) = &mut prepare {
+                above.clear();
+            }
             let record = Prepared { place, prepare };
             ctx.put(keys::prepared(at.0, at.1), record.encode());
             self.prepared.insert(at, (record, ctx.now.nanos));
@@ -186,10 +196,7 @@ impl Shard {
 
     fn vote(&mut self, ctx: &mut Ctx<'_>, txn: TxnId, prepare: &mut Prepare) -> Result<Vote, Stop> {
         let seen = match prepare {
-            Prepare::Graph { .. } => {
-                self.locks.free_for(LockKey::Graph, txn)?;
-                Seen::Nothing
-            }
+            Prepare::Graph(claim) => return self.claim(txn, claim),
             Prepare::Name { dir, name, by, .. } => {
                 self.see_name(ctx, txn, *dir, name, by.as_ref())?
             }
@@ -247,7 +254,7 @@ impl Shard {
                 self.locks.free_for(LockKey::Join, txn)?;
                 Seen::Nothing
             }
-            Prepare::Invalidate(_) => return Err(Errno::EINVAL.into()),
+            Prepare::Invalidate { .. } => return Err(Errno::EINVAL.into()),
         };
         Ok(Vote::Yes(seen))
     }
@@ -371,6 +378,9 @@ impl Shard {
         if let (Some(lock), _) = lock_of(&self.config, &record.prepare)? {
             let waiting = self.locks.release(lock, at.0);
             self.ready.extend(waiting);
+        }
+        if let Prepare::Graph(claim) = &record.prepare {
+            self.end_claim(ctx, at.0, claim);
         }
         Ok(Some(record.prepare))
     }

@@ -23,7 +23,7 @@ pub fn can_redo(change: &Change) -> bool {
 
 /// Whether the vote for a step is not synced.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
-    matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. })
+    matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. } | Prepare::Graph(_))
 }
 
 /// Places remembered one by one.
@@ -87,6 +87,7 @@ impl Shard {
         let place = match prepare {
             Prepare::NewHome(id) => LockKey::Home(*id),
             Prepare::Name { dir, name, .. } => LockKey::Name(dir.id, self.order(name).0),
+            Prepare::Graph(claim) => return self.graph.rests_on_durable(claim, ctx.now.durable),
             _ => return true,
         };
         self.recent.last(place) <= ctx.now.durable
@@ -94,7 +95,7 @@ impl Shard {
 }
 
 /// Where this input will be in the log.
-fn position(ctx: &Ctx<'_>) -> Lsn {
+pub(super) fn position(ctx: &Ctx<'_>) -> Lsn {
     Lsn(ctx.now.seen.0 + 1)
 }
 

@@ -1,6 +1,7 @@
 //! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN §6, §8).
 
 use pando_types::op::{Op, RenameFlags};
+use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, Ino, SetAttr, ShardIndex, Trail};
 
@@ -275,4 +276,69 @@ fn trails_of_any_length_are_judged_or_refused() {
         let reply = c.ask(ShardIndex(1), Op::StatFs(ShardIndex(1)), Some(trail)).unwrap();
         assert_eq!(reply.result == Err(Refusal::Stale), is_refused);
     }
+}
+
+#[test]
+fn versions_that_are_given_out_meanwhile_are_told_together() {
+    let mut c = cluster();
+    let home = c.home(DirRef::ROOT);
+    for n in 0..6 {
+        c.mkdir(DirRef::ROOT, &format!("a{n}")).unwrap();
+    }
+    c.settle();
+    let mut tags = Vec::new();
+    for n in 0..6 {
+        let before = c.txns_on_their_way();
+        let op = rename(&c, DirRef::ROOT, &format!("a{n}"), DirRef::ROOT, &format!("z{n}"));
+        tags.push(c.start(home, op, None));
+        let new = c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
+        if let Some(new) = new {
+            c.deliver_of(new, false, |_| false);
+        }
+    }
+    let on_their_way = c.take_all_messages();
+    let tells = |(_, peer): &&(ShardIndex, Peer)| matches!(peer.say, Say::Versions { .. });
+    let told = on_their_way.iter().filter(tells).count();
+    assert_eq!(
+        (told, versions(&c)),
+        (usize::from(SHARDS) - 1, 6),
+        "each of the others is yet to answer"
+    );
+    c.put_back(on_their_way);
+    while c.step() {}
+    for tag in tags {
+        assert!(matches!(c.answer(tag), Some(Ok(Body::Moved(..)))), "though no time has passed");
+    }
+}
+
+#[test]
+fn who_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
+    const DIRS: usize = 450;
+    let mut c = cluster();
+    let home = c.home(DirRef::ROOT);
+    let a = c.mkdir(DirRef::ROOT, "a0").unwrap();
+    for n in 1..DIRS {
+        c.mkdir(DirRef::ROOT, &format!("a{n}")).unwrap();
+    }
+    let silent = (1..SHARDS).map(ShardIndex).find(|shard| *shard != home).unwrap();
+    let before = version_at(&mut c, silent.0);
+    c.silence(Some(silent));
+    let round = |c: &mut Cluster, from: usize| {
+        for n in from..DIRS {
+            let name = format!("a{n}");
+            let op = rename(c, DirRef::ROOT, &name, DirRef::ROOT, &format!("z{n}"));
+            c.start(home, op, None);
+        }
+        c.wait(11_000_000_000);
+    };
+    round(&mut c, 0);
+    while versions(&c) < 5_000 {
+        let before = versions(&c);
+        round(&mut c, 1);
+        assert!(versions(&c) > before);
+    }
+    c.silence(None);
+    c.settle();
+    c.done(&rename(&c, DirRef::ROOT, "a1", DirRef::ROOT, "z")).unwrap();
+    assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
 }

@@ -6,6 +6,7 @@ mod growing;
 mod handovers;
 mod invalidation;
 mod merges;
+mod moves;
 mod namespace;
 mod power;
 mod splits;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use pando_core::keys;
 use pando_core::record::{Decided, Floor, Record};
 use pando_core::{Write, can_redo};
-use pando_types::{ShardIndex, TxnId};
+use pando_types::{DirId, ShardIndex, TxnId};
 
 use super::Judge;
 use crate::busy::{Place, lock_of};
@@ -150,7 +150,8 @@ impl Judge<'_, '_> {
 /// A place in words.
 fn shown(place: &Place) -> String {
     match place {
-        Place::Graph => "the right to move directories".to_owned(),
+        Place::Graph(DirId::ROOT) => "the right to move any directory".to_owned(),
+        Place::Graph(dir) => format!("the right to move directory {dir}"),
         Place::Name(dir, order) => format!("order {order:#x} of directory {dir}"),
         Place::Home(dir) => format!("the content of directory {dir}"),
         Place::Partition(dir, partition) => format!("partition {partition} of directory {dir}"),

@@ -302,13 +302,13 @@ fn what(connection: u64, stream: u64, message: Message) -> Option<What> {
 
 const fn part(prepare: &Prepare) -> Option<Part> {
     Some(match prepare {
-        Prepare::Graph { .. } | Prepare::Look(_) => Part::Loops,
+        Prepare::Graph(_) | Prepare::Look(_) => Part::Loops,
         Prepare::Name { .. } => Part::Names,
         Prepare::Home(_)
         | Prepare::NewHome(_)
         | Prepare::Partition { .. }
         | Prepare::Link { .. } => Part::Contents,
-        Prepare::Invalidate(_) => Part::Broadcast,
+        Prepare::Invalidate { .. } => Part::Broadcast,
         Prepare::Arrive(_) | Prepare::Session(_) | Prepare::TakeSlot(_) | Prepare::Join => {
             return None;
         }

@@ -1,15 +1,15 @@
 //! `RENAME_EXCHANGE`: two names swap what they lead to, of whatever kinds.
 //!
-//! Lock order as of `rename`: the renaming graph (if the names are in different directories), both names, the contents of
+//! Lock order as of `rename`: the renaming graph, alone (if the names are in different directories), both names, the contents of
 //! directories, link inodes. The walks up come after the names are locked, since only then it is known what moves; they
 //! lock nothing, and who holds a content never waits for a name.
 
 use alloc::vec::Vec;
-use pando_types::op::Place;
-use pando_types::peer::{Change, EntryRows, EntryValue, Prepare};
-use pando_types::{DirRef, Errno, Name, SessionId, ShardIndex};
+use pando_types::peer::{Change, EntryRows, EntryValue};
+use pando_types::{DirRef, Errno, Name, SessionId};
 
-use super::rename::{Fate, ask_links, carry, check_linked_sticky, check_moved, dir_of, fate, walk};
+use super::claim::{claim_all, walk_alone};
+use super::rename::{Fate, ask_links, carry, check_linked_sticky, check_moved, dir_of, fate};
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::ops::moved;
@@ -30,9 +30,8 @@ impl Exchange {
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let ((dir_a, name_a), (dir_b, name_b)) = (&self.a, &self.b);
         let changes_parent = dir_a != dir_b;
-        if changes_parent && !view.votes.graph() {
-            let graph = Prepare::Graph { moved: *dir_a, to: *dir_b };
-            return Ok(Next::Ask(Place::Shard(ShardIndex(0)), graph));
+        if changes_parent && let Some(ask) = claim_all(view) {
+            return Ok(ask);
         }
         let mut names = [(*dir_a, name_a), (*dir_b, name_b)];
         names.sort_by_key(|(dir, name)| (dir.id, view.shard.order(name)));
@@ -91,7 +90,7 @@ fn ask_dirs(
     let changes_parent = dir_a != dir_b;
     for (entry, to) in [(a, dir_b), (b, dir_a)] {
         if let Some(moving) = dir_of(entry).filter(|_| changes_parent)
-            && let Some(ask) = walk(view, moving, to)?
+            && let Some(ask) = walk_alone(view, moving, to)?
         {
             return Ok(Some(ask));
         }

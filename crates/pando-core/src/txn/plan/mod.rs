@@ -3,6 +3,7 @@
 //! A plan is asked again after every vote, with all steps so far. It keeps little of its own: what was seen is in the
 //! steps.
 
+mod claim;
 mod dir_setattr;
 mod exchange;
 mod join;
@@ -26,7 +27,7 @@ pub use unlink::Unlink;
 use alloc::vec::Vec;
 use pando_placement::range;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Change, EntryRows, Inherit, Prepare, Say, Seen};
+use pando_types::peer::{Change, Claim, EntryRows, Inherit, Prepare, Say, Seen};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, ShardIndex,
@@ -153,6 +154,10 @@ impl Plan {
     pub fn begins_again(&self, prepare: &Prepare, errno: Errno) -> bool {
         match (self, prepare) {
             (Self::DirSetAttr(_), Prepare::Name { .. }) => errno == Errno::ESTALE,
+            // The walk was overtaken: it was above the new parent, and is no more.
+            (Self::Rename(rename), Prepare::Look(dir)) => {
+                errno == Errno::ESTALE && !rename.goes_to(*dir)
+            }
             (Self::Rename(_) | Self::Exchange(_), Prepare::Home(_) | Prepare::Partition { .. }) => {
                 errno == Errno::ESTALE
             }
@@ -226,7 +231,8 @@ impl View<'_, '_> {
         if dirs.is_empty() || self.votes.version().is_some() {
             return None;
         }
-        Some(Next::Ask(Place::Shard(COORDINATOR), Prepare::Invalidate(dirs)))
+        let graph = self.votes.claim().map(|(step, _)| step);
+        Some(Next::Ask(Place::Shard(COORDINATOR), Prepare::Invalidate { dirs, graph }))
     }
 
     /// Locks a link inode, or the place of a new one.
@@ -264,22 +270,18 @@ impl<'v> Votes<'v> {
         }
     }
 
-    /// The parent that a look at a directory told.
-    pub fn looked(self, dir: DirRef) -> Option<DirRef> {
-        match self.yes(|p| *p == Prepare::Look(dir))? {
-            (_, Seen::Home { parent, .. }) => Some(*parent),
+    /// The right to move directories, if it is held: its step, and what it is for.
+    pub fn claim(self) -> Option<(u16, &'v Claim)> {
+        let (step, _) = self.yes(|p| matches!(p, Prepare::Graph(_)))?;
+        match &self.0[step].prepare {
+            Prepare::Graph(claim) => Some((step as u16, claim)),
             _ => None,
         }
     }
 
-    /// Whether the right to move directories is held.
-    pub fn graph(self) -> bool {
-        self.yes(|p| matches!(p, Prepare::Graph { .. })).is_some()
-    }
-
     /// The version under which all shards know of the change.
     pub fn version(self) -> Option<u64> {
-        match self.yes(|p| matches!(p, Prepare::Invalidate(_)))? {
+        match self.yes(|p| matches!(p, Prepare::Invalidate { .. }))? {
             (_, Seen::Version(version)) => Some(*version),
             _ => None,
         }

@@ -1,16 +1,15 @@
 //! rename between partitions, of directories, and of inodes that are elsewhere or open (DESIGN §6, InfiniFS §4.1).
 //!
-//! Lock order: the renaming graph (directories that change their parent; one at a time, so that walking up from the new
-//! parent finds every loop), both names, the contents of the moved and the replaced directory, the partitions of the
+//! Lock order: the renaming graph (directories that change their parent: [`crate::txn::graph`]), both names, the contents of the moved and the replaced directory, the partitions of the
 //! replaced directory, link inodes. A directory is announced to all shards last ([`crate::invalidation`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
-use pando_types::op::Place;
-use pando_types::peer::{Change, EntryRows, EntryValue, Inherit, Inode, InodeRows, Prepare};
+use pando_types::peer::{Change, EntryRows, EntryValue, Inherit, Inode, InodeRows};
 use pando_types::reply::Access;
-use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId, ShardIndex};
+use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId};
 
+use super::claim::claim;
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::names::kind;
@@ -28,6 +27,8 @@ pub struct Rename {
     /// The directory that moves, if it is one.
     moved: Option<DirRef>,
     session: SessionId,
+    /// A number that shard 0 had given out when the first walk up began.
+    walked_since: Option<u64>,
 }
 
 /// What becomes of a file's inode.
@@ -58,7 +59,12 @@ impl Rename {
         moved: Option<DirRef>,
         session: SessionId,
     ) -> Self {
-        Self { from, name, to, new_name, no_replace, moved, session }
+        Self { from, name, to, new_name, no_replace, moved, session, walked_since: None }
+    }
+
+    /// Whether this is the new parent.
+    pub fn goes_to(&self, dir: DirRef) -> bool {
+        self.to == dir
     }
 
     pub fn moves_dir(&self) -> bool {
@@ -118,16 +124,12 @@ impl Rename {
     }
 
     /// A directory that changes its parent: not into itself or anything beneath (`EINVAL`).
-    fn walk_up(&self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
+    fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
         let Some(moved) = self.moved else { return Ok(None) };
         if self.from == self.to {
             return Ok(None);
         }
-        if !view.votes.graph() {
-            let graph = Prepare::Graph { moved, to: self.to };
-            return Ok(Some(Next::Ask(Place::Shard(ShardIndex(0)), graph)));
-        }
-        walk(view, moved, self.to)
+        claim(view, moved, self.to, &mut self.walked_since)
     }
 
     fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
@@ -239,21 +241,6 @@ pub(super) fn check_moved(
         }
         _ => Ok(()),
     }
-}
-
-/// Walks up from a directory; `EINVAL` if it is `moved`, or beneath it.
-pub(super) fn walk(view: &View<'_, '_>, moved: DirRef, from: DirRef) -> Result<Option<Next>, Stop> {
-    let mut at = from;
-    while at != DirRef::ROOT {
-        if at == moved {
-            return Err(Errno::EINVAL.into());
-        }
-        match view.votes.looked(at) {
-            Some(parent) => at = parent,
-            None => return Ok(Some(Next::Ask(Place::Home(at), Prepare::Look(at)))),
-        }
-    }
-    Ok(None)
 }
 
 /// What an entry becomes under its new name, and what that changes at its link shard and at its home.

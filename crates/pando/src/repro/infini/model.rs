@@ -368,9 +368,9 @@ impl Model {
             nature: Nature::Both,
             tables: vec![steps, runs],
             same: "renames of directories do not scale with shards: shard 0 tells each of them to all".to_owned(),
-            different: "one that changes its parent holds the graph from its first step to its last, one at a time in the tree, so its rate is one by what \
-                        it takes; the paper's coordinator checks a graph of its own in memory. Votes here are fsynced, the paper's log is asynchronous \
-                        on a RAM disk; its servers have eight threads each, a shard here one"
+            different: "one that changes its parent is checked by shard 0 against those under way, and walks up by messages; the paper's coordinator \
+                        checks a graph of its own in memory. Votes for names and contents are fsynced here, the paper's log is asynchronous on \
+                        a RAM disk; its servers have eight threads each, a shard here one"
                 .to_owned(),
             data: json!(self),
             charts: vec![Chart {

@@ -357,11 +357,13 @@ fn kind(input: &Input) -> &'static str {
         Input::Tick => "a look at the clock",
         Input::Ready => "something that waited goes on",
         Input::Peer(peer) => match &peer.say {
-            Say::Prepare(_, Prepare::Graph { .. }) => "the graph is locked",
+            Say::Prepare(_, Prepare::Graph(_)) => "the graph is locked",
             Say::Prepare(_, Prepare::Look(_)) => "a parent is told",
             Say::Prepare(_, Prepare::Name { .. }) => "a name is locked",
             Say::Prepare(_, Prepare::Home(_)) => "a directory's content is locked",
-            Say::Prepare(_, Prepare::Invalidate(_)) => "a version is given out, and told to all",
+            Say::Prepare(_, Prepare::Invalidate { .. }) => {
+                "a version is given out, and told to all"
+            }
             Say::Prepare(..) => "something else is locked",
             Say::Voted(_) => "a vote is taken: the next step, or the decision",
             Say::Finish(_) => "a decision is applied",

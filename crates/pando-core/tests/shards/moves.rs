@@ -1,0 +1,386 @@
+//! Directories that change their parent at the same time (InfiniFS §4.1, Figure 8): no loop comes of it, and none waits for one
+//! that it has nothing to do with.
+
+use pando_types::op::{Op, RenameFlags};
+use pando_types::peer::{Claim, Prepare, Say, Seen, Vote};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, ShardIndex, TxnId};
+
+use crate::support::Cluster;
+
+const ROOT: DirRef = DirRef::ROOT;
+const SHARDS: u16 = 4;
+
+/// A move that was asked for.
+struct Move {
+    tag: u64,
+    txn: TxnId,
+}
+
+fn begin(c: &mut Cluster, from: (DirRef, &str), to: (DirRef, &str), exchange: bool) -> Move {
+    let flags = RenameFlags { exchange, no_replace: false };
+    let op =
+        Op::Rename { from: from.0, name: c.name(from.1), to: to.0, new_name: c.name(to.1), flags };
+    let before = c.txns_on_their_way();
+    let tag = c.start(c.home(from.0), op, None);
+    let new = c.txns_on_their_way().into_iter().find(|txn| !before.contains(txn));
+    Move { tag, txn: new.expect("a message of it is on its way") }
+}
+
+fn is_claim(say: &Say) -> bool {
+    matches!(say, Say::Prepare(_, Prepare::Graph(_)))
+}
+
+fn is_claim_on_all(say: &Say) -> bool {
+    matches!(say, Say::Prepare(_, Prepare::Graph(Claim::Alone)))
+}
+
+fn is_announced(say: &Say) -> bool {
+    matches!(say, Say::Prepare(_, Prepare::Invalidate { .. }))
+}
+
+fn is_overtaken(say: &Say) -> bool {
+    matches!(say, Say::Voted(Vote::Overtaken(_)))
+}
+
+/// All of it that can be done now.
+fn finish(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
+    c.deliver_of(it.txn, true, |_| false);
+    c.answer(it.tag)
+}
+
+fn is_moved(answer: Option<Result<Body, Refusal>>) -> bool {
+    matches!(answer, Some(Ok(Body::Moved(..))))
+}
+
+const LOOP: Option<Result<Body, Refusal>> = Some(Err(Refusal::Errno(Errno::EINVAL)));
+
+/// A directory by this name, and a number, whose home is as wanted.
+fn dir_at(
+    c: &mut Cluster,
+    parent: DirRef,
+    stem: &str,
+    is_wanted: impl Fn(ShardIndex) -> bool,
+) -> (String, DirRef) {
+    for n in 0..1000 {
+        let name = format!("{stem}{n}");
+        let dir = c.mkdir(parent, &name).unwrap();
+        if is_wanted(c.home(dir)) {
+            return (name, dir);
+        }
+        c.rmdir(parent, &name).unwrap();
+    }
+    panic!("no directory where one is wanted");
+}
+
+/// One not at shard 0, so that its moves begin elsewhere and each message to shard 0 is seen.
+fn far(c: &mut Cluster, parent: DirRef, stem: &str) -> (String, DirRef) {
+    dir_at(c, parent, stem, |home| home != ShardIndex(0))
+}
+
+/// Directories reachable from the root.
+fn reachable(c: &mut Cluster) -> Vec<DirRef> {
+    let (mut all, mut next) = (vec![ROOT], 0);
+    while next < all.len() {
+        let dir = all[next];
+        for name in c.list(dir) {
+            if let Ok(Found::Dir(access)) = c.lookup(dir, &name) {
+                assert!(!all.contains(&access.dir), "{name} is in two places");
+                all.push(access.dir);
+            }
+        }
+        next += 1;
+    }
+    all
+}
+
+/// `/a/x`, `/b`: `x` will go to `b`, and `b` to `x`, of which one must fail.
+struct Figure8 {
+    c: Cluster,
+    a: DirRef,
+    x: DirRef,
+    holder: DirRef,
+    b: (String, DirRef),
+}
+
+impl Figure8 {
+    fn new() -> Self {
+        let mut c = Cluster::new(SHARDS, 1000);
+        c.settle();
+        // Nobody coordinates who has what is walked through, so that a message tells of each move.
+        let (_, a) = dir_at(&mut c, ROOT, "a", |home| home.0 == 1);
+        let (name, x) = dir_at(&mut c, a, "x", |home| home.0 == 2);
+        c.rename(a, &name, a, "x").unwrap();
+        let (_, holder) = dir_at(&mut c, ROOT, "holder", |home| home.0 == 3);
+        let b = dir_at(&mut c, holder, "b", |home| home.0 == 2);
+        // Whatever was done so far is over everywhere.
+        c.settle();
+        Self { c, a, x, holder, b }
+    }
+
+    fn x_to_b(&mut self) -> Move {
+        begin(&mut self.c, (self.a, "x"), (self.b.1, "x"), false)
+    }
+
+    fn b_to_x(&mut self) -> Move {
+        let b = self.b.0.clone();
+        begin(&mut self.c, (self.holder, &b), (self.x, "b"), false)
+    }
+
+    /// Everything is over, and all five are in one tree.
+    fn is_whole(&mut self) {
+        self.c.settle();
+        assert_eq!(reachable(&mut self.c).len(), 5, "the root, and all that were made");
+        let [locks, _, prepared, _] = self.c.in_flight();
+        assert_eq!((locks, prepared), (0, 0), "nothing is left under way");
+    }
+}
+
+#[test]
+fn moves_that_have_nothing_to_do_with_each_other_are_under_way_at_once() {
+    let mut c = Cluster::new(SHARDS, 1000);
+    c.settle();
+    let parents: Vec<_> = ["a", "b", "c", "d"].map(|stem| far(&mut c, ROOT, stem).1).into();
+    let (x, _) = far(&mut c, parents[0], "x");
+    let (y, _) = far(&mut c, parents[2], "y");
+    c.settle();
+    let one = begin(&mut c, (parents[0], &x), (parents[1], "x"), false);
+    c.deliver_of(one.txn, false, is_announced);
+    assert_eq!(c.answer(one.tag), None);
+    let other = begin(&mut c, (parents[2], &y), (parents[3], "y"), false);
+    assert!(is_moved(finish(&mut c, &other)), "while the first has all its locks");
+    assert!(is_moved(finish(&mut c, &one)));
+}
+
+#[test]
+fn a_loop_of_two_moves_is_refused_however_they_overlap() {
+    // How far the first is when the second begins, and the other way round.
+    let stages: [fn(&Say) -> bool; 3] = [is_claim, is_announced, |_| false];
+    for (first_stage, second_stage) in
+        stages.iter().flat_map(|a| stages.iter().map(move |b| (a, b)))
+    {
+        let mut figure = Figure8::new();
+        let first = figure.x_to_b();
+        figure.c.deliver_of(first.txn, true, first_stage);
+        let second = figure.b_to_x();
+        figure.c.deliver_of(second.txn, true, second_stage);
+        figure.c.deliver_of(first.txn, true, |_| false);
+        figure.c.deliver_of(second.txn, true, |_| false);
+        figure.c.settle();
+        let outcomes = [first.tag, second.tag].map(|tag| figure.c.answer(tag));
+        assert_eq!(outcomes.iter().filter(|it| is_moved((*it).clone())).count(), 1, "{outcomes:?}");
+        assert!(outcomes.contains(&LOOP), "{outcomes:?}");
+        figure.is_whole();
+    }
+}
+
+#[test]
+fn a_walk_that_was_overtaken_is_done_anew() {
+    let mut figure = Figure8::new();
+    let overtaken = |c: &Cluster| c.counters()[0].walks_overtaken;
+    let late = figure.x_to_b();
+    figure.c.deliver_of(late.txn, false, is_claim);
+    let quick = figure.b_to_x();
+    assert!(is_moved(finish(&mut figure.c, &quick)));
+    assert_eq!(overtaken(&figure.c), 0);
+    assert_eq!(finish(&mut figure.c, &late), LOOP, "it was told of the root when it walked");
+    assert_eq!(overtaken(&figure.c), 1);
+    // What has moved need not make a loop.
+    let to = figure.c.mkdir(figure.x, "to").unwrap();
+    figure.c.settle();
+    let late = begin(&mut figure.c, (figure.x, "b"), (to, "b"), false);
+    figure.c.deliver_of(late.txn, false, is_claim);
+    let holder = figure.holder;
+    let quick = begin(&mut figure.c, (figure.x, "to"), (holder, "to"), false);
+    assert!(is_moved(finish(&mut figure.c, &quick)));
+    assert!(is_moved(finish(&mut figure.c, &late)));
+    assert_eq!(overtaken(&figure.c), 2);
+    figure.c.settle();
+    assert_eq!(reachable(&mut figure.c).len(), 6);
+}
+
+#[test]
+fn who_goes_below_what_moves_waits_until_it_has_moved() {
+    // His walk, where its content is locked; or, if that is behind him, his claim.
+    for has_walked in [false, true] {
+        let mut figure = Figure8::new();
+        let second = has_walked.then(|| figure.x_to_b());
+        if let Some(second) = &second {
+            figure.c.deliver_of(second.txn, false, is_claim);
+        }
+        let first = figure.b_to_x();
+        figure.c.deliver_of(first.txn, false, is_announced);
+        let second = second.unwrap_or_else(|| figure.x_to_b());
+        assert_eq!(finish_but_versions(&mut figure.c, &second), None);
+        assert!(is_moved(finish(&mut figure.c, &first)));
+        assert_eq!(finish(&mut figure.c, &second), LOOP);
+        assert_eq!(figure.c.counters()[0].walks_overtaken, 1);
+        figure.is_whole();
+    }
+}
+
+/// All of it that needs no other's version to be told.
+fn finish_but_versions(c: &mut Cluster, it: &Move) -> Option<Result<Body, Refusal>> {
+    c.deliver_of(it.txn, false, |_| false);
+    c.answer(it.tag)
+}
+
+#[test]
+fn who_is_overtaken_again_and_again_moves_alone() {
+    let mut figure = Figure8::new();
+    let (b, holder) = (figure.b.clone(), figure.holder);
+    let (_, other) = far(&mut figure.c, ROOT, "other");
+    let (still, _) = far(&mut figure.c, other, "still");
+    let holder_name = name_of_root(&mut figure.c, holder);
+    figure.c.settle();
+    let c = &mut figure.c;
+    let late = begin(c, (figure.a, "x"), (b.1, "x"), false);
+    let places = [(holder, b.0.as_str()), (other, "b")];
+    for n in 0..3 {
+        c.deliver_of(late.txn, false, is_claim);
+        let quick = begin(c, places[n % 2], places[1 - n % 2], false);
+        assert!(is_moved(finish(c, &quick)));
+        c.deliver_of(late.txn, false, is_overtaken);
+    }
+    assert_eq!(c.counters()[0].walks_overtaken, 3);
+    // One under way is waited for; of those that come later none is let through.
+    let slow = begin(c, (other, &still), (ROOT, "still"), false);
+    c.deliver_of(slow.txn, false, is_announced);
+    c.deliver_of(late.txn, false, is_claim_on_all);
+    assert_eq!(finish(c, &late), None, "it is not alone");
+    let later = begin(c, (ROOT, &holder_name), (figure.a, "holder"), false);
+    assert_eq!(finish_but_versions(c, &later), None, "who wants to be alone came first");
+    assert!(is_moved(finish(c, &slow)));
+    assert!(is_moved(finish(c, &late)));
+    assert!(is_moved(finish(c, &later)));
+    assert_eq!(c.counters()[0].walks_overtaken, 4, "who moves alone may have moved anything");
+    c.settle();
+    assert_eq!((reachable(c).len(), c.in_flight()[0]), (7, 0));
+}
+
+/// The name of a directory in the root.
+fn name_of_root(c: &mut Cluster, dir: DirRef) -> String {
+    let is_it = |c: &mut Cluster, name: &str| matches!(c.lookup(ROOT, name), Ok(Found::Dir(found)) if found.dir == dir);
+    c.list(ROOT).into_iter().find(|name| is_it(c, name)).expect("it is in the root")
+}
+
+#[test]
+fn an_exchange_moves_alone() {
+    let mut figure = Figure8::new();
+    let (b, holder) = (figure.b.clone(), figure.holder);
+    let first = figure.b_to_x();
+    figure.c.deliver_of(first.txn, false, is_announced);
+    let exchange = begin(&mut figure.c, (figure.a, "x"), (holder, &b.0), true);
+    assert_eq!(finish_but_versions(&mut figure.c, &exchange), None);
+    assert!(is_moved(finish(&mut figure.c, &first)));
+    let answer = finish(&mut figure.c, &exchange);
+    assert_eq!(answer, Some(Err(Refusal::Errno(Errno::ENOENT))), "it has gone into x");
+    // What was walked before an exchange may be otherwise after it.
+    let inner = figure.c.mkdir(holder, "inner").unwrap();
+    figure.c.mkdir(inner, "deep").unwrap();
+    figure.c.settle();
+    let late = begin(&mut figure.c, (holder, "inner"), (b.1, "h"), false);
+    figure.c.deliver_of(late.txn, false, is_claim);
+    let exchange = begin(&mut figure.c, (figure.a, "x"), (inner, "deep"), true);
+    assert!(is_moved(finish(&mut figure.c, &exchange)));
+    assert_eq!(finish(&mut figure.c, &late), LOOP, "b is beneath it by now");
+    figure.c.settle();
+    assert_eq!(reachable(&mut figure.c).len(), 7);
+}
+
+#[test]
+fn a_directory_deeper_than_a_claim_tells_moves_alone() {
+    const DEPTH: usize = 1030;
+    let mut c = Cluster::new(2, 1000);
+    c.settle();
+    let top = c.mkdir(ROOT, "top").unwrap();
+    let mut dirs = vec![top];
+    for _ in 1..DEPTH {
+        let parent = dirs[dirs.len() - 1];
+        dirs.push(c.mkdir(parent, "d").unwrap());
+    }
+    let moved = c.mkdir(ROOT, "moved").unwrap();
+    let (deep, deeper) = (dirs[DEPTH - 1], dirs[1]);
+    c.rename(ROOT, "moved", deep, "moved").unwrap();
+    assert!(matches!(c.lookup(deep, "moved"), Ok(Found::Dir(found)) if found.dir == moved));
+    assert_eq!(c.rename(top, "d", deep, "loop"), Err(Errno::EINVAL));
+    assert!(matches!(c.lookup(top, "d"), Ok(Found::Dir(found)) if found.dir == deeper));
+    c.settle();
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+/// Both moves, with one shard killed after each number of messages; the first of both, or the second, is far ahead.
+#[test]
+fn whoever_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
+    for shard in (0..SHARDS).map(ShardIndex) {
+        for power in [false, true] {
+            for messages in 0.. {
+                let mut figure = Figure8::new();
+                if power {
+                    figure.c.keep_logs();
+                }
+                let first = figure.x_to_b();
+                figure.c.deliver_of(first.txn, false, is_claim);
+                figure.b_to_x();
+                let mut is_over = false;
+                for _ in 0..messages {
+                    is_over = !figure.c.step();
+                }
+                match power {
+                    true => figure.c.lose_power(shard),
+                    false => figure.c.restart_one(shard),
+                }
+                figure.is_whole();
+                if is_over {
+                    assert!(messages > 20, "there are some: {messages}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
+    let mut figure = Figure8::new();
+    figure.c.keep_logs();
+    let first = figure.x_to_b();
+    let is_given = |say: &Say| matches!(say, Say::Voted(Vote::Yes(Seen::Nothing)));
+    figure.c.deliver_of(first.txn, false, is_claim);
+    figure.c.deliver_of(first.txn, false, is_given);
+    let given = figure.c.take_all_messages();
+    assert_eq!(given.len(), 1, "it has no other lock yet");
+    figure.c.lose_power(ShardIndex(0));
+    let second = figure.b_to_x();
+    assert!(is_moved(finish(&mut figure.c, &second)));
+    figure.c.put_back(given);
+    figure.c.settle();
+    assert_eq!(figure.c.answer(first.tag), LOOP, "it has begun anew");
+    figure.is_whole();
+}
+
+/// What shard 0 decides alone it need not sync; but whoever has found it on his way up depends on it.
+#[test]
+fn a_claim_waits_until_what_it_rests_on_is_durable() {
+    let zero = |home: ShardIndex| home == ShardIndex(0);
+    let other = |home: ShardIndex| home != ShardIndex(0);
+    let mut c = Cluster::new(SHARDS, 1000);
+    c.settle();
+    // Moved into `p`, out of `d/e`, by shard 0 alone; then `d` goes beneath it, without shard 0.
+    let (_, top) = dir_at(&mut c, ROOT, "top", other);
+    let (d_name, d) = dir_at(&mut c, top, "d", other);
+    let (_, e) = dir_at(&mut c, d, "e", zero);
+    let (_, p) = dir_at(&mut c, ROOT, "p", zero);
+    let (x_name, x) = dir_at(&mut c, e, "x", zero);
+    let (_, y) = dir_at(&mut c, x, "y", other);
+    let count = reachable(&mut c).len();
+    c.settle();
+    c.keep_logs();
+    c.rename(e, &x_name, p, "x").unwrap();
+    while c.step() {}
+    c.rename(top, &d_name, y, "d").unwrap();
+    while c.step() {}
+    c.lose_power(ShardIndex(0));
+    c.settle();
+    assert_eq!(reachable(&mut c).len(), count);
+}
