@@ -220,11 +220,12 @@ impl Shard {
     ) {
         let (version, news) = self.news_for(request);
         // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power. Nor
-        // would who believes it find back.
+        // would who believes it find back. The sync of the decision itself may have begun before this: so another is asked for,
+        // or he would wait until one comes by itself.
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
-            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Durable,
+            Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
             need => need,
         };
         let reply = Reply {

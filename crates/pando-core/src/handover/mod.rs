@@ -146,7 +146,9 @@ impl Shard {
                 }
                 Change::SetAccess { dir, name, .. } => {
                     let order = self.order(name);
-                    (dir.id, self.own(ctx, *dir, order).map(drop))
+                    let own = self.own(ctx, *dir, order);
+                    // Its own lock was lost with the power: another may be about to move it.
+                    (dir.id, own.and_then(|_| self.locks.free(LockKey::Name(dir.id, order.0))))
                 }
                 _ => continue,
             };

@@ -90,23 +90,17 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                if !self.prepared.contains_key(&at) {
-                    if !changes.iter().all(can_redo) {
-                        return Err(broken("a decision came for a step that was never prepared"));
-                    }
-                    match self.where_is(ctx, changes)? {
-                        Whereabouts::Here => {}
-                        Whereabouts::Soon(key) => {
-                            self.locks.wait(key, Input::Peer(peer));
-                            return Ok(());
+                let there;
+                let changes = match self.prepared.contains_key(&at) {
+                    true => changes,
+                    false => match self.once_more(ctx, &peer, changes)? {
+                        Some(changes) => {
+                            there = changes;
+                            &there
                         }
-                        Whereabouts::There(place) => {
-                            let say = Say::Elsewhere(place);
-                            self.tell(ctx, Need::Synced, peer.from, at, say);
-                            return Ok(());
-                        }
-                    }
-                }
+                        None => return Ok(()),
+                    },
+                };
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
                 self.finished.insert(at);
                 ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
@@ -116,6 +110,30 @@ impl Shard {
             Say::Page { .. } => self.page(ctx, peer),
             Say::SlotPage { .. } => self.slot_page(ctx, peer),
             _ => Ok(()),
+        }
+    }
+
+    /// What is left to do of a decision for a step that is not prepared (here, any more). `None`: not here, or not yet.
+    fn once_more(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        peer: &Peer,
+        changes: &[Change],
+    ) -> Result<Option<Vec<Change>>, Halt> {
+        if !changes.iter().all(can_redo) {
+            return Err(broken("a decision came for a step that was never prepared"));
+        }
+        match self.where_is(ctx, changes)? {
+            Whereabouts::Here => self.still_there(ctx, changes).map(Some),
+            Whereabouts::Soon(key) => {
+                self.locks.wait(key, Input::Peer(peer.clone()));
+                Ok(None)
+            }
+            Whereabouts::There(place) => {
+                let at = (peer.txn, peer.step);
+                self.tell(ctx, Need::Synced, peer.from, at, Say::Elsewhere(place));
+                Ok(None)
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 //! entry that has yet to come, or that an older decision then sets again.
 
 use alloc::collections::BTreeMap;
-use pando_types::peer::{Change, EntryRows, EntryValue, Prepare};
+use pando_types::peer::{Change, Claim, EntryRows, EntryValue, Prepare};
 use pando_types::{DirId, Lsn};
 
 use crate::ctx::Ctx;
@@ -21,9 +21,13 @@ pub fn can_redo(change: &Change) -> bool {
     matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
 }
 
-/// Whether the vote for a step is not synced.
+/// Whether the vote for a step is not synced. A claim on the whole graph is: whoever has it walks without saying since when, so
+/// nothing would tell that others have moved something between its loss and a late repetition of it.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
-    matches!(prepare, Prepare::NewHome(_) | Prepare::Name { redo: true, .. } | Prepare::Graph(_))
+    matches!(
+        prepare,
+        Prepare::NewHome(_) | Prepare::Name { redo: true, .. } | Prepare::Graph(Claim::Move { .. })
+    )
 }
 
 /// Places remembered one by one.

@@ -2,7 +2,7 @@
 
 use pando_types::op::Op;
 use pando_types::reply::Found;
-use pando_types::{DirRef, SetAttr, ShardIndex};
+use pando_types::{DirRef, Errno, SetAttr, ShardIndex};
 
 use crate::support::Cluster;
 
@@ -49,6 +49,44 @@ fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     assert_eq!(c.list(new), ["file"]);
     c.unlink(new, "file").unwrap();
     c.rmdir(ROOT, &name).unwrap();
+}
+
+/// The lock of an entry whose directory's permissions are changed may be lost; what is said of it later finds it removed, or
+/// moved, and leaves that be.
+#[test]
+fn what_is_decided_once_more_does_not_miss_an_entry_that_is_gone() {
+    for is_moved in [false, true] {
+        let mut c = Cluster::new(3, 1000);
+        let at = c.home(ROOT);
+        let (_, parent) = dir_at(&mut c, "parent", |home| home != at);
+        let holder = c.home(parent);
+        let name = (0..1000)
+            .map(|n| format!("dir {n}"))
+            .find(|name| {
+                let dir = c.mkdir(parent, name).unwrap();
+                c.home(dir) != holder && c.home(dir) != at
+            })
+            .unwrap();
+        c.settle();
+        let Ok(Found::Dir(before)) = c.lookup(parent, &name) else { panic!("no directory") };
+        c.keep_logs();
+        let set = SetAttr { mode: Some(0o775), ..SetAttr::default() };
+        c.run(c.home(before.dir), Op::DirSetAttr(before.dir, set)).unwrap();
+        while c.step() {}
+        c.lose_power(holder);
+        if is_moved {
+            c.rename(parent, &name, ROOT, "moved").unwrap();
+        } else {
+            c.rmdir(parent, &name).unwrap();
+        }
+        say_again_backwards(&mut c);
+        assert_eq!(c.lookup(parent, &name).unwrap_err(), Errno::ENOENT);
+        match c.lookup(ROOT, "moved") {
+            Ok(Found::Dir(access)) => assert_eq!((access.dir, is_moved), (before.dir, true)),
+            other => assert!(!is_moved, "{other:?}"),
+        }
+        c.create(parent, "another").unwrap();
+    }
 }
 
 /// Access metadata are set in the entry that a rename put there, and in none that has yet to come.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::Cluster;
+use pando_core::Need;
 use pando_types::op::{NewNode, Op};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
@@ -52,6 +53,18 @@ pub fn names(c: &mut Cluster, dir: DirRef) -> BTreeSet<String> {
 
 pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
     c.counters().iter().map(of).sum()
+}
+
+/// Who is sent on by what is not durable waits for a sync that is asked for, and not for the next that comes by itself (which once
+/// was the slowest creation of a growing directory: 200 ms).
+#[test]
+fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for() {
+    let (mut c, dir, home) = about_to_split();
+    c.settle();
+    let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
+    let op = create(&c, dir, &name);
+    assert!(matches!(c.run(home, op), Err(Refusal::Redirect(_))));
+    assert_eq!(c.last_need, Some(Need::Synced));
 }
 
 /// DESIGN §5: serving goes on while the half is copied; what changes behind the copy is sent again; only the exchange makes

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pando_core::record::{Content, Record};
 use pando_core::{
-    ClientTag, Config, Effects, Halt, Input, Now, Out, Rows, Shard, Write, format, keys,
+    ClientTag, Config, Effects, Halt, Input, Need, Now, Out, Rows, Shard, Write, format, keys,
 };
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, RequestId};
@@ -74,6 +74,8 @@ pub struct Cluster {
     now: u64,
     /// One a shard, if it matters what is synced.
     logs: Vec<power::Log>,
+    /// What the last reply waited for.
+    pub last_need: Option<Need>,
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
@@ -116,6 +118,7 @@ impl Cluster {
             sequence: 0,
             now: 1_000_000_000,
             logs: Vec::new(),
+            last_need: None,
             hurries: true,
             by: Credentials::ROOT,
             configs,
@@ -447,6 +450,7 @@ impl Cluster {
             for (need, out) in out {
                 match out {
                     Out::Reply(tag, reply) => {
+                        self.last_need = Some(need);
                         self.answers.insert(tag.0, reply.result.clone());
                         self.replies.insert(tag.0, reply);
                     }

@@ -49,6 +49,8 @@ enum Walk {
     At(DirRef),
     /// So deep that it is not told any more.
     Deep,
+    /// Nowhere: it has come to a directory again. Looks of different moments may say so, and a damaged volume.
+    Circle,
 }
 
 /// Walks up from `to`, by looks since the step `since`.
@@ -58,6 +60,10 @@ fn walk(view: &View<'_, '_>, since: usize, moved: DirRef, to: DirRef, max: usize
     while at != DirRef::ROOT {
         if above.len() == max {
             return Walk::Deep;
+        }
+        // Each directory on a way has a look of its own.
+        if above.len() > looks.steps.len() {
+            return Walk::Circle;
         }
         above.push(at);
         if at == moved {
@@ -97,7 +103,8 @@ pub(super) fn walk_alone(
     match walk(view, since, moved, from, usize::MAX) {
         Walk::Whole(above) if above.contains(&moved) => Err(Errno::EINVAL.into()),
         Walk::At(dir) => Ok(Some(look(view, dir)?)),
-        _ => Ok(None),
+        Walk::Circle => Err(Errno::EIO.into()),
+        Walk::Whole(_) | Walk::Deep => Ok(None),
     }
 }
 
@@ -134,6 +141,6 @@ pub(super) fn claim(
     Ok(Some(match walk(view, last.map_or(0, |last| last + 1), moved, to, ABOVE_MAX) {
         Walk::Whole(above) => ask(Claim::Move { moved, above, since }),
         Walk::At(dir) => look(view, dir)?,
-        Walk::Deep => ask(Claim::Alone),
+        Walk::Deep | Walk::Circle => ask(Claim::Alone),
     }))
 }

@@ -158,6 +158,7 @@ impl Plan {
             (Self::Rename(rename), Prepare::Look(dir)) => {
                 errno == Errno::ESTALE && !rename.goes_to(*dir)
             }
+            (Self::Exchange(_), Prepare::Look(_)) => errno == Errno::ESTALE,
             (Self::Rename(_) | Self::Exchange(_), Prepare::Home(_) | Prepare::Partition { .. }) => {
                 errno == Errno::ESTALE
             }
