@@ -14,6 +14,8 @@ mod open;
 mod tries;
 mod walk;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pando_types::op::{AccessMask, FileRef, NewNode, RenameFlags};
 use pando_types::reply::Found;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
@@ -36,13 +38,21 @@ const PAGE: u32 = 1024;
 pub struct Paths<'a> {
     client: &'a Client,
     by: Credentials,
+    is_loose: AtomicBool,
 }
 
 impl<'a> Paths<'a> {
     /// The tree as `by` sees it.
     #[must_use]
     pub const fn new(client: &'a Client, by: Credentials) -> Self {
-        Self { client, by }
+        Self { client, by, is_loose: AtomicBool::new(false) }
+    }
+
+    /// Whether the last call was refused so often that in the end its way was not asked about any more: each component was there
+    /// at some moment of the call, perhaps not all at one.
+    #[must_use]
+    pub fn was_loose(&self) -> bool {
+        self.is_loose.load(Ordering::Relaxed)
     }
 
     /// The inode of a path, through symlinks. One more lookup: see [`Client::forget`].

@@ -4,24 +4,36 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
 use crate::{Call, Op, Tree};
 
+impl Op {
+    /// The same operation on names, in these directories: that of the (old) name, and that of a rename's new one.
+    #[must_use]
+    pub fn in_dirs(&self, at: Ino, new: Ino) -> Self {
+        let mut op = self.clone();
+        match &mut op {
+            Self::Lookup(dir, _)
+            | Self::Create { dir, .. }
+            | Self::Mkdir(dir, ..)
+            | Self::Unlink(dir, _)
+            | Self::Rmdir(dir, _)
+            | Self::ReadDir(dir) => *dir = at,
+            Self::Rename { from, to, .. } => (*from, *to) = (at, new),
+            _ => {}
+        }
+        op
+    }
+}
+
 impl Tree {
     /// The same call, by number. Symlinks are thought to lead nowhere.
     pub fn resolved(&self, call: &Call) -> Result<Call, Errno> {
         let Op::ByPath { way, to_way, op } = &call.op else { return Ok(call.clone()) };
         let by = &call.credentials;
         let at = self.walk(by, way)?;
-        let mut op = (**op).clone();
-        match &mut op {
-            Op::Lookup(dir, _)
-            | Op::Create { dir, .. }
-            | Op::Mkdir(dir, ..)
-            | Op::Unlink(dir, _)
-            | Op::Rmdir(dir, _)
-            | Op::ReadDir(dir) => *dir = at,
-            Op::Rename { from, to, .. } => (*from, *to) = (at, self.walk(by, to_way)?),
-            _ => return Err(Errno::EINVAL),
-        }
-        Ok(Call { op, ..call.clone() })
+        let to = match **op {
+            Op::Rename { .. } => self.walk(by, to_way)?,
+            _ => at,
+        };
+        Ok(Call { op: op.in_dirs(at, to), ..call.clone() })
     }
 
     pub(crate) fn walk(&self, by: &Credentials, way: &[Name]) -> Result<Ino, Errno> {

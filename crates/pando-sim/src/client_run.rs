@@ -235,7 +235,8 @@ impl ClientRun {
         let had_session = client.opens_lost().is_some();
         let mut marked = call.clone();
         marked.credentials.groups.push(MARK + event as u32);
-        let outcome = execute(client, &marked, random.between(1, 9) as u32).await;
+        let (outcome, is_loose) = execute(client, &marked, random.between(1, 9) as u32).await;
+        lock(&self.shared.history).walked(event, is_loose);
         let lost_session = client.counters().sessions_over() > over_before;
         lock(&self.known).ended(&call.op);
         if matches!(call.op, Op::Release(_)) && (lost_session || !had_session) {

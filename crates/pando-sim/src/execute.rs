@@ -9,8 +9,18 @@ use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Errno, FileKind, Ino, Name};
 
-/// Runs `call` and tells what came of it. A page of a listing holds `page` entries.
-pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
+/// Runs `call` and tells what came of it, and whether it went by a path that no shard judged in the end. A page of a listing holds
+/// `page` entries.
+pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> (Outcome, bool) {
+    if let Op::ByPath { way, to_way, op } = &call.op {
+        let paths = Paths::new(client, call.credentials.clone());
+        let outcome = by_path(&paths, (way, to_way), op).await;
+        return (outcome, paths.was_loose());
+    }
+    (by_number(client, call, page).await, false)
+}
+
+async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
     let by = &call.credentials;
     match &call.op {
         Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
@@ -47,17 +57,11 @@ pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
         Op::ReadDir(dir) => list(client, call, *dir, page).await,
         Op::Parent(dir) => Ok(Value::Ino(client.parent(*dir).await?)),
         Op::EndSession => done(client.close().await?),
-        Op::ByPath { way, to_way, op } => by_path(client, call, (way, to_way), op).await,
+        Op::ByPath { .. } => panic!("by path"),
     }
 }
 
-async fn by_path(
-    client: &Client,
-    call: &Call,
-    (way, to_way): (&[Name], &[Name]),
-    op: &Op,
-) -> Outcome {
-    let paths = Paths::new(client, call.credentials.clone());
+async fn by_path(paths: &Paths<'_>, (way, to_way): (&[Name], &[Name]), op: &Op) -> Outcome {
     let at = |name| path(way, Some(name));
     match op {
         Op::Lookup(_, name) => stat(paths.lstat(&at(name)).await?),

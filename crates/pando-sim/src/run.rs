@@ -282,6 +282,9 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
     {
         return Err(format!("a client gave up: {event:?}"));
     }
+    if let Some(event) = history.events().iter().find(|event| event.walked.is_forbidden()) {
+        return Err(format!("asked without its way, though not refused eight times: {event:?}"));
+    }
     if let Some(ino) = history.ino_made_twice() {
         return Err(format!("{ino:?} was given twice"));
     }

@@ -159,6 +159,8 @@ pub struct Stats {
     pub refused_sessions: u64,
     /// Requests refused because the way by which they came had changed.
     pub stale_ways: u64,
+    /// Calls by path that were refused so often that their way was not judged any more.
+    pub loose_walks: u64,
     /// Moves of directories to other parents: all, beside another, alone; and walks for them that were done anew.
     pub moves: [u64; 4],
     /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
@@ -260,6 +262,7 @@ impl Stats {
     pub fn count(&mut self, history: &History) {
         for event in history.events() {
             self.lost_sessions.1 += u64::from(event.lost == Some(Errno::EIO));
+            self.loose_walks += u64::from(event.walked.is_loose == Some(true));
             let Some((_, outcome)) = &event.returned else {
                 let why = event.lost.map_or("?", |errno| errno.symbol());
                 *self.outcomes.entry(format!("{} {why}", kind(&event.call.op))).or_default() += 1;
@@ -360,6 +363,7 @@ impl AddAssign<&Self> for Stats {
         self.expired += other.expired;
         self.refused_sessions += other.refused_sessions;
         self.stale_ways += other.stale_ways;
+        self.loose_walks += other.loose_walks;
         self.count_moves(other.moves);
         self.lost_sessions.0 += other.lost_sessions.0;
         self.lost_sessions.1 += other.lost_sessions.1;

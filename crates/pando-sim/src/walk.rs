@@ -20,7 +20,7 @@ pub async fn walk(run: Arc<ClientRun>) {
     let perform = async |op: Op| -> Outcome {
         let call = Call { who: run.who, credentials: Credentials::ROOT, op };
         let event = lock(&run.shared.history).invoke(lane, call.clone(), true);
-        let outcome = execute(&client, &call, 5).await;
+        let (outcome, _) = execute(&client, &call, 5).await;
         lock(&run.shared.history).respond(event, outcome.clone(), aside);
         outcome
     };

@@ -7,8 +7,8 @@ use pando_client::TransportError;
 use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op, Request, RequestId};
-use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, ShardIndex};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{Credentials, Ino, Name, ShardIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
@@ -47,6 +47,8 @@ struct Asked {
     id: RequestId,
     /// Which operation it is part of.
     event: Option<EventIndex>,
+    /// A name that is looked up without a trail.
+    looked: Option<(Ino, Name)>,
 }
 
 /// Everything there is.
@@ -339,7 +341,7 @@ impl World {
 
     /// What a reply tells of a session, or of an operation.
     fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
-        let Asked { id, event, .. } = *asked;
+        let Asked { id, event, ref looked, .. } = *asked;
         let mut history = lock(&self.history);
         match result {
             Ok(Body::Session(session)) => history.alive(*session),
@@ -348,6 +350,11 @@ impl World {
             Err(Refusal::NoSession) if id.sequence > 0 => self.stats.refused_sessions += 1,
             Err(Refusal::Stale) => self.stats.stale_ways += 1,
             _ => {}
+        }
+        if let (Some(event), Some((dir, name)), Ok(Body::Found(Found::Dir(access)))) =
+            (event, looked, result)
+        {
+            history.found_loosely(event, *dir, name.clone(), access.dir.ino);
         }
         let (Some(event), 1..) = (event, id.sequence) else { return };
         match result {
@@ -408,7 +415,14 @@ impl World {
                 if let (Some(event), 1..) = (event, id.sequence) {
                     lock(&self.history).asked(event, id);
                 }
-                self.asked.insert(tag, Asked { way, stream, id, event });
+                let mut looked = None;
+                if let (Some(event), None) = (event, &request.trail) {
+                    lock(&self.history).asked_loosely(event, request.head.trace, &request.op);
+                    if let Op::Lookup(dir, name) = &request.op {
+                        looked = Some((dir.ino, name.clone()));
+                    }
+                }
+                self.asked.insert(tag, Asked { way, stream, id, event, looked });
                 self.hear(shard, way, Input::Client(tag, request));
             }
             (End::Shard(shard), Message::Peer(peer)) => self.hear(shard, way, Input::Peer(peer)),

@@ -12,6 +12,8 @@
 //! that such a walk has found and that is gone when something is asked of it was removed meanwhile, and at that moment the
 //! path led nowhere.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pando_types::{Credentials, Errno};
 
 use super::walk::{Memory, Walk};
@@ -29,11 +31,17 @@ pub(super) struct Tries<'a> {
     client: &'a Client,
     by: &'a Credentials,
     walks: u32,
+    /// Whether the last one was one of those that are not refused.
+    is_loose: &'a AtomicBool,
 }
 
 impl<'a> Tries<'a> {
-    pub(super) const fn new(client: &'a Client, by: &'a Credentials) -> Self {
-        Self { client, by, walks: 0 }
+    pub(super) const fn new(
+        client: &'a Client,
+        by: &'a Credentials,
+        is_loose: &'a AtomicBool,
+    ) -> Self {
+        Self { client, by, walks: 0, is_loose }
     }
 
     /// The next walk.
@@ -44,6 +52,7 @@ impl<'a> Tries<'a> {
             ..=TRAILED_MAX => Memory::Trail,
             _ => Memory::None,
         };
+        self.is_loose.store(memory == Memory::None, Ordering::Relaxed);
         Walk::new(self.client, self.by, memory)
     }
 
@@ -69,7 +78,8 @@ impl<'a> Tries<'a> {
 /// Walks until the outcome is no longer in doubt because of the way. `?` in the body ends one walk.
 macro_rules! walked {
     ($paths:expr, $walk:ident => $body:expr) => {{
-        let mut tries = $crate::path::tries::Tries::new($paths.client, &$paths.by);
+        let mut tries =
+            $crate::path::tries::Tries::new($paths.client, &$paths.by, &$paths.is_loose);
         loop {
             let mut $walk = tries.walk();
             let result = async { $body }.await;

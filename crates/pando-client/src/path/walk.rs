@@ -266,7 +266,13 @@ impl<'a> Walk<'a> {
             pointer => pointer,
         };
         let entry = match self.client.behind(pointer).await {
-            Err(Errno::ESTALE) => self.client.entry(self.by, dir.into(), name).await,
+            // What the name leads to now, it leads to by this way.
+            Err(Errno::ESTALE) => {
+                let at = At { dir, on: on.as_ref() };
+                let entry = self.client.entry(self.by, at, name).await;
+                self.verified(on.as_ref());
+                entry
+            }
             entry => entry,
         };
         match entry? {

@@ -192,6 +192,51 @@ fn who_is_refused_over_and_over_walks_as_linux_does_in_the_end() {
     assert_eq!(client.ways().directories, 0, "nothing is remembered of such a walk");
 }
 
+#[test]
+fn a_call_tells_whether_its_way_was_there_as_a_whole() {
+    let cluster = Cluster::new();
+    let dir = deep(&cluster, 2);
+    let client = cluster.client();
+    let paths = paths(&client);
+    block_on(paths.stat(dir.as_bytes())).expect("there");
+    assert!(!paths.was_loose());
+    cluster.on_request(|_, _, request| {
+        request.trail.is_some().then_some(Fate::Answer(Err(pando_types::reply::Refusal::Stale)))
+    });
+    block_on(paths.create(format!("{dir}/f").as_bytes(), 0o644, true)).expect("made");
+    assert!(paths.was_loose());
+    cluster.on_request(|_, _, _| None);
+    block_on(paths.create(format!("{dir}/g").as_bytes(), 0o644, true)).expect("made");
+    assert!(!paths.was_loose(), "it is of the last call");
+}
+
+#[test]
+fn a_name_that_is_looked_at_anew_is_asked_for_by_its_way() {
+    let cluster = Cluster::new();
+    let dir = deep(&cluster, 2);
+    let client = cluster.client();
+    let paths = paths(&client);
+    let file = format!("{dir}/f");
+    block_on(paths.create(file.as_bytes(), 0o644, true)).expect("made");
+    block_on(paths.link(file.as_bytes(), format!("{dir}/g").as_bytes())).expect("linked");
+    // What the name led to is gone a moment later.
+    let mut is_gone = false;
+    cluster.on_request(move |_, _, request| {
+        let is_first =
+            matches!(request.op, Op::GetAttr(_)) && !std::mem::replace(&mut is_gone, true);
+        let gone = pando_types::reply::Refusal::Errno(Errno::ESTALE);
+        is_first.then_some(Fate::Answer(Err(gone)))
+    });
+    cluster.take_log();
+    block_on(paths.lstat(file.as_bytes())).expect("there");
+    let log = cluster.take_log();
+    let looks: Vec<_> =
+        log.iter().filter(|(_, request)| matches!(request.op, Op::Lookup(..))).collect();
+    assert_eq!(looks.len(), 2, "{looks:?}");
+    let by_way = |(_, request): &&(_, pando_types::op::Request)| request.trail.is_some();
+    assert!(looks.iter().copied().all(|look| by_way(&look)), "{looks:?}");
+}
+
 /// A small generator, so that a failing case is a number.
 struct Draw(u64);
 

@@ -3,6 +3,9 @@
 //! Shard 0 keeps in mind up to where each shard knows all versions, and tells each what is above that, again and again until
 //! it says that it knows. So a message that is lost, late or repeated does no harm, and none is waited for by another.
 //! While a shard is yet to say so, versions that are given out gather: one message tells of them all.
+//!
+//! Told is also what nobody waits for: a version that was given up, and where shard 0 begins when it starts. A walk through a
+//! shard that stays behind, and then through one that does not, would be refused by the latter, however often it begins anew.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -107,7 +110,13 @@ impl Shard {
         self.broadcast.others.get(&shard).map_or(0, |other| other.known)
     }
 
-    /// Tells each shard what it does not know, as far as it is waited for.
+    /// Of shard 0: whether another is yet to say that it knows all versions.
+    fn is_any_behind(&self) -> bool {
+        self.config.shard == COORDINATOR
+            && self.others().any(|shard| Some(self.known_by(shard)) < self.versions.known())
+    }
+
+    /// Tells each shard what it does not know.
     fn tell_versions(&mut self, ctx: &mut Ctx<'_>) {
         for shard in self.others() {
             self.tell_one(ctx, shard);
@@ -116,12 +125,11 @@ impl Shard {
 
     /// The same to one shard; not while it is yet to answer.
     fn tell_one(&mut self, ctx: &mut Ctx<'_>, shard: ShardIndex) {
-        let newest = self.broadcast.pending.last_key_value().map_or(0, |(version, _)| *version);
         let Some(version) = self.versions.known() else { return };
         let now = ctx.now.nanos;
         let other = self.broadcast.others.entry(shard).or_default();
         let until = other.told_at.saturating_add(self.config.resend_after);
-        if other.known >= newest || (other.told > other.known && now < until) {
+        if other.known >= version || (other.told > other.known && now < until) {
             return;
         }
         (other.told, other.told_at) = (version, now);
@@ -237,7 +245,7 @@ impl Shard {
                 self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
             }
         }
-        if is_due {
+        if is_due && self.is_any_behind() {
             self.broadcast.said_at = now;
             self.tell_versions(ctx);
         }
@@ -252,8 +260,8 @@ impl Shard {
         if self.versions.known().is_none() {
             return Some(if self.broadcast.asking_since.is_some() { again } else { 0 });
         }
-        let until = self.broadcast.pending.values().map(|pending| pending.until).min()?;
-        Some(until.min(again))
+        let until = self.broadcast.pending.values().map(|pending| pending.until).min();
+        until.into_iter().chain(self.is_any_behind().then_some(again)).min()
     }
 }
 

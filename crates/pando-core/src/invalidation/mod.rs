@@ -12,12 +12,13 @@
 //!    whoever reads them under the lists of a shard that knows the version reads what became of them.
 //! 2. A change is decided only when every shard knows its version. So a request that comes by the old way is either run
 //!    before that, when the change had not taken place, or refused.
-//! 3. A version that was given up stays in the lists. It costs the clients a look.
+//! 3. A version that was given up stays in the lists, and is told to who does not know it. It costs the clients a look.
 //! 4. All of this is soft state. Versions are numbers of transactions of shard 0, which it never uses twice. A shard that
 //!    has started knows nothing, and judges no request by its trail, until shard 0 has told it, in answer to a question of
 //!    this very start. Shard 0 itself begins a list anew, above all numbers it may have given out: clients that come with
-//!    a version below drop all they have cached, once. Other shards need not: what was, or will be, decided under a
-//!    version of shard 0's earlier life, they all have in their lists.
+//!    a version below drop all they have cached, once. It tells the others where it begins, and their lists begin there,
+//!    too: not for what they judge (what was, or will be, decided under a version of shard 0's earlier life, they all have),
+//!    but so that none stays behind.
 //! 5. Lists are bounded. Who comes with a version below a list's floor drops all it has cached.
 
 mod broadcast;

@@ -175,6 +175,54 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     assert_eq!(c.in_flight()[0], 0, "nothing is locked");
 }
 
+/// What every shard knows. A walk through one that knows less is refused by the others, if a version between names a directory
+/// on its way.
+fn known(c: &mut Cluster) -> Vec<u64> {
+    (0..SHARDS).map(|shard| version_at(c, shard)).collect()
+}
+
+#[test]
+fn a_version_that_was_given_up_is_told_to_who_was_silent() {
+    let mut c = cluster();
+    let a = c.mkdir(DirRef::ROOT, "a").unwrap();
+    let home = c.home(DirRef::ROOT);
+    let concerned = [ShardIndex(0), home, c.home(a)];
+    let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
+    c.silence(Some(silent));
+    let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
+    assert_eq!(c.begin(home, op, None), None);
+    c.wait(12_000_000_000);
+    assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
+    let newest = version_at(&mut c, 0);
+    assert!(version_at(&mut c, silent.0) < newest);
+    c.silence(None);
+    c.wait(1_000_000_000);
+    assert_eq!(known(&mut c), [newest; 4], "nobody waits for it any more");
+}
+
+#[test]
+fn where_shard_0_begins_when_it_starts_is_told_to_all() {
+    let mut c = cluster();
+    c.mkdir(DirRef::ROOT, "a").unwrap();
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
+    let before = version_at(&mut c, 0);
+    c.restart_one(ShardIndex(0));
+    c.wait(1_000_000_000);
+    let start = version_at(&mut c, 0);
+    assert!(start > before);
+    assert_eq!(known(&mut c), [start; 4], "though no directory was renamed since");
+}
+
+#[test]
+fn shard_0_is_silent_when_all_know_all_versions() {
+    let mut c = cluster();
+    c.mkdir(DirRef::ROOT, "a").unwrap();
+    c.rename(DirRef::ROOT, "a", DirRef::ROOT, "y").unwrap();
+    c.settle();
+    c.pass_time(1_000_000_000);
+    assert_eq!(c.take_all_messages(), []);
+}
+
 #[test]
 fn a_shard_that_has_started_judges_nobody_before_it_has_caught_up() {
     let mut c = cluster();
@@ -230,8 +278,7 @@ fn after_shard_0_has_started_all_of_before_may_have_changed_there() {
     let before = version_at(&mut c, 1);
     c.restart_one(ShardIndex(0));
     c.settle();
-    let expected = [true, false, false, false];
-    assert_eq!(refused(&mut c, before, &[b]), expected, "its list is gone, others have theirs");
+    assert_eq!(refused(&mut c, before, &[b]), [true; 4], "its list is gone, and all were told");
     let start = version_at(&mut c, 0);
     assert!(start > before);
     c.rename(DirRef::ROOT, "y", DirRef::ROOT, "z").unwrap();

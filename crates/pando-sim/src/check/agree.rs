@@ -34,6 +34,13 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
             Verdict::Excused
         }
         (_, Err(Errno::ESTALE)) if may_dangle(event, before) => Verdict::Excused,
+        // A walk that found something else than a directory, or that came to a directory that is gone.
+        (Ok(Value::Stat(stat)), Err(Errno::ENOTDIR))
+            if event.loose && stat.kind != FileKind::Directory =>
+        {
+            Verdict::Excused
+        }
+        (Err(Errno::ESTALE), Err(Errno::ENOENT)) if event.loose => Verdict::Excused,
         _ => Verdict::Different,
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pando_model::{Call, Op, Outcome, Value, Who};
-use pando_types::op::RequestId;
+use pando_types::op::{Op as Wire, RequestId};
 use pando_types::{Credentials, Errno, FileKind, Ino, Name, SessionId};
+
+use super::loose::Walked;
 
 /// Position of an event in its history.
 pub type EventIndex = usize;
@@ -46,6 +48,10 @@ pub struct Event {
     pub checked_before: bool,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
+    /// Of a call by path: what was asked without its way.
+    pub walked: Walked,
+    /// Its way was not judged in the end: `call` is what was asked by number.
+    pub loose: bool,
 }
 
 impl Event {
@@ -131,6 +137,8 @@ impl History {
             sight: None,
             checked_before: false,
             exact,
+            walked: Walked::default(),
+            loose: false,
         });
         self.events.len() - 1
     }
@@ -158,6 +166,27 @@ impl History {
         if matches!(event.fate, Fate::Refused(old) if old != id) {
             event.fate = Fate::Unknown;
         }
+    }
+
+    /// A request of an operation has come to a shard without a trail.
+    pub fn asked_loosely(&mut self, event: EventIndex, trace: u64, wire: &Wire) {
+        if let Some(Event { call, walked, .. }) = self.events.get_mut(event)
+            && matches!(call.op, Op::ByPath { .. })
+        {
+            walked.asked(&call.op, trace, wire);
+        }
+    }
+
+    /// A shard has told where a name leads, asked without a trail.
+    pub fn found_loosely(&mut self, event: EventIndex, dir: Ino, name: Name, ino: Ino) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.walked.found(dir, name, ino);
+        }
+    }
+
+    /// The client says whether the operation's last walk was one that no shard judges.
+    pub fn walked(&mut self, event: EventIndex, is_loose: bool) {
+        self.events[event].walked.is_loose = Some(is_loose);
     }
 
     /// A shard says that the operation has run, or that it is refused.
@@ -245,6 +274,7 @@ impl History {
         for event in &mut all.events {
             event.checked_before = self.checked_before(event);
         }
+        all.loosen();
         let mut lanes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for event in self.events.iter().filter(|event| !event.exact) {
             let (Op::ReadDir(dir), Some((_, Ok(Value::Entries(entries))))) =
@@ -262,6 +292,25 @@ impl History {
             }
         }
         all
+    }
+
+    /// Calls by path whose way was not judged become operations by number, with a sight of each component.
+    fn loosen(&mut self) {
+        for index in 0..self.events.len() {
+            let event = &mut self.events[index];
+            let Some((op, sights)) = event.walked.judged(&event.call.op) else { continue };
+            (event.call.op, event.loose) = (op, true);
+            // Of one that may not have run, nobody knows what its client had seen.
+            let Some(ended) = event.ended() else { continue };
+            for sight in sights {
+                let mut seen = self.events[index].clone();
+                seen.lane = self.lane();
+                seen.call.op = Op::Lookup(sight.dir, sight.name.clone());
+                seen.returned = Some((ended, Ok(Value::Done)));
+                seen.sight = Some(sight);
+                self.events.push(seen);
+            }
+        }
     }
 
     fn checked_before(&self, event: &Event) -> bool {

@@ -1,8 +1,8 @@
 //! Histories of a true tree have an order; false ones have none.
 
-use pando_model::{Call, Op, Outcome, Tree, Value};
-use pando_types::op::{RenameFlags, RequestId};
-use pando_types::{Credentials, Errno, FileKind, Ino, Name};
+use pando_model::{Call, Op, Outcome, Stat, Tree, Value};
+use pando_types::op::{NewNode, Op as Wire, RenameFlags, RequestId};
+use pando_types::{Credentials, DirId, DirRef, Errno, FileKind, Ino, Name};
 
 use super::{History, linearize};
 use crate::random::Random;
@@ -280,4 +280,60 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
         look(&mut history, c, outcome);
         assert_eq!(linearize(&history).is_err(), looks_late);
     }
+}
+
+/// `/a` is found; then it is moved away, and something else has its name; then a file is made in it. Whether that is taken for
+/// `/a/f` of a client that was refused so often, and of another.
+#[test]
+fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
+    let named = |text: &str| Name::new(text.as_bytes()).unwrap();
+    let dir = |number, ino| DirRef { id: DirId([number; 16]), ino };
+    let stat = |ino, kind, mode, nlink| Stat { ino, kind, mode, nlink, uid: 0, gid: 0, size: 0 };
+    let history = |found: Ino, is_loose| {
+        let mut history = History::default();
+        let (a, b, aside) = (history.lane(), history.lane(), history.lane());
+        let call = |op| Call { who: 0, credentials: Credentials::ROOT, op };
+        let mkdir = |history: &mut History, ino| {
+            let made = history.invoke(a, call(Op::Mkdir(Ino::ROOT, named("a"), 0o755)), false);
+            let made_it = stat(ino, FileKind::Directory, 0o755, 2);
+            history.respond(made, Ok(Value::Stat(made_it)), aside);
+        };
+        mkdir(&mut history, Ino(9));
+        let op = Op::Create {
+            dir: Ino(0),
+            name: named("f"),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            symlink: Vec::new(),
+            exclusive: true,
+            open: false,
+        };
+        let (way, to_way) = (vec![named("a")], Vec::new());
+        let by_path = Op::ByPath { way, to_way, op: Box::new(op) };
+        let create = history.invoke(b, call(by_path), false);
+        history.found_loosely(create, Ino::ROOT, named("a"), found);
+        let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+        let (dir, name) = (dir(1, found), named("f"));
+        let wire = Wire::Create { dir, name, node, exclusive: true, open: false };
+        history.asked_loosely(create, 1, &wire);
+        let (from, to, name, new_name) = (Ino::ROOT, Ino::ROOT, named("a"), named("z"));
+        let flags = RenameFlags::default();
+        let rename = Op::Rename { from, name, to, new_name, flags };
+        let moved = history.invoke(a, call(rename), false);
+        history.respond(moved, Ok(Value::Done), aside);
+        mkdir(&mut history, Ino(10));
+        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))), false);
+        history.respond(look, Err(Errno::ENOENT), aside);
+        let file = stat(Ino(11), FileKind::Regular, 0o644, 1);
+        history.walked(create, is_loose);
+        history.respond(create, Ok(Value::Created(file, true)), aside);
+        let look = history.invoke(a, call(Op::Lookup(Ino(9), named("f"))), false);
+        history.respond(look, Ok(Value::Stat(file)), aside);
+        history
+    };
+    assert!(linearize(&history(Ino(9), true)).is_ok());
+    assert!(linearize(&history(Ino(9), false)).is_err(), "its way was promised at one moment");
+    assert!(linearize(&history(Ino(10), true)).is_err(), "it was made in the other");
+    let says_otherwise = history(Ino(9), false);
+    assert!(says_otherwise.events().iter().any(|event| event.walked.is_forbidden()));
 }
