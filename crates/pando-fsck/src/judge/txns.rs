@@ -83,20 +83,20 @@ impl Judge<'_, '_> {
                 .known_by(floor_row.clone())
         };
         if floor > number {
+            // What is not prepared was finished, or no floor would be above it: its coordinator had forgotten it and lost that with
+            // its power (mode `os`). It says it again, and is told that it is over.
+            if prepared.is_none() {
+                return Ok(());
+            }
             let detail = format!(
                 "shard {shard} takes all of coordinator {coordinator} below {floor} for over"
             );
-            let found = finding(Code::FloorAboveTransaction, detail);
             let lowest = self.sweep.busy.decided.range((coordinator, 0)..).next();
             let lowest = lowest.map_or(number, |((_, lowest), _)| *lowest);
-            self.found.push(match prepared {
-                // The coordinator's record is the truth: nothing from it on is over.
-                Some(_) => {
-                    let put = Write::Put(floor_key, Floor(lowest).encode());
-                    found.mended_by(shard, vec![put])
-                }
-                None => found,
-            });
+            // The coordinator's record is the truth: nothing from it on is over.
+            let put = Write::Put(floor_key, Floor(lowest).encode());
+            let found = finding(Code::FloorAboveTransaction, detail);
+            self.found.push(found.mended_by(shard, vec![put]));
         } else if prepared.is_none() && finished.is_none() && !changes.iter().all(can_redo) {
             let detail = format!("shard {shard} is not prepared for it");
             self.found.push(finding(Code::DecisionWithoutParticipant, detail));
