@@ -17,7 +17,7 @@ use super::history::{created, reads};
 use super::{Event, EventIndex, Failure, Fate, History};
 
 /// Steps after which the search gives up: far more than an honest history needs.
-const STEPS_MAX: u64 = 3_000_000;
+const STEPS_MAX: u64 = 30_000_000;
 
 /// Events in the order found, and the tree they lead to.
 pub struct Order {
