@@ -115,9 +115,9 @@ pub fn check(
         }
         Mode::Running => {
             let before = findings.len();
-            // A shard that has joined since is not known here.
+            // To what was read before a shard has joined, that shard is one that cannot be: begun anew.
             if volume.grown(rows)?.map.shards > volume.map.shards {
-                findings.retain(|finding| finding.code != Code::SlotOwnerUnknown);
+                return check(rows, objects, &grown, mode, watch);
             }
             findings = confirm::confirm(rows, &mut objects, (volume, &busy), findings, watch)?;
             report.unjudged = (before - findings.len()) as u64;
