@@ -2,7 +2,7 @@
 //!
 //! Argument: FOLDER (default: a temporary one, removed in the end).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use babu::{Batch, Db, Definition, Options, Priority, RealDisk, RunError, Selection};
@@ -12,7 +12,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = given
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(format!("babu-tour-{}", std::process::id())));
-    let (mut db, recovered) = Db::open(Arc::new(RealDisk::open(&folder)?), Options::default())?;
+    tour(&folder)?;
+    if given.is_none() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
+}
+
+/// All of it, in a folder.
+pub fn tour(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut db, recovered) = Db::open(Arc::new(RealDisk::open(folder)?), Options::default())?;
     println!("opened {}: epoch {}", folder.display(), recovered.epoch);
 
     // An insert group: room first, then memory, then the kernel, then the disk.
@@ -22,8 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     batch.put(b"stone/opal", b"milky");
     db.reserve(batch.log_bytes(0), Priority::Normal)?;
     db.apply(&batch, b"");
-    db.write()?;
-    db.syncer().sync()?;
+    let lsn = db.write()?;
+    db.syncer().sync_to(lsn)?;
 
     // A snapshot of a part, then a change.
     if db.find_snapshot("fruit").is_none() {
@@ -56,17 +65,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     db.write()?;
     drop(db);
 
-    let (db, recovered) = Db::open(Arc::new(RealDisk::open(&folder)?), Options::default())?;
+    let (db, recovered) = Db::open(Arc::new(RealDisk::open(folder)?), Options::default())?;
     println!("opened again: {} groups replayed", recovered.groups_replayed);
     println!("{} numbers", db.scan_in(numbers, b"", None).count());
     let snapshot = db.find_snapshot("fruit").ok_or("the snapshot is gone")?;
     for entry in snapshot.view().scan(b"", None) {
         let (key, value) = entry?;
         println!("in the snapshot: {} is {}", key.escape_ascii(), value.escape_ascii());
-    }
-    drop(db);
-    if given.is_none() {
-        std::fs::remove_dir_all(&folder)?;
     }
     Ok(())
 }

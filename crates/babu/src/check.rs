@@ -8,6 +8,7 @@ use crate::error::{Damage, IoFailure, ReadError};
 use crate::index::FileFacts;
 use crate::index::file::IndexFile;
 use crate::ingest::{IngestedFile, compare_digest};
+use crate::log::SealedLog;
 use crate::log::reader::read_sealed;
 use crate::log::recover::TornTail;
 use crate::manifest::Manifest;
@@ -50,6 +51,10 @@ pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
     for facts in named.into_values() {
         report.check_index(disk, manifest.database_id, facts);
     }
+    for log in &manifest.kept_logs {
+        // Files that are ingested there are long merged into others.
+        report.check_log(disk, manifest.database_id, log, |_| {});
+    }
     let mut logs = manifest.sealed_logs.clone();
     if let Some(tail) = report.note(read_tail(disk, &manifest, &listing)) {
         report.torn = tail.torn;
@@ -57,19 +62,11 @@ pub fn check(disk: &dyn Disk) -> Result<Report, IoFailure> {
     }
     let mut ingested: Vec<IngestedFile> = Vec::new();
     for log in &logs {
-        report.files += 1;
-        let mut groups = 0;
-        let read = read_sealed(disk, manifest.database_id, log, |group, _| {
-            groups += 1;
-            for change in group.changes {
-                if let Change::Ingest { files, .. } = change {
-                    ingested.extend(files);
-                }
+        report.check_log(disk, manifest.database_id, log, |change| {
+            if let Change::Ingest { files, .. } = change {
+                ingested.extend(files);
             }
-            Ok(())
         });
-        report.groups += groups;
-        report.note(read);
     }
     for file in &ingested {
         report.check_index(disk, manifest.database_id, &file.facts);
@@ -82,6 +79,24 @@ impl Report {
     /// True if everything is as it was written.
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
+    }
+
+    fn check_log(
+        &mut self,
+        disk: &dyn Disk,
+        database_id: u64,
+        log: &SealedLog,
+        mut each: impl FnMut(Change<'_>),
+    ) {
+        self.files += 1;
+        let mut groups = 0;
+        let read = read_sealed(disk, database_id, log, |group, _| {
+            groups += 1;
+            group.changes.for_each(&mut each);
+            Ok(())
+        });
+        self.groups += groups;
+        self.note(read);
     }
 
     fn check_index(&mut self, disk: &dyn Disk, database_id: u64, facts: &FileFacts) {

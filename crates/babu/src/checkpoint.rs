@@ -25,11 +25,12 @@ use crate::index::index_name;
 use crate::index::resident::Pool;
 use crate::index::run::FileMaker;
 use crate::index::writer::IndexSizes;
+use crate::keep::{Published, is_kept, kept_at};
 use crate::layer::Layer;
 use crate::levels::merge::Merger;
 use crate::levels::{Level, Levels};
-use crate::log::log_name;
 use crate::log::sync::Syncer;
+use crate::log::{SealedLog, log_name};
 use crate::lsn::Lsn;
 use crate::manifest::{IndexRecord, LevelFacts, Manifest, SnapshotRecord};
 use crate::snapshot::{self, Snapshots};
@@ -49,8 +50,11 @@ pub struct CheckpointJob {
     version: Arc<Version>,
     snapshots: Snapshots,
     names: Vec<String>,
-    /// Complete but for the files.
+    /// Complete but for the files and what is kept of the log.
     manifest: Manifest,
+    /// Logs that the checkpoint makes superfluous, and those that are kept already, oldest first.
+    old_logs: Vec<SealedLog>,
+    published: Published,
     alive: Arc<()>,
 }
 
@@ -114,6 +118,11 @@ impl Db {
                 .map(|(name, _)| name.clone())
                 .collect(),
             manifest,
+            old_logs: {
+                let held = taken.iter().flat_map(|held| &held.logs);
+                self.kept_logs.iter().chain(held).cloned().collect()
+            },
+            published: self.published.clone(),
             alive,
         })
     }
@@ -128,8 +137,13 @@ impl Db {
             "a checkpoint of another database, or from before another"
         );
         let held: Vec<_> = self.state.frozen.drain(..done.frozen_count).collect();
-        let logs = held.iter().flat_map(|held| &held.logs);
-        let mut names: Vec<_> = logs.map(|log| log_name(log.number)).collect();
+        let mut names = Vec::new();
+        for log in held.iter().flat_map(|held| &held.logs) {
+            match is_kept(log, self.kept_from) {
+                true => self.kept_logs.push(log.clone()),
+                false => names.push(log_name(log.number)),
+            }
+        }
         let ingested = held.iter().flat_map(|held| match &held.layer.content {
             Content::Run(_, files) => &files[..],
             Content::Trees(_) => &[],
@@ -140,6 +154,16 @@ impl Db {
         names.extend(files.iter().map(|&number| index_name(number)));
         let version = self.state.install(done.last, done.version, done.made);
         let layers = held.into_iter().map(|held| held.layer).collect();
+        self.retire(names, files, layers, version)
+    }
+
+    pub(crate) fn retire(
+        &self,
+        names: Vec<String>,
+        files: Vec<u64>,
+        layers: Vec<Arc<Frozen>>,
+        version: Arc<Version>,
+    ) -> Retired {
         let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
         Retired { disk, names, files, pool, _layers: layers, _version: version }
     }
@@ -192,14 +216,18 @@ impl CheckpointJob {
         let outcome = self.merge(&mut merger);
         let FileMaker { made: begun, bytes_written, .. } = merger.maker;
         self.written_bytes.fetch_add(bytes_written, Ordering::Relaxed);
+        let published = self.published.clone();
+        // From here on nobody else replaces the manifest.
         let outcome = outcome.and_then(|outcome| {
             self.name_files(&outcome);
             self.make_durable(&outcome, &begun)?;
+            let published = published.lock();
+            self.keep_log(published.kept_from);
             self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
                 true => CheckpointError::from(failure),
                 false => self.syncer.0.fail(failure).into(),
             })?;
-            Ok(outcome)
+            Ok((outcome, published))
         });
         let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
         let is_superfluous = |number: &&u64| outcome.is_err() || !named.contains(number);
@@ -207,9 +235,11 @@ impl CheckpointJob {
             // No manifest names it. If it cannot be removed, the next opening does.
             let _ = self.disk.remove(&index_name(number));
         }
-        let Outcome { version, made } = outcome?;
+        let (Outcome { version, made }, mut published) = outcome?;
         // Whether the new manifest is there after a failure is unknown, and may stay so.
         Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
+        *published = self.manifest.clone();
+        drop(published);
         Ok(CheckpointDone {
             frozen_count: self.frozen.len(),
             version: Arc::new(version),
@@ -278,6 +308,11 @@ impl CheckpointJob {
             })
             .collect();
         self.manifest.next_index = self.numbers.load(Ordering::Relaxed);
+    }
+
+    fn keep_log(&mut self, from: Option<Lsn>) {
+        self.manifest.kept_from = from;
+        self.manifest.kept_logs = kept_at(self.old_logs.iter(), self.manifest.checkpoint, from);
     }
 
     /// Syncs the files begun that are still needed, and the log. Names come with the manifest.

@@ -7,7 +7,7 @@
 //!
 //! 1. Layers from the newest to the oldest: active tree, frozen layers, levels. The newest that knows a key wins.
 //! 2. Each frozen layer comes with the logs that end with it, or is followed by one that does; layers are given up
-//!    together with all logs up to them, once index files hold them.
+//!    together with all logs up to them, once index files hold them; such logs may be kept for readers (`keep`).
 //! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs, except that a checkpoint may be ahead of `durable` for as
 //!    long as its job runs.
 
@@ -17,19 +17,19 @@ use std::sync::{Arc, Weak};
 
 use crate::batch::Batch;
 use crate::disk::Disk;
-use crate::error::{Fatal, FreezeError, LogReadError, ReadError, ReserveError};
+use crate::error::{Fatal, FreezeError, ReadError, ReserveError};
 use crate::index::resident::{Access, TryReadError, waited};
+use crate::keep::Published;
 use crate::key::prefix_end;
 use crate::layer::{Reading, lookup};
 use crate::levels::Level;
 use crate::log::SealedLog;
 use crate::log::header::LOG_DATA_OFFSET;
-use crate::log::reader::LogGroups;
 use crate::log::sync::Syncer;
 use crate::log::writer::{LogWriter, Priority};
 use crate::lsn::{Epoch, Lsn};
 use crate::merge::Merge;
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::scan::{Scan, TryScan};
 use crate::snapshot::MAX_NAME_BYTES;
 use crate::state::State;
@@ -55,6 +55,11 @@ pub struct Db {
     pub(crate) named: BTreeSet<u64>,
     /// Alive as long as a checkpoint is under way.
     pub(crate) job: Weak<()>,
+    pub(crate) published: Published,
+    /// Log is kept from here on.
+    pub(crate) kept_from: Option<Lsn>,
+    /// Logs that are there for that alone: all their groups are in index files, and no layer has them. Oldest first.
+    pub(crate) kept_logs: Vec<SealedLog>,
     pub(crate) written: WriteCounters,
 }
 
@@ -86,10 +91,14 @@ impl Db {
         lsn
     }
 
-    /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel.
-    /// Any failure is for good, also a full disk, which [`Db::reserve`] would have told in time.
+    /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel, and with
+    /// [`Durability::Power`] durable. Any failure is for good, also a full disk, which [`Db::reserve`] would have told in time.
     pub fn write(&mut self) -> Result<Lsn, Fatal> {
-        self.log.write()
+        let lsn = self.log.write()?;
+        match self.options.durability {
+            Durability::Process => Ok(lsn),
+            Durability::Power => self.log.state().sync_to(lsn),
+        }
     }
 
     /// Sees to it that `bytes` more of log fit, see [`Batch::log_bytes`]. A refusal leaves everything as it was.
@@ -236,14 +245,6 @@ impl Db {
     /// Memory of the active trees, roughly: the caller freezes when it is too much.
     pub fn tree_bytes(&self) -> usize {
         self.state.active.bytes()
-    }
-
-    /// Groups in the log from `lsn` on, as far as written. Goes back to the last checkpoint.
-    pub fn log_groups_from(&self, lsn: Lsn) -> Result<LogGroups<'_>, LogReadError> {
-        let frozen = self.state.frozen.iter().flat_map(|held| &held.logs);
-        let mut logs: Vec<_> = frozen.chain(&self.active_logs).cloned().collect();
-        logs.push(self.log.as_sealed());
-        LogGroups::new(&*self.disk, self.database_id(), logs, lsn)
     }
 
     /// Makes the active trees immutable and begins new ones, with a new log. Writes what is pending; syncs nothing.

@@ -193,3 +193,20 @@ pub enum LogReadError {
     #[error(transparent)]
     Read(#[from] ReadError),
 }
+
+/// The log cannot be kept from the position asked for. Nothing has changed, unless it is `Fatal`.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepLogError {
+    /// Groups before `oldest` are no longer in the log.
+    #[error("the log begins at group {oldest}")]
+    Gone {
+        /// The first group that can still be read.
+        oldest: u64,
+    },
+    /// The choice could not be written down.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// The store has failed.
+    #[error(transparent)]
+    Fatal(#[from] Fatal),
+}

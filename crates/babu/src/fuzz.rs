@@ -1,40 +1,98 @@
-//! Throws mutated and random bytes at a decoder: it must refuse or accept, never panic. More rounds with `PANDO_LONG`.
+//! Throws mutated and random bytes at a decoder: it must refuse or accept, never panic.
+//!
+//! A given number of rounds from a fixed seed; in the long form, from a new seed each time, which is printed, and by the clock:
+//!
+//! | variable | |
+//! |---|---|
+//! | `PANDO_LONG` | the long form, 20 seconds for each decoder |
+//! | `BABU_FUZZ_SECONDS=N` | the long form, N seconds; 0: without end |
+//! | `BABU_FUZZ_SEED=N` | the same seed again |
 
-/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed, cut, and pure noise.
-pub(crate) fn mutations(sample: &[u8], mut decode: impl FnMut(&[u8])) {
-    let rounds = if std::env::var_os("PANDO_LONG").is_some() { 2_000_000 } else { 30_000 };
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 16) as usize % below.max(1)
-    };
-    for round in 0..rounds {
-        let mut bytes = sample.to_vec();
-        if round % 16 == 0 {
-            bytes = (0..random(sample.len() * 2)).map(|_| random(256) as u8).collect();
+use std::time::{Duration, Instant, SystemTime};
+
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const LONG_SECONDS: u64 = 20;
+
+/// xorshift64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A number below `bound`, or 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % bound.max(1)
+    }
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs `each` with the number of the round: `count` times, or as long as the variables say.
+pub(crate) fn rounds(count: u64, mut each: impl FnMut(u64, &mut Random)) {
+    let seconds = variable("BABU_FUZZ_SECONDS")
+        .or_else(|| std::env::var_os("PANDO_LONG").map(|_| LONG_SECONDS));
+    let seed = match (variable("BABU_FUZZ_SEED"), seconds) {
+        (Some(seed), _) => seed,
+        (None, None) => SEED,
+        (None, Some(_)) => {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            since.map_or(SEED, |since| since.as_nanos() as u64)
         }
-        for _ in 0..=random(3) {
-            let at = random(bytes.len());
-            // Small numbers, the largest, and single bits are what decoders stumble over.
-            let byte = match random(4) {
-                0 => random(4) as u8,
-                1 => 0xff - random(2) as u8,
-                2 => bytes.get(at).copied().unwrap_or_default() ^ 1 << random(8),
-                _ => random(256) as u8,
-            };
-            match random(8) {
-                0 => bytes.insert(at, byte),
-                1 if !bytes.is_empty() => drop(bytes.remove(at)),
-                2 => bytes.truncate(at),
-                _ => {
-                    if let Some(old) = bytes.get_mut(at) {
-                        *old = byte;
-                    }
+    };
+    let mut random = Random(seed | 1);
+    let Some(seconds) = seconds else {
+        return (0..count).for_each(|round| each(round, &mut random));
+    };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("fuzzing");
+    eprintln!("{test}: BABU_FUZZ_SEED={seed}");
+    let end = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
+    let mut round = 0;
+    // What a test counts on has happened after the ordinary number of rounds.
+    while round < count || end.is_none_or(|end| Instant::now() < end) {
+        each(round, &mut random);
+        round += 1;
+    }
+}
+
+/// Changes some bytes: other values, insertions, removals, cuts.
+pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len());
+        // Small numbers, the largest, and single bits are what decoders stumble over.
+        let byte = match random.below(4) {
+            0 => random.below(4) as u8,
+            1 => 0xff - random.below(2) as u8,
+            2 => bytes.get(at).copied().unwrap_or_default() ^ 1 << random.below(8),
+            _ => random.below(256) as u8,
+        };
+        match random.below(8) {
+            0 => bytes.insert(at, byte),
+            1 if !bytes.is_empty() => drop(bytes.remove(at)),
+            2 => bytes.truncate(at),
+            _ => {
+                if let Some(old) = bytes.get_mut(at) {
+                    *old = byte;
                 }
             }
         }
-        decode(&bytes);
     }
+}
+
+/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed, cut, and pure noise.
+pub(crate) fn mutations(sample: &[u8], mut decode: impl FnMut(&[u8])) {
+    rounds(30_000, |round, random| {
+        let mut bytes = match round % 16 {
+            0 => {
+                let len = random.below(sample.len() * 2);
+                (0..len).map(|_| random.below(256) as u8).collect()
+            }
+            _ => sample.to_vec(),
+        };
+        mutate(&mut bytes, random);
+        decode(&bytes);
+    });
 }

@@ -50,7 +50,7 @@
 //! ```text
 //! MANIFEST: see manifest.rs              log file
 //!  0 [u8;8] "babuMAN\n"                   0     header
-//!  8 u16 version (2), u16 0               512   mark slot A
+//!  8 u16 version (2, 3), u16 0            512   mark slot A
 //! 12 u32 checksum                         1024  mark slot B
 //! 16 u64 database id                      4096  groups
 //! 24 u64 epoch                                  zeros (preallocated)
@@ -60,7 +60,7 @@
 //! 56 indices, with the files of          16 u64 database id
 //!    each level and their spans          24 u64 log number
 //!    snapshots, the same                 32 u64 epoch
-//!    sealed logs                         40 u64 base LSN, 12 zeros
+//!    sealed logs, kept logs              40 u64 base LSN, 12 zeros
 //!                                        60 u32 checksum
 //! index file: see index/mod.rs           mark
 //!  0     header, version 2                0 u64 epoch, u64 durable LSN
@@ -85,6 +85,11 @@
 //! an opening on the same boot reads from them is then only as durable as the disk is honest.)
 #![deny(unsafe_code)]
 
+/// Its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod ahead;
 mod batch;
 mod check;
@@ -98,6 +103,7 @@ mod fuzz;
 mod index;
 mod ingest;
 mod inspect;
+mod keep;
 mod key;
 mod layer;
 mod levels;
@@ -128,8 +134,8 @@ pub use checkpoint::{CheckpointDone, CheckpointJob, CheckpointNowError, Retired}
 pub use db::Db;
 pub use disk::{Appender, Disk, DiskFile};
 pub use error::{
-    CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, LogReadError, OpenError,
-    ReadError, ReserveError,
+    CheckpointError, Damage, Fatal, FreezeError, Full, IoFailure, KeepLogError, LogReadError,
+    OpenError, ReadError, ReserveError,
 };
 pub use index::resident::{BlockRef, Resident, TryReadError};
 pub use ingest::{IngestError, IngestedFile, Ingestion, MAX_PENDING_RUNS, Run, RunError, RunFiles};
@@ -143,7 +149,7 @@ pub use log::writer::Priority;
 pub use lsn::{Epoch, Lsn};
 pub use memdisk::MemDisk;
 pub use open::Recovered;
-pub use options::Options;
+pub use options::{Durability, Options};
 pub use realdisk::RealDisk;
 pub use scan::{Scan, TryScan};
 pub use snapshot::select::{Part, Pattern, Selection};

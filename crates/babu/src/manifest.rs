@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0  [u8; 8]  magic "babuMAN\n"
-//!  8  u16      format version (2)
+//!  8  u16      format version: 2, or 3 where old log is kept
 //! 10  u16      zero
 //! 12  u32      checksum of bytes 0..12 and 16..
 //! 16  u64      database id
@@ -14,6 +14,8 @@
 //!              varint number of snapshots; per snapshot: sized name, varint LSN, definition, varint number of indices,
 //!                per index: levels
 //!              varint number of sealed logs of earlier epochs; per log: varint number, epoch, base, last, end offset
+//!              in version 3: varint LSN from which on log is kept, varint number of logs before the checkpoint that are kept
+//!                for it, the same per log
 //!
 //! levels: varint number of levels; per level: varint number of files; per file, ascending by key: facts
 //! facts:  varint number, length, entries, tombstones; sized first key, sized key behind the last
@@ -33,7 +35,10 @@ use crate::snapshot::Definition;
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 const MAGIC: [u8; 8] = *b"babuMAN\n";
+/// Without kept log: what a database that never asked for it is written as.
 const VERSION: u16 = 2;
+/// With it: an earlier program would remove what is kept.
+const VERSION_KEEPING: u16 = 3;
 const FIXED_BYTES: u64 = 56;
 /// A manifest this long is not one of ours.
 const MAX_BYTES: u64 = 1 << 28;
@@ -49,6 +54,10 @@ pub(crate) struct Manifest {
     pub(crate) indices: Vec<IndexRecord>,
     pub(crate) snapshots: Vec<SnapshotRecord>,
     pub(crate) sealed_logs: Vec<SealedLog>,
+    /// Log is kept from this group on, whatever checkpoints hold.
+    pub(crate) kept_from: Option<Lsn>,
+    /// Logs that end before the checkpoint or with it and are there for that alone, oldest first.
+    pub(crate) kept_logs: Vec<SealedLog>,
 }
 
 /// Files of one index by level, from the newest to the bottom.
@@ -81,6 +90,8 @@ impl Manifest {
             indices: vec![IndexRecord { name: String::new(), levels: Vec::new() }],
             snapshots: Vec::new(),
             sealed_logs: Vec::new(),
+            kept_from: None,
+            kept_logs: Vec::new(),
         }
     }
 
@@ -119,10 +130,10 @@ impl Manifest {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).during("read", MANIFEST)?;
         let (version, body) = check(&bytes).ok_or_else(unreadable)?;
-        if version != VERSION {
-            return Err(ReadError::version(MANIFEST, version, VERSION));
+        if !(VERSION..=VERSION_KEEPING).contains(&version) {
+            return Err(ReadError::version(MANIFEST, version, VERSION_KEEPING));
         }
-        Ok(Some(decode(body).ok_or_else(unreadable)?))
+        Ok(Some(decode(version, body).ok_or_else(unreadable)?))
     }
 
     /// All index files, each as often as it is named.
@@ -134,8 +145,9 @@ impl Manifest {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        let version = self.kept_from.map_or(VERSION, |_| VERSION_KEEPING);
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 6]);
         for field in
             [self.database_id, self.epoch.0, self.checkpoint.0, self.first_log, self.next_index]
@@ -157,16 +169,38 @@ impl Manifest {
                 encode_levels(levels, &mut out);
             }
         }
-        put_varint(&mut out, self.sealed_logs.len() as u64);
-        for log in &self.sealed_logs {
-            for field in [log.number, log.epoch.0, log.base.0, log.last.0, log.end_offset] {
-                put_varint(&mut out, field);
-            }
+        encode_logs(&self.sealed_logs, &mut out);
+        if let Some(from) = self.kept_from {
+            put_varint(&mut out, from.0);
+            encode_logs(&self.kept_logs, &mut out);
         }
         let checksum = checksum(&out[..12], &out[16..]);
         out[12..16].copy_from_slice(&checksum.to_le_bytes());
         out
     }
+}
+
+fn encode_logs(logs: &[SealedLog], out: &mut Vec<u8>) {
+    put_varint(out, logs.len() as u64);
+    for log in logs {
+        for field in [log.number, log.epoch.0, log.base.0, log.last.0, log.end_offset] {
+            put_varint(out, field);
+        }
+    }
+}
+
+fn decode_logs(fields: &mut Fields<'_>) -> Option<Vec<SealedLog>> {
+    let mut logs = Vec::new();
+    for _ in 0..fields.varint()? {
+        logs.push(SealedLog {
+            number: fields.varint()?,
+            epoch: Epoch(fields.varint()?),
+            base: Lsn(fields.varint()?),
+            last: Lsn(fields.varint()?),
+            end_offset: fields.varint()?,
+        });
+    }
+    Some(logs)
 }
 
 fn encode_levels(levels: &LevelFacts, out: &mut Vec<u8>) {
@@ -214,7 +248,7 @@ fn check(bytes: &[u8]) -> Option<(u16, &[u8])> {
     (magic == MAGIC && checksum(&head[..12], body) == found).then_some((version, body))
 }
 
-fn decode(body: &[u8]) -> Option<Manifest> {
+fn decode(version: u16, body: &[u8]) -> Option<Manifest> {
     let mut fields = Fields(body);
     let fields = &mut fields;
     let mut manifest = Manifest {
@@ -243,14 +277,10 @@ fn decode(body: &[u8]) -> Option<Manifest> {
         }
         manifest.snapshots.push(SnapshotRecord { name, lsn, definition, levels });
     }
-    for _ in 0..fields.varint()? {
-        manifest.sealed_logs.push(SealedLog {
-            number: fields.varint()?,
-            epoch: Epoch(fields.varint()?),
-            base: Lsn(fields.varint()?),
-            last: Lsn(fields.varint()?),
-            end_offset: fields.varint()?,
-        });
+    manifest.sealed_logs = decode_logs(fields)?;
+    if version == VERSION_KEEPING {
+        manifest.kept_from = Some(Lsn(fields.varint()?));
+        manifest.kept_logs = decode_logs(fields)?;
     }
     let indices = 1..=usize::from(u16::MAX);
     (fields.0.is_empty() && indices.contains(&manifest.indices.len())).then_some(manifest)
@@ -322,12 +352,23 @@ mod tests {
                 last: Lsn(11),
                 end_offset: 12,
             }],
+            kept_from: None,
+            kept_logs: Vec::new(),
         }
+    }
+
+    fn keeping() -> Manifest {
+        let kept = SealedLog { number: 5, base: Lsn(1), last: Lsn(10), ..sample().sealed_logs[0] };
+        Manifest { kept_from: Some(Lsn(7)), kept_logs: vec![kept], ..sample() }
     }
 
     #[test]
     fn a_manifest_reads_back_and_refuses_flipped_bits_and_cuts() {
-        let manifest = sample();
+        refuses_flipped_bits_and_cuts(sample());
+        refuses_flipped_bits_and_cuts(keeping());
+    }
+
+    fn refuses_flipped_bits_and_cuts(manifest: Manifest) {
         let disk = MemDisk::new();
         assert_eq!(Manifest::read(&disk).unwrap(), None);
         manifest.write(&disk).unwrap();
@@ -347,12 +388,15 @@ mod tests {
 
     #[test]
     fn bytes_that_make_no_sense_are_refused_without_panic() {
-        let bytes = sample().encode();
-        let body = &bytes[16..];
-        assert_eq!(decode(body), Some(sample()));
-        for cut in 0..body.len() {
-            assert_eq!(decode(&body[..cut]), None);
+        for (version, manifest) in [(VERSION, sample()), (VERSION_KEEPING, keeping())] {
+            let bytes = manifest.encode();
+            assert_eq!(bytes[8], version as u8);
+            let body = &bytes[16..];
+            assert_eq!(decode(version, body), Some(manifest));
+            for cut in 0..body.len() {
+                assert_eq!(decode(version, &body[..cut]), None);
+            }
+            crate::fuzz::mutations(body, |bytes| drop(decode(version, bytes)));
         }
-        crate::fuzz::mutations(body, |bytes| drop(decode(bytes)));
     }
 }

@@ -8,12 +8,18 @@
 //! 1. Deterministic: no clock, no threads, no randomness but the caller's.
 //! 2. A crash ends the life of every handle made before it; the crash functions return a fresh one.
 //! 3. A failed or crashed write may have left part of its bytes, as real ones do.
+//! 4. What was not synced is lost or kept by the write, and torn by the sector: any of its sectors may be there without the
+//!    others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Disk, DiskFile};
+mod append;
+mod content;
+
+use crate::disk::{Appender, Disk, DiskFile};
+use content::{Content, ContentChange};
 
 /// A disk in memory. Clones share the same content.
 #[derive(Clone)]
@@ -27,6 +33,8 @@ pub struct MemDisk {
 pub struct Counters {
     /// Calls of `write_at`.
     pub writes: u64,
+    /// Calls of [`Appender::append`] that found their pages ready.
+    pub appends: u64,
     /// Calls of `sync` and `sync_dir`.
     pub syncs: u64,
     /// All calls that change something: the points at which [`MemDisk::crash_at`] and [`MemDisk::fail_at`] can
@@ -48,22 +56,7 @@ struct Inner {
     fail_at: Option<u64>,
     crash_at: Option<u64>,
     capacity: Option<u64>,
-}
-
-#[derive(Default, Clone)]
-struct Content {
-    visible: Vec<u8>,
-    durable: Vec<u8>,
-    unsynced: Vec<ContentChange>,
-    /// Open handles: without any, and without a name, the content is gone.
-    handle_count: usize,
-}
-
-#[derive(Clone)]
-enum ContentChange {
-    Write { offset: u64, bytes: Vec<u8> },
-    SetLen(u64),
-    Extend(u64),
+    has_appender: bool,
 }
 
 enum NameChange {
@@ -98,18 +91,20 @@ impl MemDisk {
             let mut inner = disk.lock();
             for (name, bytes) in files {
                 let file = inner.new_file();
-                let content = Content {
-                    visible: bytes.to_vec(),
-                    durable: bytes.to_vec(),
-                    unsynced: Vec::new(),
-                    handle_count: 0,
-                };
+                let content = Content::durable(bytes);
                 inner.files.insert(file, content);
                 inner.names.insert(name.to_owned(), file);
                 inner.durable_names.insert(name.to_owned(), file);
             }
         }
         disk
+    }
+
+    /// From now on its files have an [`Appender`], as those of some real disks have: what is appended goes to pages that are
+    /// made ready ahead, and each of them is lost or kept on its own.
+    pub fn with_appender(self) -> MemDisk {
+        self.lock().has_appender = true;
+        self
     }
 
     /// All files with the bytes that reads would see.
@@ -153,7 +148,8 @@ impl MemDisk {
         self.next_life(&mut self.lock())
     }
 
-    /// Power is lost: of what was not synced, a random part survives, in any order, each write perhaps in part.
+    /// Power is lost: of what was not synced, a random part survives, in any order, each write perhaps in part: its
+    /// beginning, or some of its sectors.
     pub fn crash_power(&self, random: &mut dyn FnMut() -> u64) -> MemDisk {
         let mut inner = self.lock();
         for content in inner.files.values_mut() {
@@ -243,64 +239,20 @@ impl Inner {
         }
     }
 
+    fn write(&mut self, file: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.counters.writes += 1;
+        self.grow(file, offset + bytes.len() as u64)?;
+        let (bytes, result) = match self.change() {
+            Verdict::Proceed => (bytes, Ok(())),
+            Verdict::Fail(error) => (&bytes[..bytes.len() / 2], Err(error)),
+        };
+        self.content(file)?.change(ContentChange::Write { offset, bytes: bytes.to_vec() });
+        result
+    }
+
     fn content(&mut self, file: u64) -> io::Result<&mut Content> {
         // Only a crash takes files away from their handles, and then the handle is refused earlier.
         self.files.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
-
-impl Content {
-    fn change(&mut self, change: ContentChange) {
-        change.apply(&mut self.visible, usize::MAX);
-        self.unsynced.push(change);
-    }
-
-    fn lose_power(&mut self, random: &mut dyn FnMut() -> u64) {
-        let changes = std::mem::take(&mut self.unsynced);
-        if !changes.is_empty() {
-            let in_order = random().is_multiple_of(2);
-            let kept = random() as usize % (changes.len() + 1);
-            let torn = random() as usize % changes.len();
-            for (position, change) in changes.iter().enumerate() {
-                let survives = if in_order { position < kept } else { !random().is_multiple_of(4) };
-                if position == torn {
-                    change.apply(&mut self.durable, random() as usize % (change.bytes_count() + 1));
-                } else if survives {
-                    change.apply(&mut self.durable, usize::MAX);
-                }
-            }
-        }
-        self.visible = self.durable.clone();
-    }
-}
-
-impl ContentChange {
-    fn bytes_count(&self) -> usize {
-        match self {
-            ContentChange::Write { bytes, .. } => bytes.len(),
-            ContentChange::SetLen(_) | ContentChange::Extend(_) => 1,
-        }
-    }
-
-    /// Applies the first `limit` bytes of a write; of a change of length, all or (at 0) nothing.
-    fn apply(&self, to: &mut Vec<u8>, limit: usize) {
-        match self {
-            _ if limit == 0 => {}
-            ContentChange::Write { offset, bytes } => {
-                let bytes = &bytes[..bytes.len().min(limit)];
-                let start = *offset as usize;
-                if to.len() < start + bytes.len() {
-                    to.resize(start + bytes.len(), 0);
-                }
-                to[start..start + bytes.len()].copy_from_slice(bytes);
-            }
-            ContentChange::SetLen(len) => to.resize(*len as usize, 0),
-            ContentChange::Extend(len) => {
-                if to.len() < *len as usize {
-                    to.resize(*len as usize, 0);
-                }
-            }
-        }
     }
 }
 
@@ -406,16 +358,7 @@ impl Drop for MemFile {
 
 impl DiskFile for MemFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut inner = self.disk.alive()?;
-        inner.counters.writes += 1;
-        inner.grow(self.file, offset + bytes.len() as u64)?;
-        let verdict = inner.change();
-        let (bytes, result) = match verdict {
-            Verdict::Proceed => (bytes, Ok(())),
-            Verdict::Fail(error) => (&bytes[..bytes.len() / 2], Err(error)),
-        };
-        inner.content(self.file)?.change(ContentChange::Write { offset, bytes: bytes.to_vec() });
-        result
+        self.disk.alive()?.write(self.file, offset, bytes)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -437,10 +380,7 @@ impl DiskFile for MemFile {
         let mut inner = self.disk.alive()?;
         inner.counters.syncs += 1;
         inner.whole_change()?;
-        let content = inner.content(self.file)?;
-        for change in content.unsynced.drain(..) {
-            change.apply(&mut content.durable, usize::MAX);
-        }
+        inner.content(self.file)?.sync();
         Ok(())
     }
 
@@ -458,6 +398,10 @@ impl DiskFile for MemFile {
         inner.whole_change()?;
         inner.content(self.file)?.change(ContentChange::Extend(len));
         Ok(())
+    }
+
+    fn appender(&self) -> Option<Box<dyn Appender>> {
+        append::appender(&self.disk, self.file)
     }
 }
 
@@ -498,6 +442,39 @@ mod tests {
             lost += usize::from(bytes.len() < 8);
         }
         assert!(lost > 0 && lost < 64);
+    }
+
+    #[test]
+    fn a_power_loss_keeps_any_sectors_of_a_write_and_never_a_part_of_one() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state >> 33
+        };
+        let (mut holes, mut tails) = (0, 0);
+        for _ in 0..200 {
+            let disk = MemDisk::new();
+            let file = disk.create("a").unwrap();
+            file.allocate(4096).unwrap();
+            file.sync().unwrap();
+            disk.sync_dir().unwrap();
+            file.write_at(100, &[1; 1500]).unwrap();
+            file.write_at(2000, &[1; 2000]).unwrap();
+            let bytes = disk.crash_power(&mut random).files()["a"].clone();
+            let (first, second) = (&bytes[100..1600], &bytes[2000..4000]);
+            for written in [first, second] {
+                let kept = written.iter().position(|&byte| byte == 0).unwrap_or(written.len());
+                // Something behind a hole.
+                holes += usize::from(written[kept..].contains(&1));
+                tails += usize::from(kept == 0 && written.contains(&1));
+            }
+            // Behind the first boundary in a write, all bytes of a sector have one fate, but where one write ends.
+            for sector in bytes[2048..3584].chunks(512) {
+                let ones = sector.iter().take_while(|&&byte| byte == 1).count();
+                assert!(sector[ones..].iter().all(|&byte| byte == 0), "at most a prefix of one");
+            }
+        }
+        assert!(holes > 8 && tails > 4, "{holes} {tails}");
     }
 
     #[test]

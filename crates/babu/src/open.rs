@@ -17,7 +17,9 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
 use crate::index::resident::Pool;
 use crate::index::{index_name, index_number};
+use crate::keep::Published;
 use crate::log::header::{LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
+use crate::log::reader::lost;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
 use crate::log::window::Window;
@@ -132,6 +134,7 @@ impl Db {
             groups_replayed: last.0 - manifest.checkpoint.0,
             torn: tail.torn,
         };
+        let published = Published::new(manifest.clone());
         let mut active_logs = manifest.sealed_logs;
         let mut sealed = manifest.checkpoint;
         // Layers were frozen in the middle of logs: with one more behind them, all logs end with a frozen layer.
@@ -153,6 +156,9 @@ impl Db {
             numbers: Arc::new(AtomicU64::new(manifest.next_index)),
             named,
             job: Weak::new(),
+            published,
+            kept_from: manifest.kept_from,
+            kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),
         };
         Ok((db, recovered))
@@ -189,7 +195,8 @@ pub(crate) fn read_tail(
             return Err(Damage::new(MANIFEST, 0, what).into());
         }
         if !listing.logs.contains(&log.number) {
-            return Err(Damage::new(&log_name(log.number), 0, "the log is missing").into());
+            let what = format!("the log is missing{}", lost(log.base.next(), log.last));
+            return Err(Damage::new(&log_name(log.number), 0, what).into());
         }
         last = log.last;
     }
@@ -228,7 +235,8 @@ fn clean_up(
     is_named: impl Fn(u64) -> bool,
 ) -> Result<(), IoFailure> {
     let sealed = |number: u64| -> Option<&SealedLog> {
-        manifest.sealed_logs.iter().find(|log| log.number == number)
+        let mut named = manifest.kept_logs.iter().chain(&manifest.sealed_logs);
+        named.find(|log| log.number == number)
     };
     for &number in &listing.logs {
         let name = log_name(number);

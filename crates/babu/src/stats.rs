@@ -102,7 +102,59 @@ impl WriteCounters {
     }
 }
 
+impl WriteStats {
+    /// Bytes written for each byte changed: write amplification. None if nothing has changed.
+    pub fn amplification(&self) -> Option<f64> {
+        ratio(self.log_bytes + self.index_bytes, self.user_bytes)
+    }
+
+    /// What has been written since an earlier moment.
+    pub fn since(&self, earlier: &WriteStats) -> WriteStats {
+        WriteStats {
+            user_bytes: self.user_bytes - earlier.user_bytes,
+            log_bytes: self.log_bytes - earlier.log_bytes,
+            index_bytes: self.index_bytes - earlier.index_bytes,
+        }
+    }
+}
+
+impl ReadStats {
+    /// Blocks that a lookup looks into, if memory cannot answer it: with nothing in the cache, its reads of the disk. None
+    /// without such lookups.
+    pub fn blocks_per_lookup(&self) -> Option<f64> {
+        ratio(self.files_asked - self.filter_refusals, self.lookups)
+    }
+
+    /// What reads have cost since an earlier moment.
+    pub fn since(&self, earlier: &ReadStats) -> ReadStats {
+        ReadStats {
+            lookups: self.lookups - earlier.lookups,
+            files_asked: self.files_asked - earlier.files_asked,
+            filter_refusals: self.filter_refusals - earlier.filter_refusals,
+            block_hits: self.block_hits - earlier.block_hits,
+            block_reads: self.block_reads - earlier.block_reads,
+            block_read_bytes: self.block_read_bytes - earlier.block_read_bytes,
+        }
+    }
+}
+
+fn ratio(a: u64, b: u64) -> Option<f64> {
+    (b > 0).then(|| a as f64 / b as f64)
+}
+
 impl Stats {
+    /// Memory of the database, roughly: trees, filters and block lists, cached blocks. What callers hold comes on top of it,
+    /// see the README.
+    pub fn memory_bytes(&self) -> usize {
+        self.active_bytes + self.frozen_bytes + self.resident_bytes + self.cache_bytes
+    }
+
+    /// Bytes of all index files for each byte of the bottom level, which has every key once: how much space stale versions,
+    /// tombstones and snapshots take at most. None if there is no bottom level yet.
+    pub fn space_amplification(&self) -> Option<f64> {
+        ratio(self.file_bytes, self.levels.first()?.bytes)
+    }
+
     /// Adds the files of a version to `levels`.
     pub(crate) fn count_levels(&mut self, version: &Version) {
         for (_, levels) in version.iter() {

@@ -2,7 +2,7 @@
 //!
 //! Run once to count the changes; then run again for each, and stop there. What must hold after reopening:
 //! a process crash loses nothing that was written; a loss of power loses nothing that was durable; and in both cases
-//! the state is exactly that after some group.
+//! the state is exactly that after some group. All of it on disks without and with an [`babu::Appender`].
 
 mod common;
 
@@ -17,6 +17,40 @@ fn seeds(first: u64, count: u64) -> std::ops::Range<u64> {
     first..first + count * times
 }
 
+/// A disk of one of two kinds. On one with an appender work comes in bursts, too: behind a sync the log goes back to it only
+/// after some writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Appending,
+}
+
+impl Kind {
+    fn disk(self) -> MemDisk {
+        self.make(MemDisk::new())
+    }
+
+    fn make(self, disk: MemDisk) -> MemDisk {
+        match self {
+            Kind::Plain => disk,
+            Kind::Appending => disk.with_appender(),
+        }
+    }
+
+    /// True for the steps that are bursts.
+    fn is_burst(self, rng: &mut Rng) -> bool {
+        self == Kind::Appending && rng.below(12) == 0
+    }
+}
+
+fn burst(run: &mut Run, rng: &mut Rng) -> Result<(), String> {
+    for _ in 0..20 {
+        run.apply(&rng.batch());
+        run.db.write().map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
 /// What the store had promised when it stopped.
 struct Promises {
     written: u64,
@@ -25,10 +59,10 @@ struct Promises {
 }
 
 /// Works until the disk fails.
-fn work(db: Db, rng: &mut Rng) -> Promises {
+fn work(db: Db, rng: &mut Rng, kind: Kind) -> Promises {
     let mut run = Run::new(db);
     for _ in 0..STEPS {
-        if run.step(rng).is_err() {
+        if kind.is_burst(rng) && burst(&mut run, rng).is_err() || run.step(rng).is_err() {
             break;
         }
     }
@@ -57,16 +91,16 @@ fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, context: 
     last
 }
 
-fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool) {
-    let mut lost = 0;
+fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool, kind: Kind) {
+    let (mut lost, mut appends) = (0, 0);
     for seed in seeds {
         let start = |crash_at: Option<u64>| {
-            let disk = MemDisk::new();
+            let disk = kind.disk();
             if let Some(n) = crash_at {
                 disk.crash_at(n);
             }
             let promises = match open(&disk) {
-                Ok((db, _)) => work(db, &mut Rng::new(seed)),
+                Ok((db, _)) => work(db, &mut Rng::new(seed), kind),
                 Err(_) => Promises { written: 0, durable: 0, states: vec![World::new()] },
             };
             (disk, promises)
@@ -94,32 +128,37 @@ fn crash_everywhere(seeds: std::ops::Range<u64>, power: bool) {
             let disk = disk.crash_process();
             let (db, _) = open(&disk).unwrap();
             disk.crash_at(1 + rng.below(40) as u64);
-            let promises = work(db, &mut rng);
+            let promises = work(db, &mut rng, kind);
             let (disk, at_least) = match power {
                 true => (disk.crash_power(&mut || rng.next()), promises.durable),
                 false => (disk.crash_process(), promises.written),
             };
             assert_recovers(&disk, &promises, at_least, &format!("{context}, again"));
+            appends += disk.counters().appends;
         }
     }
     assert!(lost > 0, "some crash must have lost something");
+    assert_eq!(appends > 1000, kind == Kind::Appending, "{appends}");
 }
 
 #[test]
 fn a_process_crash_at_any_change_keeps_every_written_group_and_no_part_of_one() {
-    crash_everywhere(seeds(0, 120), false);
+    crash_everywhere(seeds(0, 120), false, Kind::Plain);
+    crash_everywhere(seeds(0, 6), false, Kind::Appending);
 }
 
 #[test]
 fn a_power_loss_at_any_change_keeps_every_durable_group_and_no_part_of_one() {
-    crash_everywhere(seeds(10_000, 150), true);
+    crash_everywhere(seeds(10_000, 150), true, Kind::Plain);
+    crash_everywhere(seeds(10_000, 10), true, Kind::Appending);
 }
 
 #[test]
 fn what_an_opening_brings_back_is_durable_from_then_on() {
     for seed in 0..200 {
-        let disk = MemDisk::new();
-        let promises = work(open(&disk).unwrap().0, &mut Rng::new(seed));
+        let kind = [Kind::Plain, Kind::Appending][seed as usize / 2 % 2];
+        let disk = kind.disk();
+        let promises = work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
         let disk = disk.crash_process();
         let (db, recovered) = open(&disk).unwrap();
         assert_eq!(recovered.last_lsn.0, promises.written);
@@ -184,8 +223,11 @@ fn a_crash_at_any_change_of_a_checkpoint_through_several_levels_loses_nothing() 
     let mut crashes = 0;
     for seed in seeds(0, 6) {
         let (files, expected) = deep_database(seed);
-        let disk_of_files =
-            || MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])));
+        let kind = [Kind::Plain, Kind::Appending][seed as usize % 2];
+        let disk_of_files = || {
+            let files = files.iter().map(|(name, bytes)| (&name[..], &bytes[..]));
+            kind.make(MemDisk::with_files(files))
+        };
         let work = |disk: &MemDisk| -> Option<()> {
             let (mut db, _) = open(disk).ok()?;
             db.checkpoint().ok()?;
@@ -228,13 +270,22 @@ fn a_crash_at_any_change_of_a_checkpoint_through_several_levels_loses_nothing() 
 
 #[test]
 fn after_a_failed_write_or_sync_nothing_is_accepted_and_reopening_recovers() {
+    failing(0..100, Kind::Plain);
+}
+
+#[test]
+fn pages_that_cannot_be_made_ready_and_other_failures_of_an_appending_disk_lose_nothing() {
+    failing(0..20, Kind::Appending);
+}
+
+fn failing(seeds: std::ops::Range<u64>, kind: Kind) {
     let mut fatal = 0;
-    for seed in 0..100 {
-        let disk = MemDisk::new();
-        work(open(&disk).unwrap().0, &mut Rng::new(seed));
+    for seed in seeds {
+        let disk = kind.disk();
+        work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
         let changes = disk.counters().changes;
         for n in 1..=changes {
-            let disk = MemDisk::new();
+            let disk = kind.disk();
             disk.fail_at(n);
             let Ok((db, _)) = open(&disk) else {
                 continue;
@@ -242,7 +293,8 @@ fn after_a_failed_write_or_sync_nothing_is_accepted_and_reopening_recovers() {
             let mut run = Run::new(db);
             let mut rng = Rng::new(seed);
             for _ in 0..STEPS {
-                if run.step(&mut rng).is_err() {
+                let is_burst = kind.is_burst(&mut rng);
+                if is_burst && burst(&mut run, &mut rng).is_err() || run.step(&mut rng).is_err() {
                     break;
                 }
             }
@@ -279,8 +331,9 @@ fn after_a_failed_write_or_sync_nothing_is_accepted_and_reopening_recovers() {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let bytes = |seed| {
-        let disk = MemDisk::new();
-        work(open(&disk).unwrap().0, &mut Rng::new(seed));
+        let kind = if seed % 2 == 0 { Kind::Plain } else { Kind::Appending };
+        let disk = kind.disk();
+        work(open(&disk).unwrap().0, &mut Rng::new(seed), kind);
         disk.files()
     };
     for seed in 0..10 {
@@ -293,7 +346,8 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
     let (mut lives, mut openings_cut_short) = (0, 0);
     for seed in seeds(0, 300) {
         let mut rng = Rng::new(seed);
-        let mut disk = MemDisk::new();
+        let kind = [Kind::Plain, Kind::Appending][seed as usize % 2];
+        let mut disk = kind.disk();
         let mut promises = Promises { written: 0, durable: 0, states: vec![World::new()] };
         for life in 0..15 {
             disk.crash_at(1 + rng.below(80) as u64);
@@ -312,7 +366,12 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
                         assert_eq!(&found, promises.states.last().unwrap(), "{context}");
                         let mut run = Run::new(db);
                         run.states = promises.states;
-                        while run.step(&mut rng).is_ok() {}
+                        let mut go_on = true;
+                        while go_on {
+                            let is_burst = kind.is_burst(&mut rng);
+                            go_on = !(is_burst && burst(&mut run, &mut rng).is_err())
+                                && run.step(&mut rng).is_ok();
+                        }
                         promises.written = run.db.written_lsn().0;
                         promises.durable = run.db.durable_lsn().0;
                         promises.states = run.states;

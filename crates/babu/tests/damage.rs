@@ -69,6 +69,71 @@ fn database() -> (Files, World) {
     (files, model)
 }
 
+/// A key as reports show it: what of it is no text is escaped.
+fn unescaped(shown: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    let mut rest = shown.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escape = (*first == b'\\').then(|| tail[0]);
+        let (byte, len) = match escape {
+            None => (*first, 0),
+            Some(b'x') => {
+                (u8::from_str_radix(&shown[shown.len() - tail.len() + 1..][..2], 16).unwrap(), 3)
+            }
+            Some(b't') => (b'\t', 1),
+            Some(b'n') => (b'\n', 1),
+            Some(b'r') => (b'\r', 1),
+            Some(other) => (other, 1),
+        };
+        key.push(byte);
+        rest = &tail[len..];
+    }
+    key
+}
+
+#[test]
+fn the_report_of_a_damaged_block_names_the_keys_that_cannot_be_read() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let mut batch = Batch::new();
+    for number in 0..200u8 {
+        batch.put(&[b'k', number], &[number; 20]);
+    }
+    db.apply(&batch, b"");
+    db.checkpoint().unwrap();
+    let files = disk.files();
+    let mut blocks = 0;
+    for name in files.keys().filter(|name| name.starts_with("idx-")) {
+        let mut before = 0;
+        for at in (32..files[name].len()).step_by(40) {
+            let mut damaged = files.clone();
+            damaged.get_mut(name).unwrap()[at] ^= 1;
+            let disk = disk_of(&damaged);
+            let report = babu::check(&disk).unwrap();
+            let [damage] = &report.damage[..] else { panic!("{name} at {at}: {report:?}") };
+            assert_eq!(&damage.file, name);
+            let (_, span) = damage.what.split_once("affected are the keys from ").unwrap();
+            assert!(damage.offset <= at as u64 && damage.offset >= before, "{damage}");
+            before = damage.offset;
+            let (from, to) = span.split_once(" up to ").unwrap();
+            let (from, to) = (unescaped(from), unescaped(to));
+            assert!(from < to && from.starts_with(b"k"), "{damage}");
+            let Ok((db, _)) = open(&disk) else {
+                // Filter, block list or footer: all keys of the file, of which there are other files.
+                assert!(damage.what.contains("of the index file"), "{damage}");
+                continue;
+            };
+            let lost: Vec<u8> = (0..200).filter(|&n| db.get(&[b'k', n]).is_err()).collect();
+            assert!(!lost.is_empty(), "{damage}");
+            let is_named = |n: u8| from[..] <= [b'k', n][..] && [b'k', n][..] < to[..];
+            let named: Vec<u8> = (0..200).filter(|&n| is_named(n)).collect();
+            assert_eq!(lost, named, "{damage}");
+            blocks += 1;
+        }
+    }
+    assert!(blocks > 20, "{blocks}");
+}
+
 enum Outcome {
     Refused(ReadError),
     Read(World),
@@ -184,18 +249,21 @@ fn a_file_of_another_database_is_not_taken_for_ours() {
 #[test]
 fn random_bytes_in_any_file_never_panic() {
     let (files, model) = database();
-    let mut rng = Rng::new(9);
-    for round in 0..1500 {
+    common::fuzz::rounds(1500, |round, random| {
         for name in files.keys() {
             let mut damaged = files.clone();
             let bytes = damaged.get_mut(name).unwrap();
-            if round % 3 == 0 {
-                let len = rng.below(bytes.len() + 100);
-                *bytes = (0..len).map(|_| rng.next() as u8).collect();
-            } else {
-                for _ in 0..1 + rng.below(8) {
-                    let at = rng.below(bytes.len().min(6000));
-                    bytes[at] = rng.next() as u8;
+            match round % 3 {
+                0 => {
+                    let len = random.below(bytes.len() + 100);
+                    *bytes = (0..len).map(|_| random.below(256) as u8).collect();
+                }
+                1 => common::fuzz::mutate(bytes, random),
+                _ => {
+                    for _ in 0..1 + random.below(8) {
+                        let at = random.below(bytes.len().min(6000));
+                        bytes[at] = random.below(256) as u8;
+                    }
                 }
             }
             let disk = disk_of(&damaged);
@@ -204,7 +272,7 @@ fn random_bytes_in_any_file_never_panic() {
                 assert!(found == model, "round {round}, {name}: a wrong answer");
             }
         }
-    }
+    });
 }
 
 /// A log of three groups on three writes. `synced` groups were synced before the next was made.
@@ -271,6 +339,13 @@ fn a_damaged_group_that_a_later_group_knew_durable_is_an_error_with_file_and_off
             };
             assert_eq!((&damage.file[..], damage.offset), (LOG, group.start as u64));
             assert!(damage.what.contains("had been durable"), "{damage}");
+            // Only the group behind knows, and it knows of one.
+            let first = 1 + groups.iter().position(|known| known == group).unwrap();
+            let affected = match first {
+                1 => "affected are the groups from 1 to 2, and all later ones",
+                _ => "affected is group 2, and all later ones",
+            };
+            assert!(damage.what.ends_with(affected), "{damage}");
         }
     }
 }
@@ -329,7 +404,7 @@ fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
 
 #[test]
 fn another_format_version_is_named_not_called_damage() {
-    for version in [1, 3] {
+    for version in [1, 4] {
         let (mut files, _) = database();
         let manifest = files.get_mut("MANIFEST").unwrap();
         manifest[8] = version;
@@ -342,7 +417,7 @@ fn another_format_version_is_named_not_called_damage() {
         let disk = disk_of(&files);
         let error = open(&disk).map(|_| ()).unwrap_err();
         let expected = format!(
-            "MANIFEST has format version {version}; this program reads version 2: use the program that wrote it"
+            "MANIFEST has format version {version}; this program reads version 3: use the program that wrote it"
         );
         assert_eq!(error.to_string(), expected);
         assert_eq!(disk.files(), before, "nothing was changed");

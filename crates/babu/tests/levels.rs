@@ -18,7 +18,7 @@ fn options() -> Options {
         filter_prefix_bytes: 12,
         cache_bytes: 1 << 20,
         database_id: 5,
-        epoch_at_least: 0,
+        ..Options::default()
     }
 }
 

@@ -31,7 +31,13 @@ fn fill(db: &mut Db, number: &mut u32, priority: Priority) {
 
 #[test]
 fn a_full_disk_refuses_before_applying_and_goes_on_once_there_is_space() {
-    let disk = MemDisk::new();
+    refuses_before_applying(MemDisk::new());
+    let disk = MemDisk::new().with_appender();
+    refuses_before_applying(disk.clone());
+    assert!(disk.counters().appends > 50);
+}
+
+fn refuses_before_applying(disk: MemDisk) {
     let (mut db, _) = open(&disk).unwrap();
     let mut number = 0;
     disk.full_after(20_000);
@@ -70,7 +76,11 @@ fn a_full_disk_refuses_before_applying_and_goes_on_once_there_is_space() {
 
 #[test]
 fn a_checkpoint_without_space_fails_without_harm_and_another_succeeds() {
-    let disk = MemDisk::new();
+    fails_without_harm(MemDisk::new());
+    fails_without_harm(MemDisk::new().with_appender());
+}
+
+fn fails_without_harm(disk: MemDisk) {
     let (mut db, _) = open(&disk).unwrap();
     for number in 0..500 {
         put(&mut db, number, Priority::Normal).unwrap();
@@ -93,7 +103,11 @@ fn a_checkpoint_without_space_fails_without_harm_and_another_succeeds() {
 
 #[test]
 fn a_database_on_a_full_disk_opens_and_is_refused_space_until_there_is_some() {
-    let disk = MemDisk::new();
+    opens_and_is_refused_space(MemDisk::new());
+    opens_and_is_refused_space(MemDisk::new().with_appender());
+}
+
+fn opens_and_is_refused_space(disk: MemDisk) {
     let (mut db, _) = open(&disk).unwrap();
     put(&mut db, 1, Priority::Normal).unwrap();
     let disk = disk.crash_process();

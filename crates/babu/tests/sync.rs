@@ -6,7 +6,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use babu::{Batch, Db, Disk, DiskFile, Lsn, MemDisk};
+use babu::{Batch, Db, Disk, DiskFile, Durability, Lsn, MemDisk, Options};
 use common::{contents, open, small_options};
 
 type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
@@ -155,4 +155,91 @@ fn callers_that_wait_for_a_sync_share_the_next_one() {
     });
     assert_eq!(db.durable_lsn(), Lsn(2));
     assert_eq!(disk.disk.counters().syncs, before + 2);
+}
+
+#[test]
+fn who_is_durable_already_waits_for_no_sync_though_more_is_written() {
+    let disk = GateDisk { disk: MemDisk::new(), gate: Arc::default() };
+    let (mut db, _) = Db::open(Arc::new(disk.clone()), small_options()).unwrap();
+    let syncer = db.syncer();
+    let first = put(&mut db, 1);
+    assert_eq!(syncer.sync_to(first).unwrap(), first);
+    put(&mut db, 2);
+    db.freeze().unwrap();
+    let last = put(&mut db, 3);
+    let before = disk.disk.counters();
+    assert_eq!(syncer.sync_to(first).unwrap(), first);
+    assert_eq!(syncer.sync_to(Lsn(0)).unwrap(), first);
+    assert_eq!(disk.disk.counters(), before);
+    // Not even while another sync is under way.
+    let (begun, go) = disk.arm();
+    std::thread::scope(|scope| {
+        let other = syncer.clone();
+        let under_way = scope.spawn(move || other.sync_to(Lsn(2)).unwrap());
+        begun.recv().unwrap();
+        assert_eq!(syncer.sync_to(first).unwrap(), first);
+        go.send(()).unwrap();
+        assert_eq!(under_way.join().unwrap(), last);
+    });
+    let (db, recovered) = open(&disk.disk.crash_power(&mut || 0)).unwrap();
+    assert_eq!((recovered.last_lsn, contents(&db).unwrap().len()), (last, 3));
+}
+
+#[test]
+fn callers_that_wait_for_groups_of_their_own_share_one_sync() {
+    let disk = GateDisk { disk: MemDisk::new(), gate: Arc::default() };
+    let (mut db, _) = Db::open(Arc::new(disk.clone()), small_options()).unwrap();
+    put(&mut db, 1);
+    let before = disk.disk.counters().syncs;
+    let (begun, go) = disk.arm();
+    std::thread::scope(|scope| {
+        let syncer = db.syncer();
+        scope.spawn(move || syncer.sync_to(Lsn(1)).unwrap());
+        begun.recv().unwrap();
+        for number in 2..10 {
+            let (syncer, wanted) = (db.syncer(), put(&mut db, number));
+            scope.spawn(move || assert!(syncer.sync_to(wanted).unwrap() >= wanted));
+        }
+        go.send(()).unwrap();
+    });
+    assert_eq!(db.durable_lsn(), Lsn(9));
+    assert_eq!(disk.disk.counters().syncs, before + 2);
+}
+
+#[test]
+fn a_group_that_was_never_written_is_refused_after_a_failure_and_a_mistake_before() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let syncer = db.syncer();
+    let durable = syncer.sync_to(put(&mut db, 1)).unwrap();
+    let mistake = std::panic::AssertUnwindSafe(|| syncer.sync_to(Lsn(2)));
+    assert!(std::panic::catch_unwind(mistake).is_err());
+    disk.fail_at(1);
+    let lsn = db.apply(&Batch::new(), b"");
+    let fatal = db.write().unwrap_err();
+    assert_eq!(syncer.sync_to(lsn), Err(fatal));
+    assert_eq!(syncer.sync_to(durable), Ok(durable), "what is durable remains so");
+}
+
+#[test]
+fn with_durability_against_loss_of_power_a_write_that_has_returned_is_durable() {
+    let options = Options { durability: Durability::Power, ..small_options() };
+    let disk = MemDisk::new();
+    let (mut db, _) = Db::open(Arc::new(disk.clone()), options).unwrap();
+    for number in 1..20 {
+        assert_eq!(put(&mut db, number), db.durable_lsn());
+        if number % 5 == 0 {
+            db.apply(&Batch::new(), b"");
+            db.freeze().unwrap();
+            assert!(db.durable_lsn() < db.written_lsn());
+            // Nothing is pending, and yet it promises.
+            assert_eq!(db.write().unwrap(), db.durable_lsn());
+        }
+    }
+    let before = disk.counters();
+    db.write().unwrap();
+    assert_eq!(disk.counters(), before, "nothing to do");
+    let expected = (db.written_lsn(), contents(&db).unwrap());
+    let (db, recovered) = open(&disk.crash_power(&mut || 0)).unwrap();
+    assert_eq!((recovered.last_lsn, contents(&db).unwrap()), expected);
 }

@@ -15,6 +15,7 @@
 mod hand;
 mod table;
 mod tree;
+mod ways;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::{BenchError, Latencies, Percentiles, Watch};
 use hand::Hand;
 pub use table::{MixOp, TABLE_1, TABLE_1_PARTS};
 use tree::Tree;
+pub use ways::WaysReport;
 
 /// What to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -125,6 +127,8 @@ pub struct MixReport {
     pub requests_per_operation: f64,
     /// CPU time that this process spent on each operation, all its threads, microseconds.
     pub cpu_micros_per_operation: f64,
+    /// What clients remembered of directories, and what it was good for.
+    pub ways: WaysReport,
     /// By kind, in the table's order.
     pub kinds: Vec<KindReport>,
     /// Files in the end, all of which were found.
@@ -250,6 +254,7 @@ async fn measure(
 
     let tally = Tally::new(watch);
     watch.begin("mix", mix.operations);
+    let ways_before = WaysReport::of(clients);
     let (sent_before, cpu_before) = (requests(clients.iter()), cpu_nanos());
     let begun = Instant::now();
     let all = hands
@@ -259,6 +264,7 @@ async fn measure(
     drive(all, watch).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let (sent, cpu) = (requests(clients.iter()) - sent_before, cpu_nanos() - cpu_before);
+    let ways = WaysReport::of(clients).since(ways_before);
     tally.end()?;
 
     let mut checking: FuturesUnordered<_> = hands.iter().map(Hand::census).collect();
@@ -285,6 +291,7 @@ async fn measure(
         ops_per_second: rounded(operations as f64 / seconds.max(1e-9), 10.0),
         requests_per_operation: each(sent as f64),
         cpu_micros_per_operation: each(cpu as f64 / 1000.0),
+        ways,
         kinds: kinds.collect(),
         files_left,
     })

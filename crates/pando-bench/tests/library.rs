@@ -7,7 +7,7 @@ use pando_bench::library::{self, Naming, Settings};
 use pando_bench::mix::{Mix, MixReport};
 use pando_bench::{BenchError, Layout, Order, Phase, Report, Silent, Watch, Workload};
 use pando_client::path::Paths;
-use pando_client::{BoxFuture, Client, Transport, TransportError, Volume, block_on};
+use pando_client::{BoxFuture, Calling, Client, Transport, TransportError, Volume, block_on};
 use pando_server::host::{HostOptions, format_shard};
 use pando_server::{Folder, Host, Superblock};
 use pando_types::op::{Op, Request};
@@ -25,12 +25,8 @@ struct Cluster {
 }
 
 impl Transport for Cluster {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
-        Box::pin(async move {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+        Calling::waiting(async move {
             let op = request.op.clone();
             let mut reply = self.host.call(shard, request).await.ok_or(TransportError::Stopped)?;
             (self.meddle)(&op, &mut reply);

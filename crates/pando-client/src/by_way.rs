@@ -44,7 +44,7 @@ impl<'a> ByWay<'a> {
     }
 
     /// What `name` leads to. One more lookup of it.
-    pub async fn lookup(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+    pub async fn lookup(self, c: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
         let Entry { attr, spot } = client.entry(c, at, name).await?;
@@ -54,42 +54,47 @@ impl<'a> ByWay<'a> {
 
     /// The same, of a directory only what its entry says.
     pub async fn lookup_brief(
-        &self,
+        self,
         c: &Credentials,
         parent: Ino,
         name: &Name,
     ) -> Result<Attr, Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
-        let Entry { attr, spot } = match client.found(c, at, name).await? {
+        match client.found(c, &at, name).await? {
             Found::File(attr) => {
-                Entry { attr, spot: Spot::File(FileAt::Name(at.dir, name.clone())) }
+                let spot = Spot::File(FileAt::Name(at.dir, name.clone()));
+                client.nodes.look_up(attr.ino, spot, asked);
+                return Ok(attr);
             }
-            Found::Dir(access) => Entry { attr: brief(&access), spot: Spot::Dir(access.dir) },
-            Found::Linked(..) => client.entry(c, at, name).await?,
-        };
-        client.nodes.look_up(attr.ino, spot, asked);
-        Ok(attr)
+            Found::Dir(access) => {
+                let attr = brief(&access);
+                client.nodes.look_up(attr.ino, Spot::Dir(access.dir), asked);
+                return Ok(attr);
+            }
+            Found::Linked(..) => {}
+        }
+        Box::pin(self.lookup(c, parent, name)).await
     }
 
     /// Attributes.
-    pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+    pub async fn getattr(self, ino: Ino) -> Result<Attr, Errno> {
         match self.client.nodes.find(ino)? {
             Spot::Dir(dir) => self.client.stat_dir(self.at(dir)).await,
             Spot::File(at) => {
-                let body = self.client.by_ino(SYSTEM, FileRef { ino, at }, Op::GetAttr).await?;
+                let body = self.client.by_ino(SYSTEM, &FileRef { ino, at }, Op::GetAttr).await?;
                 take!(body, Body::Attr(attr) => attr)
             }
         }
     }
 
     /// Changes attributes; what they are then.
-    pub async fn setattr(&self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+    pub async fn setattr(self, c: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         let client = self.client;
         match client.nodes.find(ino)? {
             Spot::Dir(_) if set.size.is_some() => Err(Errno::EISDIR),
             Spot::Dir(dir) => {
-                let ran = client.run_by(c, Op::DirSetAttr(dir, set), self.on).await;
+                let ran = client.run_by(c, &Op::DirSetAttr(dir, set), self.on).await;
                 match ran.map_err(stale)? {
                     Body::Dir(home) => client.complete(dir, home).await,
                     _ => client.stat_dir(dir.into()).await,
@@ -97,33 +102,33 @@ impl<'a> ByWay<'a> {
             }
             Spot::File(at) => {
                 let op = |file| Op::SetAttr(file, set.clone());
-                let body = client.by_ino(c, FileRef { ino, at }, op).await?;
+                let body = client.by_ino(c, &FileRef { ino, at }, op).await?;
                 take!(body, Body::Attr(attr) => attr)
             }
         }
     }
 
     /// `EACCES` unless all of `mask` is allowed.
-    pub async fn access(&self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
+    pub async fn access(self, c: &Credentials, ino: Ino, mask: AccessMask) -> Result<(), Errno> {
         match self.client.nodes.find(ino)? {
             Spot::Dir(dir) => self.client.dir_access(c, self.at(dir), mask).await,
             Spot::File(at) => {
                 let op = |file| Op::Access(file, mask);
-                self.client.by_ino(c, FileRef { ino, at }, op).await?;
+                self.client.by_ino(c, &FileRef { ino, at }, op).await?;
                 Ok(())
             }
         }
     }
 
     /// Checks that the directory may be read.
-    pub async fn opendir(&self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
+    pub async fn opendir(self, c: &Credentials, ino: Ino) -> Result<(), Errno> {
         let at = self.dir(ino)?;
         self.client.dir_access(c, at, READ).await
     }
 
     /// Makes anything but a directory; whether it is new.
     pub async fn create(
-        &self,
+        self,
         c: &Credentials,
         parent: Ino,
         name: &Name,
@@ -133,18 +138,18 @@ impl<'a> ByWay<'a> {
     ) -> Result<(Attr, bool), Errno> {
         let (client, at) = (self.client, self.dir(parent)?);
         let asked = client.nodes.stamp();
-        let (Entry { attr, spot }, is_new, session) =
-            client.create_at(c, at, name, node, exclusive, open).await?;
-        client.nodes.look_up(attr.ino, spot.clone(), asked);
-        if open {
-            client.opened(attr.ino, spot, asked, session).await;
+        let op = Op::Create { dir: at.dir, name: name.clone(), node, exclusive, open };
+        let (Entry { attr, spot }, is_new, session) = client.create_by(c, &op, at.on).await?;
+        match open {
+            true => client.opened(attr.ino, spot, asked, session, 1).await,
+            false => client.nodes.look_up(attr.ino, spot, asked),
         }
         Ok((attr, is_new))
     }
 
     /// Makes a directory.
     pub async fn mkdir(
-        &self,
+        self,
         c: &Credentials,
         parent: Ino,
         name: &Name,
@@ -158,18 +163,18 @@ impl<'a> ByWay<'a> {
     }
 
     /// Removes a name of a file.
-    pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+    pub async fn unlink(self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.client.unlink_at(c, self.dir(parent)?, name).await
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
+    pub async fn rmdir(self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.client.rmdir_at(c, self.dir(parent)?, name).await
     }
 
     /// A further name for a file.
     pub async fn link(
-        &self,
+        self,
         c: &Credentials,
         ino: Ino,
         parent: Ino,
@@ -184,7 +189,7 @@ impl<'a> ByWay<'a> {
 
     /// Moves a name. The way is that to both directories.
     pub async fn rename(
-        &self,
+        self,
         c: &Credentials,
         (parent, name): (Ino, &Name),
         (new_parent, new_name): (Ino, &Name),

@@ -25,6 +25,9 @@
 //! | the transport is stopped, or the client closed | unknown | `EIO` |
 //!
 //! Reading requests belong to no session: they are asked again until patience runs out.
+//!
+//! Futures of what hardly ever has to be waited for are boxed, so that those of all calls stay small: one that begins is memory
+//! taken, of which an allocator has a kilobyte at hand.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -33,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use pando_types::op::{Head, Op, Request, RequestId};
-use pando_types::reply::{Body, Refusal};
+use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{Credentials, Errno, SessionId};
 
 use crate::cache::OnPath;
@@ -147,6 +150,18 @@ impl Backoff {
     }
 }
 
+/// An operation on its way to who runs it.
+pub(crate) struct Errand<'a> {
+    by: &'a Credentials,
+    asked: Asked<'a>,
+    /// Where it must be run.
+    pub(crate) route: Route,
+    /// Of its request, but for clock and version, which are those of the moment in which it is sent.
+    head: Head,
+    /// When its caller's patience ends.
+    pub(crate) deadline: Option<u64>,
+}
+
 /// In which session a changing request is made.
 #[derive(Clone, Copy)]
 pub(crate) enum Via<'a> {
@@ -182,10 +197,10 @@ impl Client {
     pub(crate) async fn run_by(
         &self,
         by: &Credentials,
-        op: Op,
+        op: &Op,
         on: Option<&OnPath>,
     ) -> Result<Body, Errno> {
-        let ran = self.run_told(Via::Current, by, Asked { op: &op, on }).await;
+        let ran = self.run_told(Via::Current, by, Asked { op, on }).await;
         ran.map(|(body, _)| body).map_err(Errno::from)
     }
 
@@ -197,62 +212,79 @@ impl Client {
         asked: Asked<'_>,
     ) -> Result<(Body, SessionId), Failure> {
         let Plan { route, changes } = plan(asked.op, &self.secrets);
-        let deadline = self.deadline(via);
-        if !changes {
-            let id = self.reading();
-            return match self.chase(by, asked, route, id, deadline, &mut false).await {
-                Ok(Answer::Final(answer)) => answer.map(|body| (body, id.session)),
-                Ok(Answer::NoSession) => Err(Failure::Over),
-                Err(unanswered) => Err(Failure::Errno(unanswered.into())),
-            };
+        let mut errand = self.errand(by, asked, route, self.reading());
+        errand.deadline = self.deadline(via);
+        if changes {
+            return self.run_once(via, &mut errand).await;
         }
+        match self.chase(&errand, &mut false).await {
+            Ok(Answer::Final(answer)) => answer.map(|body| (body, errand.head.id.session)),
+            Ok(Answer::NoSession) => Err(Failure::Over),
+            Err(unanswered) => Err(Failure::Errno(unanswered.into())),
+        }
+    }
+
+    /// Runs a changing operation exactly once.
+    async fn run_once(
+        &self,
+        via: Via<'_>,
+        errand: &mut Errand<'_>,
+    ) -> Result<(Body, SessionId), Failure> {
         let mut backoff = Backoff::lost();
         loop {
             let next;
             let session = match via {
                 Via::In(session) => session,
                 Via::Current => {
-                    let found = self.session_for(false, deadline).await;
-                    next = found.map_err(Failure::Errno)?;
+                    next = match self.sessions.live() {
+                        Some(session) => session,
+                        None => Box::pin(self.session_for(false, errand.deadline))
+                            .await
+                            .map_err(Failure::Errno)?,
+                    };
                     &next
                 }
             };
-            match self.run_in(session, by, asked, route, deadline).await {
-                // Some shard could not be told of it.
-                Ok(Err(Failure::Errno(Errno::EBUSY))) if !self.is_past(deadline) => {
-                    backoff.pause_until(self, deadline).await;
+            {
+                match self.run_in(session, errand).await {
+                    Ok(Err(Failure::Errno(Errno::EBUSY))) => {}
+                    Ok(answer) => return answer.map(|body| (body, session.id)),
+                    Err(Over) if matches!(via, Via::In(_)) => return Err(Failure::Over),
+                    Err(Over) => continue,
                 }
-                Ok(Err(Failure::Errno(Errno::EBUSY))) => {
-                    return Err(Failure::Errno(Errno::ETIMEDOUT));
-                }
-                Ok(answer) => return answer.map(|body| (body, session.id)),
-                Err(Over) if matches!(via, Via::In(_)) => return Err(Failure::Over),
-                Err(Over) => {}
             }
+            // Some shard could not be told of it.
+            if self.is_past(errand.deadline) {
+                return Err(Failure::Errno(Errno::ETIMEDOUT));
+            }
+            Box::pin(backoff.pause_until(self, errand.deadline)).await;
         }
     }
 
-    /// Runs a changing `op` once, in `session`.
+    /// Runs a changing operation once, in `session`.
     async fn run_in(
         &self,
         session: &Arc<Session>,
-        by: &Credentials,
-        asked: Asked<'_>,
-        route: Route,
-        deadline: Option<u64>,
+        errand: &mut Errand<'_>,
     ) -> Result<Result<Body, Failure>, Over> {
         const TIMED_OUT: Result<Body, Failure> = Err(Failure::Errno(Errno::ETIMEDOUT));
-        if self.within(deadline, self.doubts.clear_of(asked.op)).await.is_none() {
-            return Ok(TIMED_OUT);
+        if self.doubts.count() > 0 {
+            let clear = self.doubts.clear_of(errand.asked.op);
+            if Box::pin(self.within(errand.deadline, clear)).await.is_none() {
+                return Ok(TIMED_OUT);
+            }
         }
-        let slot = match self.within(deadline, session.slots.acquire()).await {
-            Some(Ok(slot)) => slot,
-            Some(Err(Closed)) => return Err(Over),
-            None => return Ok(TIMED_OUT),
+        let slot = match session.slots.acquire_now() {
+            Some(slot) => slot,
+            None => match Box::pin(self.within(errand.deadline, session.slots.acquire())).await {
+                Some(Ok(slot)) => slot,
+                Some(Err(Closed)) => return Err(Over),
+                None => return Ok(TIMED_OUT),
+            },
         };
-        let mut way = UnderWay { client: self, session, slot, by, asked, is_unsure: false };
-        let id = Self::changing(session, slot);
-        match self.chase(by, asked, route, id, deadline, &mut way.is_unsure).await {
+        errand.head = self.head(Self::changing(session, slot));
+        let mut way = UnderWay { client: self, session, slot, errand, is_unsure: false };
+        match self.chase(way.errand, &mut way.is_unsure).await {
             Ok(Answer::Final(answer)) => {
                 way.is_unsure = false;
                 Ok(answer)
@@ -260,7 +292,7 @@ impl Client {
             Ok(Answer::NoSession) => {
                 self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut way.is_unsure, false);
-                if was_lost && !concerns_only_its_session(asked.op) {
+                if was_lost && !concerns_only_its_session(way.errand.asked.op) {
                     return Ok(Err(Failure::Errno(Errno::EIO)));
                 }
                 Err(Over)
@@ -273,19 +305,16 @@ impl Client {
     /// is under way, and after one was lost.
     pub(crate) async fn chase(
         &self,
-        by: &Credentials,
-        asked: Asked<'_>,
-        route: Route,
-        id: RequestId,
-        deadline: Option<u64>,
+        errand: &Errand<'_>,
         is_unsure: &mut bool,
     ) -> Result<Answer, Unanswered> {
-        let head = self.head(id);
+        let route = errand.route;
         let (mut astray, mut learned) = (0, 0);
         let mut backoff = Backoff::astray();
         let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
-            let refusal = match self.send(by, asked, route, head, deadline, is_unsure).await? {
+            let reply = self.send(errand, is_unsure).await?;
+            let refusal = match reply.result {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,
             };
@@ -333,36 +362,38 @@ impl Client {
                 return failed(Failure::Errno(Errno::EIO));
             }
             if astray > ASTRAY_AT_ONCE {
-                backoff.pause(self).await;
+                Box::pin(backoff.pause(self)).await;
             }
         }
     }
 
-    /// Sends until there is a reply; what it says.
+    /// Sends until there is a reply.
     pub(crate) async fn send(
         &self,
-        by: &Credentials,
-        Asked { op, on }: Asked<'_>,
-        route: Route,
-        mut head: Head,
-        deadline: Option<u64>,
+        errand: &Errand<'_>,
         is_unsure: &mut bool,
-    ) -> Result<Result<Body, Refusal>, Unanswered> {
+    ) -> Result<Box<Reply>, Unanswered> {
         let was_unsure = *is_unsure;
         let mut was_lost = false;
         let mut backoff = Backoff::lost();
         // Who may have run it is asked again, whatever others have learned meanwhile: the answer is recorded there, even if the
         // directory is gone.
-        let shard = self.routes.shard(route);
+        let shard = self.routes.shard(errand.route);
         loop {
             if self.sessions.is_closed() {
                 return Err(Unanswered::Stopped);
             }
-            head.clock = self.clock.load(Ordering::Relaxed);
-            head.version = self.version.load(Ordering::Relaxed);
-            let trail = on.map(|on| on.trail.clone());
-            let request = Request { head, credentials: by.clone(), op: op.clone(), trail };
-            self.counters.sent(op);
+            let request = Box::new(Request {
+                head: Head {
+                    clock: self.clock.load(Ordering::Relaxed),
+                    version: self.version.load(Ordering::Relaxed),
+                    ..errand.head
+                },
+                credentials: errand.by.clone(),
+                op: errand.asked.op.clone(),
+                trail: errand.asked.on.map(|on| on.trail.clone()),
+            });
+            self.counters.sent(errand.asked.op);
             *is_unsure = true;
             match self.transport.call(shard, request).await {
                 Ok(reply) => {
@@ -372,21 +403,21 @@ impl Client {
                     if let Some(news) = &reply.news {
                         self.ways.apply(news);
                     }
-                    if let Some(on) = on {
+                    if let Some(on) = errand.asked.on {
                         on.answered(reply.version);
                     }
-                    return Ok(reply.result);
+                    return Ok(reply);
                 }
                 Err(TransportError::Stopped) => return Err(Unanswered::Stopped),
                 Err(TransportError::Lost) => was_lost = true,
             }
-            let left =
-                deadline.map_or(u64::MAX, |at| at.saturating_sub(self.transport.now_nanos()));
+            let left = |at: u64| at.saturating_sub(self.transport.now_nanos());
+            let left = errand.deadline.map_or(u64::MAX, left);
             if left == 0 {
                 return Err(Unanswered::TimedOut);
             }
             self.counters.retried();
-            backoff.pause_at_most(self, left).await;
+            Box::pin(backoff.pause_at_most(self, left)).await;
         }
     }
 
@@ -429,6 +460,17 @@ impl Client {
         .await
     }
 
+    /// An operation to be run as `id`, for as long as it takes.
+    pub(crate) fn errand<'a>(
+        &self,
+        by: &'a Credentials,
+        asked: Asked<'a>,
+        route: Route,
+        id: RequestId,
+    ) -> Errand<'a> {
+        Errand { by, asked, route, head: self.head(id), deadline: None }
+    }
+
     /// The head of a new request: a trace of its own; clock and version are set when it is sent.
     pub(crate) fn head(&self, id: RequestId) -> Head {
         let number = self.traces.fetch_add(1, Ordering::Relaxed);
@@ -451,8 +493,7 @@ struct UnderWay<'a> {
     client: &'a Client,
     session: &'a Arc<Session>,
     slot: Slot,
-    by: &'a Credentials,
-    asked: Asked<'a>,
+    errand: &'a Errand<'a>,
     is_unsure: bool,
 }
 
@@ -466,9 +507,9 @@ impl Drop for UnderWay<'_> {
         self.client.doubts.add(Doubt {
             session: self.session.clone(),
             slot: self.slot,
-            by: self.by.clone(),
-            op: self.asked.op.clone(),
-            trail: self.asked.on.map(|on| on.trail.clone()),
+            by: self.errand.by.clone(),
+            op: self.errand.asked.op.clone(),
+            trail: self.errand.asked.on.map(|on| on.trail.clone()),
         });
     }
 }

@@ -46,7 +46,7 @@ impl Client {
         at: At<'_>,
         mask: AccessMask,
     ) -> Result<(), Errno> {
-        self.run_by(c, Op::DirAccess(at.dir, mask), at.on).await.map_err(stale)?;
+        self.run_by(c, &Op::DirAccess(at.dir, mask), at.on).await.map_err(stale)?;
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Client {
         c: &Credentials,
         file: FileRef,
     ) -> Result<Vec<u8>, Errno> {
-        let body = self.by_ino(c, file, Op::Readlink).await?;
+        let body = self.by_ino(c, &file, Op::Readlink).await?;
         take!(body, Body::Bytes(target) => target)
     }
 
@@ -90,43 +90,48 @@ impl Client {
         truncate: bool,
     ) -> Result<Attr, Errno> {
         let asked = self.nodes.stamp();
-        let (ino, at) = (file.ino, file.at.clone());
         let op = |file| Op::Open { file, access, truncate };
-        let opened = self.on_file_told(Via::Current, c, file, op, None).await;
+        let opened = self.on_file_told(Via::Current, c, &file, op, None).await;
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         // If it was found elsewhere, the table knows already.
-        let spot = self.nodes.find(ino).unwrap_or(Spot::File(at));
-        self.opened(ino, spot, asked, session).await;
+        let spot = self.nodes.find(file.ino).unwrap_or(Spot::File(file.at));
+        self.opened(file.ino, spot, asked, session, 0).await;
         Ok(attr)
     }
 
-    /// `ino` was opened in `session`.
-    pub(crate) async fn opened(&self, ino: Ino, spot: Spot, asked: Stamp, session: SessionId) {
+    /// `ino` was opened in `session`, and looked up so often.
+    pub(crate) async fn opened(
+        &self,
+        ino: Ino,
+        spot: Spot,
+        asked: Stamp,
+        session: SessionId,
+        lookups: u64,
+    ) {
         let counts = {
             let state = self.sessions.state();
             let counts = state.is_live(session);
-            self.nodes.open(ino, spot, asked, counts.then_some(session));
+            self.nodes.open(ino, spot, asked, counts.then_some(session), lookups);
             counts
         };
         if !counts {
-            self.hold(ino).await;
+            Box::pin(self.hold(ino)).await;
         }
     }
 
     /// One open less. Tried until it is answered, whatever [`Options::patience`](crate::Options::patience) says: a release
     /// that gets lost would keep an orphan for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
-        let file = self.file(ino, Errno::EISDIR)?;
-        let _pinned = self.nodes.close(ino);
-        self.let_go(file).await
+        let (file, excess, _pinned) = self.nodes.close(ino)?;
+        self.let_go_in(&file, excess).await
     }
 
     /// Where the bytes `offset .. offset + len` are.
     pub async fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
         let op = |file| Op::ReadData { file, offset, len };
-        take!(self.by_ino(SYSTEM, file, op).await?, Body::Layout(layout) => layout)
+        take!(self.by_ino(SYSTEM, &file, op).await?, Body::Layout(layout) => layout)
     }
 
     /// Lays `pieces` over the data; see [`Op::WriteData`].
@@ -139,7 +144,7 @@ impl Client {
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
         let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
-        match self.on_file(Via::Current, SYSTEM, file, op).await {
+        match self.on_file(Via::Current, SYSTEM, &file, op).await {
             Ok(Body::Attr(attr)) => Ok(attr),
             Ok(_) => Err(WriteError::Errno(Errno::EIO)),
             Err(Failure::DataChanged) => Err(WriteError::DataChanged),
@@ -159,7 +164,7 @@ impl Client {
     pub(crate) async fn by_ino(
         &self,
         by: &Credentials,
-        file: FileRef,
+        file: &FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Errno> {
         let answer = self.on_file(Via::Current, by, file, op).await;
@@ -172,7 +177,7 @@ impl Client {
         &self,
         via: Via<'_>,
         by: &Credentials,
-        file: FileRef,
+        file: &FileRef,
         op: impl Fn(FileRef) -> Op,
     ) -> Result<Body, Failure> {
         self.on_file_told(via, by, file, op, None).await.map(|(body, _)| body)
@@ -183,7 +188,24 @@ impl Client {
         &self,
         via: Via<'_>,
         by: &Credentials,
-        file: FileRef,
+        file: &FileRef,
+        op: impl Fn(FileRef) -> Op,
+        on: Option<&OnPath>,
+    ) -> Result<(Body, SessionId), Failure> {
+        let asked = Asked { op: &op(file.clone()), on };
+        match self.run_told(via, by, asked).await {
+            Err(failure) if is_elsewhere(failure, &file.at) => {}
+            answer => return answer,
+        }
+        Box::pin(self.on_file_elsewhere(via, by, file, op, on)).await
+    }
+
+    /// The same of a file that was not where it was looked for.
+    async fn on_file_elsewhere(
+        &self,
+        via: Via<'_>,
+        by: &Credentials,
+        file: &FileRef,
         op: impl Fn(FileRef) -> Op,
         on: Option<&OnPath>,
     ) -> Result<(Body, SessionId), Failure> {
@@ -194,25 +216,12 @@ impl Client {
             _ => PLACES_MAX,
         };
         let ino = file.ino;
-        let mut at = file.at;
+        let mut at = file.at.clone();
         let mut name = FileAt::Link;
         let mut backoff = Backoff::astray();
         let mut hold = None;
-        let mut places = 0;
-        loop {
-            let failure = match self
-                .run_told(via, by, Asked { op: &op(FileRef { ino, at: at.clone() }), on })
-                .await
-            {
-                Err(failure @ Failure::NotThere) => failure,
-                // What a link is told of an inode that has no names left.
-                Err(failure @ Failure::Errno(Errno::ENOENT)) if at == FileAt::Link => failure,
-                answer => return answer,
-            };
-            places += 1;
-            if places >= places_max {
-                return Err(failure);
-            }
+        let mut failure = Failure::NotThere;
+        for places in 1..places_max {
             self.nodes.not_at(ino, &at);
             if at != FileAt::Link {
                 name = at.clone();
@@ -231,6 +240,19 @@ impl Client {
                 _ if is_moving => backoff.pause(self).await,
                 _ => return Err(failure),
             }
+            let asked = Asked { op: &op(FileRef { ino, at: at.clone() }), on };
+            match self.run_told(via, by, asked).await {
+                Err(now) if is_elsewhere(now, &at) => failure = now,
+                answer => return answer,
+            }
         }
+        Err(failure)
     }
+}
+
+/// Whether a file may be elsewhere after it was looked for at a place in vain.
+fn is_elsewhere(failure: Failure, at: &FileAt) -> bool {
+    // What a link is told of an inode that has no names left.
+    failure == Failure::NotThere
+        || (failure == Failure::Errno(Errno::ENOENT) && *at == FileAt::Link)
 }

@@ -64,4 +64,4 @@ pub use counters::Counters;
 pub use files::WriteError;
 pub use listing::DirEntry;
 pub use pages::{BUFFERED_MAX, Listing};
-pub use transport::{BoxFuture, Transport, TransportError};
+pub use transport::{BoxFuture, Called, Calling, Transport, TransportError};

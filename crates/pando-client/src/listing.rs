@@ -101,7 +101,7 @@ impl Client {
         limit: u32,
     ) -> Result<Page, Errno> {
         let op = Op::ReadDir { dir, from, limit: limit.max(1) };
-        let body = self.run_by(c, op, on).await.map_err(stale)?;
+        let body = self.run_by(c, &op, on).await.map_err(stale)?;
         let (entries, next) = take!(body, Body::Page(page, next) => (page, next))?;
         let next = next.unwrap_or(Order(Order::END));
         if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }

@@ -52,7 +52,8 @@ impl Client {
             // An idle client hears of changes in this way.
             let on = OnPath::new(Trail { version: self.ways.version(), dirs: Vec::new() });
             let asked = Asked { op: &op, on: Some(&on) };
-            let answer = self.chase(SYSTEM, asked, route, self.reading(), None, &mut false).await;
+            let errand = self.errand(SYSTEM, asked, route, self.reading());
+            let answer = self.chase(&errand, &mut false).await;
             let pause = match answer {
                 Ok(Answer::Final(Ok(Body::Lease(nanos)))) => nanos / RENEWALS,
                 Ok(Answer::Final(_)) => NO_LEASE,
@@ -74,7 +75,8 @@ impl Client {
         let id = Self::changing(&doubt.session, doubt.slot);
         let on = doubt.trail.clone().map(OnPath::new);
         let asked = Asked { op: &doubt.op, on: on.as_ref() };
-        match self.chase(&doubt.by, asked, route, id, None, &mut true).await {
+        let errand = self.errand(&doubt.by, asked, route, id);
+        match self.chase(&errand, &mut true).await {
             Ok(Answer::Final(Ok(body))) => {
                 self.counters.doubt_resolved(true);
                 let (session, op) = (doubt.session.clone(), doubt.op.clone());
@@ -82,7 +84,7 @@ impl Client {
                 taken.settled();
                 if let Some(file) = opened(&op, body) {
                     // Nobody waits to hear of it.
-                    let _ = self.release_in(&session, file).await;
+                    let _ = self.release_in(&session, &file).await;
                 }
             }
             Ok(Answer::Final(Err(_))) => {

@@ -4,7 +4,7 @@ use pando_types::op::{FileAt, FileRef, NewNode, Op};
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, SessionId};
 
-use crate::cache::At;
+use crate::cache::{At, OnPath};
 use crate::call::{Asked, Backoff, Via, stale, take};
 use crate::client::Client;
 use crate::names::{Entry, LOOKS_MAX};
@@ -46,37 +46,34 @@ impl Client {
         self.by_way(None).rmdir(c, parent, name).await
     }
 
-    /// See [`Client::create`]. Tells in which session it was opened.
-    pub(crate) async fn create_at(
+    /// See [`Client::create`], which `op` is, by a way. Tells in which session it was opened.
+    pub(crate) async fn create_by(
         &self,
         c: &Credentials,
-        At { dir, on }: At<'_>,
-        name: &Name,
-        node: NewNode,
-        exclusive: bool,
-        open: bool,
+        op: &Op,
+        on: Option<&OnPath>,
     ) -> Result<(Entry, bool, SessionId), Errno> {
-        let op = Op::Create { dir, name: name.clone(), node, exclusive, open };
+        let Op::Create { dir, name, open, .. } = op else { return Err(Errno::EINVAL) };
         let mut backoff = Backoff::astray();
         for look in 0..LOOKS_MAX {
             if look > 1 {
-                backoff.pause(self).await;
+                Box::pin(backoff.pause(self)).await;
             }
-            let ino = match self.run_told(Via::Current, c, Asked { op: &op, on }).await? {
+            let ino = match self.run_told(Via::Current, c, Asked { op, on }).await? {
                 (Body::Created(attr, is_new), session) => {
-                    let spot = Spot::File(FileAt::Name(dir, name.clone()));
+                    let spot = Spot::File(FileAt::Name(*dir, name.clone()));
                     return Ok((Entry { attr, spot }, is_new, session));
                 }
                 (Body::Linked(ino, _), _) => ino,
                 _ => return Err(Errno::EIO),
             };
             let file = FileRef { ino, at: FileAt::Link };
-            let op = if open {
+            let op = if *open {
                 Op::Open { file, access: 0, truncate: false }
             } else {
                 Op::GetAttr(file)
             };
-            let answer = self.run_told(Via::Current, c, (&op).into()).await;
+            let answer = Box::pin(self.run_told(Via::Current, c, (&op).into())).await;
             match answer.map_err(|failure| stale(failure.into())) {
                 Ok((Body::Attr(attr), session)) => {
                     return Ok((Entry { attr, spot: Spot::File(FileAt::Link) }, false, session));
@@ -96,7 +93,7 @@ impl Client {
         name: &Name,
         mode: u16,
     ) -> Result<(DirRef, Attr), Errno> {
-        let body = self.run_by(c, Op::Mkdir(at.dir, name.clone(), mode), at.on).await?;
+        let body = self.run_by(c, &Op::Mkdir(at.dir, name.clone(), mode), at.on).await?;
         take!(body, Body::Made(dir, home) => (dir, home.base))
     }
 
@@ -106,7 +103,7 @@ impl Client {
         at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_by(c, Op::Unlink(at.dir, name.clone()), at.on).await?;
+        self.run_by(c, &Op::Unlink(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 
@@ -116,7 +113,7 @@ impl Client {
         at: At<'_>,
         name: &Name,
     ) -> Result<(), Errno> {
-        self.run_by(c, Op::Rmdir(at.dir, name.clone()), at.on).await?;
+        self.run_by(c, &Op::Rmdir(at.dir, name.clone()), at.on).await?;
         Ok(())
     }
 }

@@ -43,7 +43,7 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let ino = file.ino;
         let op = |file| Op::Link(file, dir, name.clone());
-        let ran = self.on_file_told(Via::Current, c, file, op, on).await;
+        let ran = self.on_file_told(Via::Current, c, &file, op, on).await;
         let (body, _) = ran.map_err(Errno::from)?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
         self.nodes.moved(ino, FileAt::Link);
@@ -92,7 +92,7 @@ impl Client {
         }
         if flags.exchange {
             // The answer speaks of one of the two only.
-            match self.found(SYSTEM, from.into(), name).await {
+            match self.found(SYSTEM, &from.into(), name).await {
                 Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
                 Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}

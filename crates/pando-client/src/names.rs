@@ -55,10 +55,10 @@ impl Client {
     pub(crate) async fn found(
         &self,
         c: &Credentials,
-        at: At<'_>,
+        at: &At<'_>,
         name: &Name,
     ) -> Result<Found, Errno> {
-        match self.run_by(c, Op::Lookup(at.dir, name.clone()), at.on).await? {
+        match self.run_by(c, &Op::Lookup(at.dir, name.clone()), at.on).await? {
             Body::Found(found) => Ok(found),
             Body::Entry(found, search) => {
                 if let Some(on) = at.on {
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Remembers a directory on the way, as it was when the shard answered.
-    fn learn(&self, at: At<'_>, search: Search, name: &Name, found: &Found) {
+    fn learn(&self, at: &At<'_>, search: Search, name: &Name, found: &Found) {
         if let (Some(on), Found::Dir(access)) = (at.on, found) {
             let (dir, version) = (at.dir.ino, on.version());
             self.ways.learn(&Read { dir, search, name, access: *access, version });
@@ -89,9 +89,9 @@ impl Client {
         let mut backoff = Backoff::astray();
         for look in 0..LOOKS_MAX {
             if look > 1 {
-                backoff.pause(self).await;
+                Box::pin(backoff.pause(self)).await;
             }
-            let found = self.found(c, at, name).await?;
+            let found = self.found(c, &at, name).await?;
             if let Found::File(attr) = found {
                 let spot = Spot::File(FileAt::Name(at.dir, name.clone()));
                 return Ok(Entry { attr, spot });

@@ -50,6 +50,14 @@ impl Node {
         }
         self.held.1 += 1;
     }
+
+    /// See [`Nodes::take_excess`].
+    fn take_excess(&mut self) -> Option<SessionId> {
+        (self.held.1 > self.opens).then(|| {
+            self.held.1 -= 1;
+            self.held.0
+        })
+    }
 }
 
 /// All nodes. Neighbouring inos are in different shards.
@@ -102,9 +110,18 @@ impl Nodes {
         self.put(ino, spot, asked, |node| node.lookups += 1);
     }
 
-    /// As [`Nodes::look_up`], for something that was opened. One more open, which counts in session `held`, if in any.
-    pub(crate) fn open(&self, ino: Ino, spot: Spot, asked: Stamp, held: Option<SessionId>) {
+    /// As [`Nodes::look_up`], for something that was opened, and looked up so often. One more open, which counts in session
+    /// `held`, if in any.
+    pub(crate) fn open(
+        &self,
+        ino: Ino,
+        spot: Spot,
+        asked: Stamp,
+        held: Option<SessionId>,
+        lookups: u64,
+    ) {
         self.put(ino, spot, asked, |node| {
+            node.lookups += lookups;
             node.opens += 1;
             if let Some(session) = held {
                 node.hold(session);
@@ -121,9 +138,7 @@ impl Nodes {
     /// One open less, if more count at the shards than there are: in which session it counts.
     pub(crate) fn take_excess(&self, ino: Ino) -> Option<SessionId> {
         let mut nodes = self.shard(ino).lock();
-        let node = nodes.get_mut(&ino).filter(|node| node.held.1 > node.opens)?;
-        node.held.1 -= 1;
-        Some(node.held.0)
+        nodes.get_mut(&ino)?.take_excess()
     }
 
     /// Files that are thought to be at `at`. Looks at all there are.
@@ -195,13 +210,18 @@ impl Nodes {
         self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
     }
 
-    /// Takes one open back. The node stays until the shards know, too: as long as the pin.
-    pub(crate) fn close(&self, ino: Ino) -> Pinned<'_> {
-        if let Some(node) = self.shard(ino).lock().get_mut(&ino) {
-            node.opens = node.opens.saturating_sub(1);
-            node.lookups += 1;
-        }
-        Pinned { nodes: self, ino }
+    /// Takes one open of a file back, and what is [in excess](Nodes::take_excess) then. The node stays until the shards know,
+    /// too: as long as the pin.
+    pub(crate) fn close(
+        &self,
+        ino: Ino,
+    ) -> Result<(FileRef, Option<SessionId>, Pinned<'_>), Errno> {
+        let mut nodes = self.shard(ino).lock();
+        let node = nodes.get_mut(&ino).ok_or(Errno::ESTALE)?;
+        let Spot::File(at) = node.spot.clone() else { return Err(Errno::EISDIR) };
+        node.opens = node.opens.saturating_sub(1);
+        node.lookups += 1;
+        Ok((FileRef { ino, at }, node.take_excess(), Pinned { nodes: self, ino }))
     }
 
     fn drop_if_unused(&self, ino: Ino, change: impl FnOnce(&mut Node)) {
@@ -268,10 +288,11 @@ mod tests {
         assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
         nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
         nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
-        nodes.open(INO, Spot::File(at("a")), nodes.stamp(), Some(SessionId(1)));
+        nodes.open(INO, Spot::File(at("a")), nodes.stamp(), Some(SessionId(1)), 0);
         nodes.forget(INO, 2);
         assert_eq!(nodes.find(INO), Ok(Spot::File(at("a"))));
-        let pinned = nodes.close(INO);
+        let (_, excess, pinned) = nodes.close(INO).expect("open");
+        assert_eq!(excess, Some(SessionId(1)));
         assert_eq!(nodes.find(INO), Ok(Spot::File(at("a"))));
         drop(pinned);
         assert_eq!(nodes.find(INO), Err(Errno::ESTALE));
@@ -283,14 +304,14 @@ mod tests {
         let nodes = Nodes::new();
         let spot = || Spot::File(at("a"));
         let (old, new) = (SessionId(1), SessionId(2));
-        nodes.open(INO, spot(), nodes.stamp(), Some(old));
-        nodes.open(INO, spot(), nodes.stamp(), Some(old));
+        nodes.open(INO, spot(), nodes.stamp(), Some(old), 0);
+        nodes.open(INO, spot(), nodes.stamp(), Some(old), 0);
         assert!(nodes.held(INO, new), "one for both");
         assert_eq!(nodes.take_excess(INO), None);
-        let first = nodes.close(INO);
-        assert_eq!(nodes.take_excess(INO), None);
-        let second = nodes.close(INO);
-        assert_eq!(nodes.take_excess(INO), Some(new));
+        let (_, excess, first) = nodes.close(INO).expect("open");
+        assert_eq!(excess, None);
+        let (_, excess, second) = nodes.close(INO).expect("open");
+        assert_eq!(excess, Some(new));
         assert_eq!(nodes.take_excess(INO), None);
         drop((first, second));
         assert!(!nodes.held(INO, new), "nobody knows it");

@@ -16,11 +16,12 @@ mod walk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pando_types::op::{AccessMask, FileRef, NewNode, RenameFlags};
-use pando_types::reply::Found;
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
+use pando_types::op::{AccessMask, FileRef, NewNode, Op, RenameFlags};
+use pando_types::reply::{Body, Found};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
 use crate::cache::At;
+use crate::call::{stale, take};
 use crate::client::Client;
 use crate::listing::{DirEntry, plain};
 use crate::nodes::Spot;
@@ -106,9 +107,9 @@ impl<'a> Paths<'a> {
                 let name = last.file(Errno::EISDIR)?;
                 let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
                 let on = walk.on();
-                let at = At { dir, on: on.as_ref() };
+                let op = Op::Create { dir, name, node, exclusive, open: false };
                 let (entry, is_new, _) =
-                    self.client.create_at(&self.by, at, &name, node, exclusive, false).await?;
+                    self.client.create_by(&self.by, &op, on.as_ref()).await?;
                 let Spot::File(at) = entry.spot else { return Err(Errno::EIO) };
                 if is_new || entry.attr.kind != FileKind::Symlink {
                     return Ok((entry.attr, is_new));
@@ -137,8 +138,8 @@ impl<'a> Paths<'a> {
             let (kind, symlink) = (FileKind::Symlink, target.to_vec());
             let node = NewNode { kind, mode: 0o777, rdev: 0, symlink };
             let on = walk.on();
-            let at = At { dir, on: on.as_ref() };
-            let made = self.client.create_at(&self.by, at, &name, node, true, false).await?;
+            let op = Op::Create { dir, name, node, exclusive: true, open: false };
+            let made = self.client.create_by(&self.by, &op, on.as_ref()).await?;
             Ok(made.0.attr)
         })
     }
@@ -186,6 +187,18 @@ impl<'a> Paths<'a> {
         })
     }
 
+    /// Changes mode, owner, group or times of a directory, through symlinks; which one it is.
+    pub async fn set_dir_attr(&self, path: &[u8], set: &SetAttr) -> Result<Ino, Errno> {
+        walked!(self, walk => {
+            let Here::Dir(dir) = walk.end_of(path, true).await? else {
+                return Err(Errno::ENOTDIR);
+            };
+            let (op, on) = (Op::DirSetAttr(dir, set.clone()), walk.on());
+            let body = self.client.run_by(&self.by, &op, on.as_ref()).await.map_err(stale)?;
+            take!(body, Body::Dir(home) => home.base.ino)
+        })
+    }
+
     /// Moves a name.
     pub async fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<(), Errno> {
         walked!(self, walk => {
@@ -195,7 +208,7 @@ impl<'a> Paths<'a> {
             let on = walk.on();
             let at = At { dir, on: on.as_ref() };
             if last.is_dir || new_last.is_dir {
-                let moved = self.client.found(&self.by, at, &last.name).await?;
+                let moved = self.client.found(&self.by, &at, &last.name).await?;
                 if !matches!(moved, Found::Dir(_)) {
                     return Err(Errno::ENOTDIR);
                 }

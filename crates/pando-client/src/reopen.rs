@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pando_types::op::{FileRef, Op};
 use pando_types::reply::Body;
-use pando_types::{Errno, Ino, ShardIndex};
+use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
 use crate::call::{Answer, Failure, Via, stale};
 use crate::client::{Client, SYSTEM};
@@ -42,10 +42,8 @@ impl Client {
     async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Errno> {
         loop {
             let route = Route::Shard(ShardIndex(0));
-            let id = self.reading();
-            let answer =
-                self.chase(SYSTEM, (&Op::OpenSession).into(), route, id, None, &mut false).await?;
-            let id = match answer {
+            let errand = self.errand(SYSTEM, (&Op::OpenSession).into(), route, self.reading());
+            let id = match self.chase(&errand, &mut false).await? {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 Answer::Final(Err(failure)) => return Err(failure.into()),
                 _ => return Err(Errno::EIO),
@@ -70,14 +68,14 @@ impl Client {
     /// One open of `file` in `session`, which counts there unless it was closed meanwhile.
     async fn claim(&self, session: &Arc<Session>, file: FileRef) {
         let open = |file| Op::Open { file, access: 0, truncate: false };
-        if self.on_file(Via::In(session), SYSTEM, file.clone(), open).await.is_err() {
+        if self.on_file(Via::In(session), SYSTEM, &file, open).await.is_err() {
             return;
         }
         // What becomes of a release, nobody waits to hear.
         let _ = if self.nodes.held(file.ino, session.id) {
-            self.let_go(file).await
+            self.let_go(&file).await
         } else {
-            self.release_in(session, file).await
+            self.release_in(session, &file).await
         };
     }
 
@@ -86,7 +84,7 @@ impl Client {
         loop {
             let Ok(file) = self.file(ino, Errno::EISDIR) else { return };
             let open = |file| Op::Open { file, access: 0, truncate: false };
-            let opened = self.on_file_told(Via::Current, SYSTEM, file.clone(), open, None).await;
+            let opened = self.on_file_told(Via::Current, SYSTEM, &file, open, None).await;
             let Ok((_, session)) = opened else { return };
             let is_known = {
                 let state = self.sessions.state();
@@ -94,8 +92,8 @@ impl Client {
             };
             // What becomes of a release, nobody waits to hear.
             let _ = match (is_known, find(&self.sessions, session)) {
-                (Some(true), _) => self.let_go(file).await,
-                (Some(false), Some(session)) => self.release_in(&session, file).await,
+                (Some(true), _) => self.let_go(&file).await,
+                (Some(false), Some(session)) => self.release_in(&session, &file).await,
                 (Some(false), None) => Ok(()),
                 (None, _) => continue,
             };
@@ -104,23 +102,30 @@ impl Client {
     }
 
     /// Releases what counts as open at the shards and is not open here.
-    pub(crate) async fn let_go(&self, file: FileRef) -> Result<(), Errno> {
-        loop {
-            let excess = self.nodes.take_excess(file.ino);
-            let Some(session) = excess.and_then(|id| find(&self.sessions, id)) else {
-                return Ok(());
-            };
-            self.release_in(&session, file.clone()).await?;
+    pub(crate) async fn let_go(&self, file: &FileRef) -> Result<(), Errno> {
+        self.let_go_in(file, self.nodes.take_excess(file.ino)).await
+    }
+
+    /// The same, where in which session there is one is known.
+    pub(crate) async fn let_go_in(
+        &self,
+        file: &FileRef,
+        mut excess: Option<SessionId>,
+    ) -> Result<(), Errno> {
+        while let Some(session) = excess.and_then(|id| find(&self.sessions, id)) {
+            self.release_in(&session, file).await?;
+            excess = self.nodes.take_excess(file.ino);
         }
+        Ok(())
     }
 
     /// One open less in `session`; with the session, it is over.
     pub(crate) async fn release_in(
         &self,
         session: &Arc<Session>,
-        file: FileRef,
+        file: &FileRef,
     ) -> Result<(), Errno> {
-        match self.on_file(Via::In(session), SYSTEM, file, Op::Release).await {
+        match self.on_file_told(Via::In(session), SYSTEM, file, Op::Release, None).await {
             Ok(_) | Err(Failure::Over) => Ok(()),
             Err(failure) => Err(stale(failure.into())),
         }

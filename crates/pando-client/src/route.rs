@@ -122,9 +122,36 @@ impl Routes {
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
     }
 
-    /// The home of a directory that may not even exist.
-    pub(crate) fn home(&self, id: DirId) -> ShardIndex {
-        self.cluster.load().home(id)
+    /// The shard to ask for a name in the directory that has this id, whichever that is, if there is one: by what is known of
+    /// the last that was heard of.
+    pub(crate) fn guess(&self, id: DirId, order: Order) -> ShardIndex {
+        let home = self.cluster.load().home(id);
+        let locate = |known: &Known| known.map.shard(home, known.map.locate(order).0);
+        self.with_id(id, locate).unwrap_or(home)
+    }
+
+    /// All shards that may have that name, however many partitions there are of which nothing is known here. Each once.
+    pub(crate) fn candidates(&self, id: DirId, order: Order) -> Vec<ShardIndex> {
+        let (home, shards) = {
+            let cluster = self.cluster.load();
+            (cluster.home(id), cluster.shards)
+        };
+        let found = self.with_id(id, |known| known.map.candidates(home, order, shards));
+        let mut found = found.unwrap_or_else(|| vec![home]);
+        // A shard that was added may be known by this directory only.
+        let likely = self.guess(id, order);
+        if !found.contains(&likely) {
+            found.push(likely);
+        }
+        found
+    }
+
+    /// `shard` has no partition of the directory that has this id, whichever that is.
+    pub(crate) fn lacks(&self, id: DirId, shard: ShardIndex) {
+        if let Some(ino) = self.with_id(id, |known| known.ino) {
+            let nothing = SplitHistory { of: Some(shard), ..SplitHistory::default() };
+            self.learn(DirRef { id, ino }, &nothing);
+        }
     }
 
     /// All shards.
@@ -190,15 +217,19 @@ impl Routes {
     }
 
     fn with<T>(&self, dir: DirRef, read: impl FnOnce(&DirMap) -> T) -> Option<T> {
+        self.with_id(dir.id, |known| (known.ino == dir.ino).then(|| read(&known.map)))?
+    }
+
+    fn with_id<T>(&self, id: DirId, read: impl FnOnce(&Known) -> T) -> Option<T> {
         if self.known.load(Ordering::Acquire) == 0 {
             return None;
         }
         let split = self.split.read();
-        let known = split.get(&dir.id).filter(|known| known.ino == dir.ino)?;
+        let known = split.get(&id)?;
         if !known.used.load(Ordering::Relaxed) {
             known.used.store(true, Ordering::Relaxed);
         }
-        Some(read(&known.map))
+        Some(read(known))
     }
 
     /// Learns where partitions of `dir` are, and where they are no more; true if anything was new. A directory that has
@@ -304,6 +335,39 @@ mod tests {
         assert_eq!(routes.shard(home), ShardIndex(3));
         assert!(!routes.learn_slot(news(1, 1)) && !routes.learn_slot(news(2, 1)));
         assert_eq!(routes.shard(home), ShardIndex(3));
+    }
+
+    #[test]
+    fn an_id_alone_is_looked_for_where_its_last_directory_was() {
+        let routes = Routes::new(ClusterMap::new(4));
+        let upper = Order(Order::END - 16);
+        let home = routes.shard(Route::Home(dir(9)));
+        assert_eq!(routes.guess(dir(9).id, upper), home);
+        assert_eq!(routes.candidates(dir(9).id, upper), [home]);
+        routes.learn(dir(9), &history(1, 1));
+        assert_eq!(routes.guess(dir(9).id, upper), ShardIndex(1));
+        assert_eq!(routes.guess(dir(9).id, Order(0)), home);
+        let candidates = routes.candidates(dir(9).id, upper);
+        assert!(
+            candidates.contains(&home) && candidates.contains(&ShardIndex(3)),
+            "{candidates:?}"
+        );
+        routes.lacks(dir(9).id, ShardIndex(2));
+        assert_eq!(routes.guess(dir(9).id, upper), ShardIndex(1));
+        routes.lacks(dir(9).id, ShardIndex(1));
+        assert_eq!(routes.guess(dir(9).id, upper), home);
+    }
+
+    #[test]
+    fn a_history_that_names_shards_that_nobody_knows_is_followed_and_no_more() {
+        let routes = Routes::new(ClusterMap::new(4));
+        let spread = Spread { base: ShardIndex(0), servers: u16::MAX, per_server: u16::MAX };
+        let leaves = vec![(PartitionIndex(999), Radix(10))];
+        routes.learn(dir(9), &SplitHistory { of: None, spread: Some(spread), leaves });
+        let upper = Order(Order::END - 16);
+        let beyond = |shard: &&ShardIndex| shard.0 >= 4;
+        let candidates = routes.candidates(dir(9).id, upper);
+        assert_eq!(candidates.iter().filter(beyond).count(), 1, "{candidates:?}");
     }
 
     #[test]

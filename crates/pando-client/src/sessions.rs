@@ -120,15 +120,16 @@ impl Sessions {
         is_news
     }
 
+    /// The current session, if there is one: the road of every request.
+    pub(crate) fn live(&self) -> Option<Arc<Session>> {
+        self.state.read().live().cloned()
+    }
+
     /// Waits for a session, or for the task to open one: `maintains` says who asks, as others leave it to that one.
     pub(crate) async fn need(&self, maintains: bool) -> Need<'_> {
-        // The road of every request.
-        if let Some(session) = self.state.read().live() {
-            return Need::Has(session.clone());
-        }
         self.when(|| {
-            if let Some(session) = self.state.read().live() {
-                return Some(Need::Has(session.clone()));
+            if let Some(session) = self.live() {
+                return Some(Need::Has(session));
             }
             let mut state = self.state.write();
             match state.phase {

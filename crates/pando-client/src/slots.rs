@@ -41,6 +41,13 @@ pub(crate) struct Slot {
     pub(crate) sequence: u64,
 }
 
+impl Slot {
+    /// For its next request.
+    const fn next(self) -> Self {
+        Self { sequence: self.sequence + 1, ..self }
+    }
+}
+
 /// The session is over: there are no more slots.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
@@ -61,6 +68,15 @@ impl Slots {
     /// Waits for a free slot.
     pub(crate) fn acquire(&self) -> Acquire<'_> {
         Acquire { slots: self, ticket: None }
+    }
+
+    /// A free slot, if there is one now.
+    pub(crate) fn acquire_now(&self) -> Option<Slot> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return None;
+        }
+        state.free.pop().map(Slot::next)
     }
 
     /// The slot's newest request has its final answer, or was never sent.
@@ -106,11 +122,11 @@ impl Future for Acquire<'_> {
             self.ticket = None;
             return Poll::Ready(Err(Closed));
         }
-        if let Some(Slot { index, sequence: last }) = state.free.pop() {
+        if let Some(slot) = state.free.pop() {
             if let Some(ticket) = self.ticket.take() {
                 state.waiting.retain(|(waiting, _)| *waiting != ticket);
             }
-            return Poll::Ready(Ok(Slot { index, sequence: last + 1 }));
+            return Poll::Ready(Ok(slot.next()));
         }
         let waker = context.waker().clone();
         let place = state.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == self.ticket);

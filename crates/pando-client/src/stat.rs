@@ -28,7 +28,7 @@ impl Client {
     /// Attributes of a directory. `ESTALE` if it is gone.
     pub(crate) async fn stat_dir(&self, at: At<'_>) -> Result<Attr, Errno> {
         let dir = at.dir;
-        let body = self.run_by(SYSTEM, Op::DirGetAttr(dir), at.on).await.map_err(stale)?;
+        let body = self.run_by(SYSTEM, &Op::DirGetAttr(dir), at.on).await.map_err(stale)?;
         let home = take!(body, Body::Dir(home) => home)?;
         self.complete(dir, home).await
     }
@@ -85,12 +85,12 @@ impl Client {
     /// Asks one partition, of which `owner` is the owner if it exists.
     async fn part(&self, dir: DirRef, i: PartitionIndex, owner: ShardIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
-        let head = self.head(self.reading());
         // Not by what all requests know: that may have forgotten since that the directory ever split, and home refutes nothing
         // of what is elsewhere.
-        let (route, deadline) = (Route::Shard(owner), self.deadline(Via::Current));
-        let reply = self.send(SYSTEM, (&op).into(), route, head, deadline, &mut false).await;
-        match reply.map_err(Errno::from)? {
+        let mut errand = self.errand(SYSTEM, (&op).into(), Route::Shard(owner), self.reading());
+        errand.deadline = self.deadline(Via::Current);
+        let reply = self.send(&errand, &mut false).await;
+        match reply.map_err(Errno::from)?.result {
             Ok(body) => take!(body, Body::Delta(delta) => Part::Delta(delta)),
             Err(Refusal::Redirect(history)) => {
                 self.counters.redirected();

@@ -40,20 +40,20 @@ impl Client {
 
 impl ByWay<'_> {
     /// One value.
-    pub async fn getxattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub async fn getxattr(self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         let body = self.on_target(c, ino, |it| Op::GetXattr(it, name.to_vec())).await?;
         take!(body, Body::Bytes(value) => value)
     }
 
     /// All names.
-    pub async fn listxattr(&self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+    pub async fn listxattr(self, c: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         let body = self.on_target(c, ino, Op::ListXattr).await?;
         take!(body, Body::Names(names) => names)
     }
 
     /// Sets one.
     pub async fn setxattr(
-        &self,
+        self,
         c: &Credentials,
         ino: Ino,
         name: &[u8],
@@ -66,22 +66,24 @@ impl ByWay<'_> {
     }
 
     /// Removes one.
-    pub async fn removexattr(&self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub async fn removexattr(self, c: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.on_target(c, ino, |it| Op::RemoveXattr(it, name.to_vec())).await?;
         Ok(())
     }
 
     async fn on_target(
-        &self,
+        self,
         by: &Credentials,
         ino: Ino,
         op: impl Fn(Target) -> Op,
     ) -> Result<Body, Errno> {
         let client = self.client;
         match client.nodes.find(ino)? {
-            Spot::Dir(dir) => client.run_by(by, op(Target::Dir(dir)), self.on).await.map_err(stale),
+            Spot::Dir(dir) => {
+                client.run_by(by, &op(Target::Dir(dir)), self.on).await.map_err(stale)
+            }
             Spot::File(at) => {
-                client.by_ino(by, FileRef { ino, at }, |file| op(Target::File(file))).await
+                client.by_ino(by, &FileRef { ino, at }, |file| op(Target::File(file))).await
             }
         }
     }

@@ -5,6 +5,7 @@
 //! only after the last one was answered; so there is nothing to collect (a deviation from DESIGN §6's outcome per
 //! request). Refusals are outcomes too, so that a late repetition cannot succeed where the request was refused.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -14,7 +15,7 @@ use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
-use crate::record::{Outcome, Record};
+use crate::record::Outcome;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -36,7 +37,7 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         tag: ClientTag,
-        request: Request,
+        request: Box<Request>,
     ) -> Result<(), Halt> {
         self.counters.requests += 1;
         ctx.meta.request = request.head.id;
@@ -91,8 +92,12 @@ impl Shard {
             });
         }
         if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
-            && *sequence == id.sequence
+            && *sequence >= id.sequence
         {
+            if *sequence > id.sequence {
+                // Its client has had an answer, or it would not have gone on to this one.
+                return Ok(Repeated::Answer(Err(Refusal::Answered)));
+            }
             return Ok(match txn.and_then(|number| self.txns.get_mut(&number)) {
                 Some(txn) => {
                     txn.repeat(tag);
@@ -168,9 +173,8 @@ impl Shard {
             return;
         }
         let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
-        let outcome = Outcome { sequence: id.sequence, result: Some(result.clone()), at };
         self.slots.insert((id.session, id.slot), id.sequence);
-        ctx.put(keys::slot(id.session, id.slot), outcome.encode());
+        ctx.put(keys::slot(id.session, id.slot), Outcome::encode_of(id.sequence, result, at));
     }
 
     /// The name an operation's outcome belongs to; of one that is about a directory itself, order 0, which is where the
@@ -230,6 +234,8 @@ impl Shard {
         };
         let reply = Reply {
             id: request.head.id,
+            trace: request.head.trace,
+            cut: 0,
             shard: self.config.shard,
             epoch: ctx.now.epoch,
             durable: ctx.now.durable,
@@ -239,7 +245,7 @@ impl Shard {
             result,
             news,
         };
-        ctx.send(need, Out::Reply(tag, reply));
+        ctx.send(need, Out::Reply(tag, Box::new(reply)));
     }
 
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {

@@ -11,6 +11,7 @@
 //! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and runs the same
 //! input again.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use pando_placement::{ClusterMap, Secrets};
@@ -23,17 +24,28 @@ use pando_types::{Epoch, Lsn, ShardIndex};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientTag(pub u64);
 
-/// What happens to a shard.
+/// What happens to a shard. Requests and messages are boxed: they pass through many hands, and are a quarter of a kilobyte.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A client asks.
-    Client(ClientTag, Request),
+    Client(ClientTag, Box<Request>),
     /// Another shard speaks.
-    Peer(Peer),
+    Peer(Box<Peer>),
     /// The time that [`Effects::wake_at`] named has come (or any other: it does no harm).
     Tick,
     /// Something that waited may go on.
     Ready,
+}
+
+impl Input {
+    /// Trace of the request that it is, or comes from; 0: of none.
+    pub(crate) fn trace(&self) -> u64 {
+        match self {
+            Self::Client(_, request) => request.head.trace,
+            Self::Peer(peer) => peer.trace,
+            Self::Tick | Self::Ready => 0,
+        }
+    }
 }
 
 /// The moment an input is handled.
@@ -107,13 +119,13 @@ pub enum Need {
     Durable,
 }
 
-/// A message out.
+/// A message out, boxed as those in are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Out {
     /// To a client.
-    Reply(ClientTag, Reply),
+    Reply(ClientTag, Box<Reply>),
     /// To another shard.
-    Peer(ShardIndex, Peer),
+    Peer(ShardIndex, Box<Peer>),
 }
 
 /// What came of an input.
@@ -164,6 +176,9 @@ pub struct Config {
     /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then is refused with `EBUSY`, to be asked anew;
     /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
     pub versions_wait: u64,
+    /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its name to another shard are refused with
+    /// `EXDEV`, upon which programs copy it; so is another name for it, and a removal while it is open, with `EFBIG`.
+    pub moved_slices: usize,
 }
 
 impl Config {
@@ -182,6 +197,7 @@ impl Config {
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,
             versions_wait: 10_000_000_000,
+            moved_slices: 200_000,
         }
     }
 }

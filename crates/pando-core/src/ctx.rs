@@ -72,6 +72,8 @@ pub struct Ctx<'a> {
     pub stat: (i64, i64),
     /// For the log group's header.
     pub meta: GroupMeta,
+    /// Trace of the request or message that is handled; 0: of none.
+    pub trace: u64,
 }
 
 /// What a finished [`Ctx`] leaves to the shard.
@@ -98,6 +100,7 @@ impl<'a> Ctx<'a> {
             opens: Vec::new(),
             stat: (0, 0),
             meta: GroupMeta { now: now.nanos, ..GroupMeta::default() },
+            trace: 0,
         }
     }
 
@@ -111,10 +114,19 @@ impl<'a> Ctx<'a> {
 
     /// The record at `key`.
     pub fn load<R: Record>(&self, key: &[u8]) -> Result<Option<R>, Halt> {
+        self.load_by(key, R::decode)
+    }
+
+    /// The record at `key`, read in a way of its own.
+    pub fn load_by<R>(
+        &self,
+        key: &[u8],
+        decode: impl Fn(&[u8]) -> Result<R, Halt>,
+    ) -> Result<Option<R>, Halt> {
         let mut found = None;
         match self.written(key) {
-            Some(value) => found = value.map(|bytes| R::decode(bytes)),
-            None => self.rows.view(key, &mut |bytes| found = Some(R::decode(bytes)))?,
+            Some(value) => found = value.map(|bytes| decode(bytes)),
+            None => self.rows.view(key, &mut |bytes| found = Some(decode(bytes)))?,
         }
         found.transpose()
     }
@@ -221,6 +233,7 @@ impl<'a> Ctx<'a> {
     }
 
     pub fn change_open(&mut self, change: OpenChange) {
+        one_at_first(&mut self.opens);
         self.opens.push(change);
     }
 

@@ -91,6 +91,9 @@ impl Dirs {
 
     /// Headers that were read from the store since this was last asked.
     pub fn take_loaded(&mut self) -> Vec<(DirId, Header)> {
+        if self.loaded.is_empty() {
+            return Vec::new();
+        }
         let of =
             |dir: DirId| self.known.get(&dir).into_iter().flatten().map(move |h| (dir, h.clone()));
         let headers = self.loaded.iter().flat_map(|dir| of(*dir)).collect();

@@ -153,8 +153,10 @@ pub fn table(table: Table) -> Vec<u8> {
     alloc::vec![SHARD, table as u8]
 }
 
+#[inline]
 fn table_key(kind: Table, parts: &[&[u8]]) -> Vec<u8> {
-    let mut key = table(kind);
+    let mut key = Vec::with_capacity(2 + parts.iter().map(|part| part.len()).sum::<usize>());
+    key.extend_from_slice(&[SHARD, kind as u8]);
     for part in parts {
         key.extend_from_slice(part);
     }

@@ -75,6 +75,8 @@ pub enum Planted {
     VersionNotLearned,
     /// A directory is announced to have moved before its names are locked.
     VersionBeforeLocks,
+    /// A directory that others may search from now on, or no more, is taken for one without subdirectories.
+    SubdirsNotCounted,
     /// A directory may move whoever else moves, or has since its walk began.
     ClaimUnchecked,
     /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.

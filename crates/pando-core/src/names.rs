@@ -69,17 +69,14 @@ pub fn find(
 
 /// The same; and where there is none, what [`insert_at`] must know.
 pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sought, Halt> {
-    let Some(first) = ctx.load::<Entry>(&key(dir, base))? else {
-        return Ok(Sought::Absent(Vacancy(None)));
-    };
-    let crowded = first.crowded;
-    match first.is {
-        Some((found, value)) if found == *name => {
+    let first = match ctx.load_by(&key(dir, base), |bytes| Entry::decode_of(name, bytes))? {
+        None => return Ok(Sought::Absent(Vacancy(None))),
+        Some(Ok((value, crowded))) => {
             return Ok(Sought::Found(FoundEntry { order: base, value, crowded }));
         }
-        _ if !crowded => return Ok(Sought::Absent(Vacancy(Some(first)))),
-        _ => {}
-    }
+        Some(Err(first)) if !first.crowded => return Ok(Sought::Absent(Vacancy(Some(first)))),
+        Some(Err(first)) => first,
+    };
     for ordinal in 1..ORDINALS {
         let order = base.with_ordinal(ordinal);
         if let Some(Entry { is: Some((found, value)), .. }) = ctx.load::<Entry>(&key(dir, order))?

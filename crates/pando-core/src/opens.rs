@@ -51,6 +51,11 @@ impl Opens {
             .map_or_else(Vec::new, |(_, by)| by.iter().map(|(s, n)| (*s, *n)).collect())
     }
 
+    /// How often a session has it open.
+    pub fn count_of(&self, ino: Ino, session: SessionId) -> u32 {
+        self.by_ino.get(&ino).and_then(|(_, by)| by.get(&session)).copied().unwrap_or(0)
+    }
+
     /// Whether anybody has it open.
     pub fn any(&self, ino: Ino) -> bool {
         self.by_ino.contains_key(&ino)
@@ -111,13 +116,9 @@ impl Shard {
         }
     }
 
-    fn open_count(&self, ino: Ino, session: SessionId) -> u32 {
-        self.opens.holders(ino).iter().find(|(s, _)| *s == session).map_or(0, |(_, n)| *n)
-    }
-
     /// One open more of an inode that is here.
     pub(crate) fn add_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
-        let count = self.open_count(ino, session) + 1;
+        let count = self.opens.count_of(ino, session) + 1;
         self.set_open(ctx, ino, session, count, at);
     }
 

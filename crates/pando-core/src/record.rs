@@ -141,6 +141,20 @@ pub struct Entry {
     pub is: Option<(Name, EntryValue)>,
 }
 
+impl Entry {
+    /// As [`Record::decode`], of an entry that most likely is that of `name`: then its name is compared where it lies, and what
+    /// it leads to is told, and whether it is crowded.
+    pub fn decode_of(name: &Name, bytes: &[u8]) -> Result<Result<(EntryValue, bool), Self>, Halt> {
+        type Lying<'a> = (bool, Option<(&'a [u8], EntryValue)>);
+        match codec::decode::<Lying<'_>>(Self::VERSION, bytes) {
+            Ok((crowded, Some((found, value)))) if found == name.as_bytes() => {
+                Ok(Ok((value, crowded)))
+            }
+            _ => Self::decode(bytes).map(Err),
+        }
+    }
+}
+
 /// Extended attributes of one inode or directory, sorted by name.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Xattrs(pub Vec<(Vec<u8>, Vec<u8>)>);
@@ -188,6 +202,19 @@ pub struct Outcome {
     pub result: Option<Result<Body, Refusal>>,
     /// The name it belongs to: it moves along with it.
     pub at: Option<(DirId, u64)>,
+}
+
+impl Outcome {
+    /// An outcome as it is stored, of an answer that is still needed.
+    #[must_use]
+    pub fn encode_of(
+        sequence: u64,
+        result: &Result<Body, Refusal>,
+        at: Option<(DirId, u64)>,
+    ) -> Vec<u8> {
+        // A tuple is encoded as a struct of the same fields is.
+        codec::encode(Self::VERSION, &(sequence, Some(result), at))
+    }
 }
 
 /// Where an open inode is.

@@ -217,17 +217,18 @@ impl Shard {
     }
 
     fn dispatch(&mut self, ctx: &mut Ctx<'_>, input: Input) -> Result<(), Halt> {
+        ctx.trace = input.trace();
         match input {
             Input::Client(tag, request) => self.client(ctx, tag, request),
             Input::Peer(peer) => match peer.say {
                 Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
-                    self.participate(ctx, peer)
+                    self.participate(ctx, *peer)
                 }
                 Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => {
-                    self.coordinate(ctx, peer)
+                    self.coordinate(ctx, *peer)
                 }
                 Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
-                    self.hear_versions(ctx, peer);
+                    self.hear_versions(ctx, *peer);
                     Ok(())
                 }
                 Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),

@@ -116,25 +116,19 @@ impl Pages for pando_client::Listing {
 
 impl Namespace for Client {
     fn getattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Attr> {
-        Box::pin(async move { self.by_way(by.on.as_ref()).getattr(ino).await })
+        Box::pin(self.by_way(by.on.as_ref()).getattr(ino))
     }
 
     fn setattr<'a>(&'a self, by: &'a By, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).setattr(&by.credentials, ino, set).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).setattr(&by.credentials, ino, set))
     }
 
     fn lookup<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).lookup(&by.credentials, parent, name).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).lookup(&by.credentials, parent, name))
     }
 
     fn lookup_brief<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).lookup_brief(&by.credentials, parent, name).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).lookup_brief(&by.credentials, parent, name))
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -146,9 +140,7 @@ impl Namespace for Client {
     }
 
     fn access<'a>(&'a self, by: &'a By, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).access(&by.credentials, ino, mask).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).access(&by.credentials, ino, mask))
     }
 
     fn create<'a>(
@@ -160,35 +152,30 @@ impl Namespace for Client {
         exclusive: bool,
         open: bool,
     ) -> Answer<'a, (Attr, bool)> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref())
-                .create(&by.credentials, parent, name, node, exclusive, open)
-                .await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).create(
+            &by.credentials,
+            parent,
+            name,
+            node,
+            exclusive,
+            open,
+        ))
     }
 
     fn mkdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name, mode: u16) -> Answer<'a, Attr> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).mkdir(&by.credentials, parent, name, mode).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).mkdir(&by.credentials, parent, name, mode))
     }
 
     fn unlink<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).unlink(&by.credentials, parent, name).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).unlink(&by.credentials, parent, name))
     }
 
     fn rmdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).rmdir(&by.credentials, parent, name).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).rmdir(&by.credentials, parent, name))
     }
 
     fn link<'a>(&'a self, by: &'a By, ino: Ino, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).link(&by.credentials, ino, parent, name).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).link(&by.credentials, ino, parent, name))
     }
 
     fn rename<'a>(
@@ -198,9 +185,7 @@ impl Namespace for Client {
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).rename(&by.credentials, from, to, flags).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).rename(&by.credentials, from, to, flags))
     }
 
     fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
@@ -222,7 +207,7 @@ impl Namespace for Client {
     }
 
     fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()> {
-        Box::pin(async move { self.by_way(by.on.as_ref()).opendir(&by.credentials, ino).await })
+        Box::pin(self.by_way(by.on.as_ref()).opendir(&by.credentials, ino))
     }
 
     fn readdir<'a>(
@@ -250,13 +235,11 @@ impl Namespace for Client {
     }
 
     fn getxattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, Vec<u8>> {
-        Box::pin(
-            async move { self.by_way(by.on.as_ref()).getxattr(&by.credentials, ino, name).await },
-        )
+        Box::pin(self.by_way(by.on.as_ref()).getxattr(&by.credentials, ino, name))
     }
 
     fn listxattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
-        Box::pin(async move { self.by_way(by.on.as_ref()).listxattr(&by.credentials, ino).await })
+        Box::pin(self.by_way(by.on.as_ref()).listxattr(&by.credentials, ino))
     }
 
     fn setxattr<'a>(
@@ -267,15 +250,11 @@ impl Namespace for Client {
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).setxattr(&by.credentials, ino, name, value, mode).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).setxattr(&by.credentials, ino, name, value, mode))
     }
 
     fn removexattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.by_way(by.on.as_ref()).removexattr(&by.credentials, ino, name).await
-        })
+        Box::pin(self.by_way(by.on.as_ref()).removexattr(&by.credentials, ino, name))
     }
 
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {

@@ -15,7 +15,8 @@ impl Op {
             | Self::Mkdir(dir, ..)
             | Self::Unlink(dir, _)
             | Self::Rmdir(dir, _)
-            | Self::ReadDir(dir) => *dir = at,
+            | Self::ReadDir(dir)
+            | Self::SetAttr(dir, _) => *dir = at,
             Self::Rename { from, to, .. } => (*from, *to) = (at, new),
             _ => {}
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pando_wire::auth::{Secret, Side};
 use pando_wire::{
-    Challenge, FEATURE_LEVEL, FrameError, Hello, Message, Proof, Refused, Role, VERSION, Welcome,
-    encode, uuid,
+    Challenge, FEATURE_LEVEL, FEATURES_NEEDED, FrameError, Hello, Message, Proof, Refused, Role,
+    VERSION, Welcome, encode, uuid,
 };
 use tokio::time::timeout;
 
@@ -36,6 +36,12 @@ pub enum HandshakeError {
     /// It says something out of turn.
     #[error("it speaks out of turn")]
     OutOfTurn,
+    /// It can do too little.
+    #[error(
+        "the server has feature level {0}, this program needs at least {needed}: use a newer server",
+        needed = FEATURES_NEEDED
+    )]
+    Features(u32),
     /// It has another volume than was asked for.
     #[error("it has another volume ({})", uuid(.0))]
     OtherVolume([u8; 16]),
@@ -83,6 +89,9 @@ pub async fn open(
     };
     if volume != [0; 16] && challenge.volume != volume {
         return Err(HandshakeError::OtherVolume(challenge.volume));
+    }
+    if challenge.features < FEATURES_NEEDED {
+        return Err(HandshakeError::Features(challenge.features));
     }
     let prove =
         |side, secret: &Secret| secret.prove(side, &hello, &challenge.volume, &challenge.nonce);
@@ -189,6 +198,10 @@ impl Talk {
         };
         if hello.oldest > VERSION || hello.newest < VERSION {
             return Err(Refused::Version { oldest: VERSION, newest: VERSION }.into());
+        }
+        if hello.features < FEATURES_NEEDED {
+            let (needed, found) = (FEATURES_NEEDED, hello.features);
+            return Err(Refused::Features { needed, found }.into());
         }
         if hello.volume != [0; 16] && hello.volume != reception.volume {
             return Err(Refused::Volume(reception.volume).into());

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,6 +24,8 @@ pub struct Outbound {
     waiting: AtomicUsize,
     /// Bytes that the socket has taken, ever; tells whether the other side reads.
     taken: AtomicUsize,
+    /// Writes that the socket took something of; of all connections that share the counter.
+    writes: Arc<AtomicU64>,
     is_closed: AtomicBool,
     /// There is something the socket did not take, or somebody prefers not to write himself.
     write: Notify,
@@ -40,11 +42,18 @@ impl Outbound {
     /// Of this stream.
     #[must_use]
     pub fn new(stream: Arc<Stream>) -> Self {
+        Self::counted(stream, Arc::default())
+    }
+
+    /// The same; its writes are counted there, one each, whatever their length.
+    #[must_use]
+    pub fn counted(stream: Arc<Stream>, writes: Arc<AtomicU64>) -> Self {
         Self {
             stream,
             buffer: Mutex::default(),
             waiting: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
+            writes,
             is_closed: AtomicBool::new(false),
             write: Notify::new(),
             drained: Notify::new(),
@@ -148,6 +157,7 @@ impl Outbound {
                 Ok(count) => {
                     buffer.sent += count;
                     self.taken.fetch_add(count, Ordering::Relaxed);
+                    self.writes.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let rest = buffer.bytes.len() - buffer.sent;

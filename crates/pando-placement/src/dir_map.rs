@@ -125,6 +125,21 @@ impl DirMap {
         }
     }
 
+    /// All shards, of so many, that can have `order`, however often the directory has split or merged beyond what is known:
+    /// those of the partitions that the hash's low bits name, one for each depth. Each once, home first.
+    #[must_use]
+    pub fn candidates(&self, home: ShardIndex, order: Order, shards: u16) -> Vec<ShardIndex> {
+        let mut found = alloc::vec![home];
+        let hash = hash_of_order(order);
+        for r in (0..=Radix::MAX.0).map(Radix) {
+            let shard = self.shard(home, partition_of(hash, r));
+            if shard.0 < shards && !found.contains(&shard) {
+                found.push(shard);
+            }
+        }
+        found
+    }
+
     /// Splits leaf `i`; its new sibling. The caller sees to [`DirMap::spread`], and asks
     /// [`may_split`](crate::may_split) first.
     ///
@@ -237,6 +252,7 @@ impl DirMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{may_split, order_of_hash};
     use alloc::vec;
 
     fn leaf(i: u32, r: u8) -> (PartitionIndex, Radix) {
@@ -315,6 +331,31 @@ mod tests {
                 (ShardIndex(0), ShardIndex(3), ShardIndex(4))
             );
         }
+    }
+
+    #[test]
+    fn whoever_has_a_name_is_a_candidate() {
+        for (shards, per_server) in [(1, 1), (4, 1), (4, 8), (5, 3), (16, 8)] {
+            for base in 0..shards {
+                let base = ShardIndex(base);
+                let spread = Spread { base, servers: shards, per_server };
+                let (fresh, mut map) = (DirMap::with_spread(spread), DirMap::with_spread(spread));
+                let orders = [0, 1, 5, 0b0110, 0b1011, 77, 1023].map(order_of_hash);
+                loop {
+                    for order in orders {
+                        let candidates = fresh.candidates(base, order, shards);
+                        let owner = map.shard(base, map.locate(order).0);
+                        assert!(candidates.contains(&owner), "{spread:?} {order:?}");
+                        assert!(candidates.len() <= usize::from(shards) && candidates[0] == base);
+                    }
+                    let may = |(i, r): &(PartitionIndex, Radix)| may_split(&spread, *i, *r, shards);
+                    let Some((i, _)) = map.leaves().into_iter().find(may) else { break };
+                    map.split(i);
+                }
+            }
+        }
+        let unsplit = DirMap::new().candidates(ShardIndex(2), Order(99), 4);
+        assert_eq!(unsplit, [ShardIndex(2)]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub struct SliceInfo {
 }
 
 /// Sends a request to a shard and waits for its reply; `None`: there is none.
-pub type Caller<'a> = &'a dyn Fn(ShardIndex, Request) -> Option<Reply>;
+pub type Caller<'a> = &'a dyn Fn(ShardIndex, Request) -> Option<Box<Reply>>;
 
 /// Looks into shards, wherever they are.
 pub struct Inspector<'a> {

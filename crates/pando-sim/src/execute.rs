@@ -75,6 +75,7 @@ async fn by_path(paths: &Paths<'_>, (way, to_way): (&[Name], &[Name]), op: &Op) 
         Op::Rename { name, new_name, flags, .. } => {
             done(paths.rename(&at(name), &path(to_way, Some(new_name)), *flags).await?)
         }
+        Op::SetAttr(_, set) => Ok(Value::Ino(paths.set_dir_attr(&path(way, None), set).await?)),
         Op::ReadDir(_) => {
             let listed = paths.readdir(&path(way, None)).await?;
             let entry = |entry: DirEntry| (entry.name, (entry.ino, entry.kind));

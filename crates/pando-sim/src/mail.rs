@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use pando_client::{BoxFuture, Transport, TransportError};
+use pando_client::{BoxFuture, Calling, Transport, TransportError};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
@@ -90,16 +90,10 @@ impl Mail {
 }
 
 impl Transport for Mail {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
-        Box::pin(async move {
-            let request = Box::new(request);
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+        Calling::waiting(async move {
             let wish = |ticket| Wish::Call(self.client, ticket, shard, request);
-            let outcome = self.register(wish).await;
-            outcome.map(|reply| *reply)
+            self.register(wish).await
         })
     }
 

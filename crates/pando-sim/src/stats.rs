@@ -159,6 +159,8 @@ pub struct Stats {
     pub refused_sessions: u64,
     /// Requests refused because the way by which they came had changed.
     pub stale_ways: u64,
+    /// Rounds in which clients guessed ids, and those in which they asked once more, as directories had split unnoticed.
+    pub guesses: (u64, u64),
     /// Calls by path that were refused so often that their way was not judged any more.
     pub loose_walks: u64,
     /// Moves of directories to other parents: all, beside another, alone; and walks for them that were done anew.
@@ -232,7 +234,10 @@ impl Stats {
     }
 
     /// Adds what a client did.
-    pub fn client(&mut self, counters: &pando_client::Counters, lost_opens: u64) {
+    pub fn client(&mut self, client: &pando_client::Client, lost_opens: u64) {
+        let (counters, ways) = (client.counters(), client.ways());
+        self.guesses.0 += ways.rounds;
+        self.guesses.1 += ways.repeats;
         self.lost_sessions.0 += counters.sessions_over();
         self.lost_opens += lost_opens;
         let [not_run, run] = counters.resolved();
@@ -363,6 +368,8 @@ impl AddAssign<&Self> for Stats {
         self.expired += other.expired;
         self.refused_sessions += other.refused_sessions;
         self.stale_ways += other.stale_ways;
+        self.guesses.0 += other.guesses.0;
+        self.guesses.1 += other.guesses.1;
         self.loose_walks += other.loose_walks;
         self.count_moves(other.moves);
         self.lost_sessions.0 += other.lost_sessions.0;
@@ -394,6 +401,9 @@ impl AddAssign<&Self> for Stats {
 
 /// The operation's name.
 fn kind(op: &Op) -> String {
+    if let Op::ByPath { op, .. } = op {
+        return format!("{} by path", kind(op));
+    }
     let shown = format!("{op:?}");
     shown.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase()
 }

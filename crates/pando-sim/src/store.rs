@@ -17,7 +17,7 @@ pub fn open(disk: &MemDisk) -> Result<(Db, babu::Recovered), babu::OpenError> {
         filter_prefix_bytes: 26,
         cache_bytes: 64 << 10,
         database_id: 1,
-        epoch_at_least: 0,
+        ..babu::Options::default()
     };
     Db::open(Arc::new(disk.clone()), options)
 }

@@ -281,7 +281,7 @@ impl World {
         let request = Request { head: Head::default(), credentials, op, trail: None };
         let tag = ClientTag(self.sequence);
         self.sequence += 1;
-        self.arrive(shard, Input::Client(tag, request));
+        self.arrive(shard, Input::Client(tag, Box::new(request)));
     }
 
     fn turn(&mut self, shard: usize) {
@@ -326,14 +326,14 @@ impl World {
                 let Asked { way, stream, .. } = asked;
                 // A reply goes back where its request came from, if that is still there.
                 if self.is_connected(way) {
-                    self.put(shard, way.from, stream.0, &Message::Reply(reply));
+                    self.put(shard, way.from, stream.0, &Message::Reply(*reply));
                 }
             }
             Out::Peer(to, peer) => {
                 self.stats.peers += 1;
                 let to = usize::from(to.0);
                 if self.hosts[to].process.is_some() {
-                    self.put(shard, End::Shard(to), 0, &Message::Peer(peer));
+                    self.put(shard, End::Shard(to), 0, &Message::Peer(*peer));
                 }
             }
         }
@@ -423,9 +423,11 @@ impl World {
                     }
                 }
                 self.asked.insert(tag, Asked { way, stream, id, event, looked });
-                self.hear(shard, way, Input::Client(tag, request));
+                self.hear(shard, way, Input::Client(tag, Box::new(request)));
             }
-            (End::Shard(shard), Message::Peer(peer)) => self.hear(shard, way, Input::Peer(peer)),
+            (End::Shard(shard), Message::Peer(peer)) => {
+                self.hear(shard, way, Input::Peer(Box::new(peer)))
+            }
             (End::Client(_), Message::Reply(reply)) => {
                 self.calls.remove(&stream.0);
                 self.mail.answer(stream.0, Ok(Box::new(reply)));

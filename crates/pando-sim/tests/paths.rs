@@ -37,7 +37,22 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
             "{:?}",
             stats.moves
         );
+        let changed = stats.outcomes.get("setattr by path ok").copied().unwrap_or(0);
+        let announced = stats.remote.get("dir_setattr").copied().unwrap_or(0);
+        let closed = stats.outcomes.get("mkdir by path EACCES").copied().unwrap_or(0);
+        println!(
+            "{changed} directories changed by path, {announced} over shards; {closed} mkdirs refused"
+        );
+        assert!(changed > 1_000 && announced > 700 && closed > 1_000);
         assert!(stats.stale_ways > 1_000, "{} requests came by an old way", stats.stale_ways);
+        let (within, to_others) = stats.splits;
+        println!(
+            "{within} splits within a shard, {to_others} to others; {:?} guesses",
+            stats.guesses
+        );
+        assert!(within > 50 && to_others > 1_000, "{:?}", stats.splits);
+        let (rounds, repeats) = stats.guesses;
+        assert!(rounds > 10_000 && repeats > 300, "{rounds} rounds, {repeats} with a second trip");
     }
 }
 

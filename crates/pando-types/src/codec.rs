@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use postcard::ser_flavors::Flavor;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +126,7 @@ impl Flavor for Gathered<'_> {
 }
 
 /// The value of `bytes`, which must be `version` and hold nothing more.
-pub fn decode<T: DeserializeOwned>(version: u8, bytes: &[u8]) -> Result<T, DecodeError> {
+pub fn decode<'de, T: Deserialize<'de>>(version: u8, bytes: &'de [u8]) -> Result<T, DecodeError> {
     let (&found, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if found != version {
         return Err(DecodeError::Version { found, known: version });
@@ -135,7 +135,7 @@ pub fn decode<T: DeserializeOwned>(version: u8, bytes: &[u8]) -> Result<T, Decod
 }
 
 /// The same where the version stands elsewhere and was checked.
-pub fn decode_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+pub fn decode_body<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Ok(value),
         _ => Err(DecodeError::Malformed),

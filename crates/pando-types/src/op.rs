@@ -11,7 +11,7 @@ use crate::{
 /// A request as it travels.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// Common fields (DESIGN §12).
+    /// What every request has (DESIGN §12).
     pub head: Head,
     /// On whose behalf.
     pub credentials: Credentials,
@@ -21,7 +21,7 @@ pub struct Request {
     pub trail: Option<Trail>,
 }
 
-/// Fields of every message, whatever it says.
+/// Fields of every request, whatever it asks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Head {
     /// Which request of which session this is; decides whether it ran already.
@@ -357,7 +357,7 @@ pub enum Op {
         /// `O_TRUNC`.
         truncate: bool,
     },
-    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is not
-    /// here, locked, forbidden or no directory, nothing is told.
+    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is
+    /// locked, forbidden or no directory, nothing is told; where it is elsewhere, where.
     Glimpse(ShardIndex, Vec<(DirId, Name)>),
 }

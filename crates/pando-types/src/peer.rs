@@ -27,6 +27,9 @@ use crate::{
 pub struct Peer {
     /// Who sends.
     pub from: ShardIndex,
+    /// [`Head::trace`](crate::op::Head::trace) of the request that it comes from; 0: of none, or of one that is not remembered
+    /// after a restart.
+    pub trace: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
     /// Cut epoch of the sender.

@@ -14,6 +14,10 @@ use crate::{
 pub struct Reply {
     /// Which request it answers.
     pub id: RequestId,
+    /// The request's trace.
+    pub trace: u64,
+    /// Cut epoch of the sender.
+    pub cut: u64,
     /// Who answers.
     pub shard: ShardIndex,
     /// The shard's log epoch.
@@ -242,5 +246,5 @@ pub enum Body {
     /// Lookup with a trail: what the name leads to, and who may search its directory.
     Entry(Found, Search),
     /// Components of a path, in the order in which they were asked for.
-    Glimpses(Vec<Option<Glimpse>>),
+    Glimpses(Vec<Glimpse>),
 }

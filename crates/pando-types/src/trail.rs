@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use crate::reply::{Access, SlotNews, SplitHistory};
 use crate::{Credentials, Ino};
 
 /// The way by which a request came to its directory.
@@ -69,12 +70,25 @@ impl Search {
 }
 
 /// What a shard tells of one component of a path whose directory's id was guessed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Glimpse {
-    /// The directory that has this id.
-    pub dir: Ino,
-    /// Who may search it; whoever asks may.
-    pub search: Search,
-    /// The subdirectory that the name leads to.
-    pub access: crate::reply::Access,
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Glimpse {
+    /// The name leads to no subdirectory; or there is no such directory; or that is not for who asks, or has to be waited for.
+    Nothing,
+    /// The name leads to a subdirectory.
+    Dir {
+        /// The directory that has the id.
+        dir: Ino,
+        /// Who may search it; whoever asks may.
+        search: Search,
+        /// The subdirectory.
+        access: Access,
+    },
+    /// The directory that has the id, whose partition for the name is on another shard; whoever asks may search it. This is
+    /// what is known here of its partitions.
+    Elsewhere(Ino, SplitHistory),
+    /// Whatever has the id, its home and the partition for the name are on other shards, and so is all of it that is known
+    /// here.
+    AskHome,
+    /// The slot of the id is another shard's.
+    Moved(SlotNews),
 }

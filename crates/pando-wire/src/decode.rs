@@ -13,8 +13,8 @@ const KEPT_MAX: usize = 256 << 10;
 /// Why a connection must be closed: what follows a bad frame cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
-    /// The length field is below a header's or above [`FRAME_MAX`].
-    Length(u32),
+    /// The length field, which is below a header's or above what is allowed here, and that: [`FRAME_MAX`] or less.
+    Length(u32, u32),
     /// The checksum is not that of the bytes.
     Checksum,
     /// The other side speaks another version.
@@ -30,10 +30,10 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length(length) => {
+            Self::Length(length, most) => {
                 write!(
                     f,
-                    "a frame of {length} bytes; from {} to {FRAME_MAX} are allowed",
+                    "a frame of {length} bytes; from {} to {most} are allowed",
                     HEADER_LEN - 4
                 )
             }
@@ -131,7 +131,7 @@ fn whole(bytes: &[u8], frame_max: u32) -> Result<Option<&[u8]>, FrameError> {
         return Ok(None);
     };
     if length > frame_max || (length as usize) < HEADER_LEN - 4 {
-        return Err(FrameError::Length(length));
+        return Err(FrameError::Length(length, frame_max));
     }
     Ok(bytes.get(..4 + length as usize))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  who opens                              who accepts
-//!     | -- Hello (versions, role, nonce) ---->|   other version, other volume, too many: Refused
+//!     | -- Hello (versions, role, nonce) ---->|   other version, too few features, other volume, too many: Refused
 //!     |<-- Challenge (nonce, own proof) ------|   the proof only if there is a secret
 //!     | -- Proof ---------------------------->|   wrong: Refused
 //!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards
@@ -18,6 +18,9 @@ use crate::{Message, VERSION};
 
 /// What this build can do beyond its protocol's version; both sides use the lower of theirs.
 pub const FEATURE_LEVEL: u32 = 1;
+/// Least that the other side must be able to. It rises when what a level brought is relied on.
+pub const FEATURES_NEEDED: u32 = 1;
+const _: () = assert!(FEATURES_NEEDED <= FEATURE_LEVEL, "each build speaks with its own kind");
 
 /// First word of who opens a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -138,6 +141,16 @@ pub enum Refused {
     /// It is about to end.
     #[error("the server is stopping")]
     Stopping,
+    /// Too little in common.
+    #[error(
+        "the server needs programs of feature level {needed}, this one has level {found}: use a newer program"
+    )]
+    Features {
+        /// Least that the server demands.
+        needed: u32,
+        /// What the other side has.
+        found: u32,
+    },
 }
 
 /// An identity in the form of a UUID.

@@ -11,8 +11,9 @@
 //!
 //! `length` counts what follows it. It is checked against [`FRAME_MAX`] before anything is allocated or awaited, and a
 //! frame is not looked into before its checksum is right. Many frames may be in one buffer; replies may come in any
-//! order. Fields that every message has whatever it says (trace, cut epoch, clock, invalidation version) are in its
-//! head (`pando_types::op::Head`, `pando_types::peer::Peer`).
+//! order. Fields that every message of clients and shards has whatever it says (trace, cut epoch, clock) are the first of its body
+//! (`pando_types::op::Head`, `pando_types::reply::Reply`, `pando_types::peer::Peer`). The beginning of a connection and what
+//! tools ask have none: they belong to no operation, and change nothing that a cut could be of.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -26,8 +27,8 @@ pub use address::{Address, NoAddress};
 pub use decode::{Decoder, FrameError};
 pub use encode::{encode, encode_peer, encode_reply, encode_request};
 pub use hello::{
-    Ask, Challenge, FEATURE_LEVEL, Hello, Hosting, Proof, Refused, Role, Told, VolumeFacts,
-    Welcome, uuid,
+    Ask, Challenge, FEATURE_LEVEL, FEATURES_NEEDED, Hello, Hosting, Proof, Refused, Role, Told,
+    VolumeFacts, Welcome, uuid,
 };
 pub use moving::{Census, Group, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
@@ -36,7 +37,7 @@ use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 
 /// Version of frames this build speaks.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.

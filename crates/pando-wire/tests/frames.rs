@@ -52,6 +52,8 @@ fn messages() -> impl Strategy<Value = Message> {
             let refused = Err(Refusal::Errno(Errno::ENOENT));
             Message::Reply(Reply {
                 id,
+                trace: 7,
+                cut: 1,
                 shard: ShardIndex(3),
                 epoch: Epoch(4),
                 durable: Lsn(5),
@@ -71,6 +73,7 @@ fn messages() -> impl Strategy<Value = Message> {
         let place = pando_types::op::Place::Home(dir);
         Message::Peer(Peer {
             from: ShardIndex(1),
+            trace: number,
             clock: 1,
             cut: 0,
             txn: TxnId { shard: ShardIndex(1), number },
@@ -151,8 +154,8 @@ fn frame_of(length: u32, version: u8, kind: u8, flags: u16, body: &[u8]) -> Vec<
 fn each_fault_has_its_name_and_stays() {
     let bare = HEADER_LEN as u32 - 4;
     let cases = [
-        (frame_of(FRAME_MAX + 1, VERSION, 1, 0, &[]), FrameError::Length(FRAME_MAX + 1)),
-        (frame_of(bare - 1, VERSION, 1, 0, &[]), FrameError::Length(bare - 1)),
+        (frame_of(FRAME_MAX + 1, VERSION, 1, 0, &[]), FrameError::Length(FRAME_MAX + 1, FRAME_MAX)),
+        (frame_of(bare - 1, VERSION, 1, 0, &[]), FrameError::Length(bare - 1, FRAME_MAX)),
         (frame_of(bare, 9, 1, 0, &[]), FrameError::Version(9)),
         (frame_of(bare, VERSION, 200, 0, &[]), FrameError::Kind(200)),
         (frame_of(bare, VERSION, 1, 5, &[]), FrameError::Flags(5)),
@@ -172,6 +175,7 @@ fn what_a_shard_sends_unasked_is_skipped() {
     let mut bytes = frame_of(HEADER_LEN as u32 - 4, VERSION, 17, 0, &[]);
     let message = Message::Peer(Peer {
         from: ShardIndex(1),
+        trace: 0,
         clock: 1,
         cut: 0,
         txn: TxnId::default(),

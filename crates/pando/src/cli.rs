@@ -148,9 +148,15 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Sizes that tests make small.
+/// How directories are spread, and sizes that tests make small.
 #[derive(Args, Debug, Clone)]
 pub struct SizesArgs {
+    /// Partitions of a directory on each shard at which it stops splitting; 0: it never does
+    ///
+    /// Counts for directories that begin to split from now on; one that has begun keeps its number. One partition a shard spreads
+    /// a directory over all shards with the least splits; more even out what each holds.
+    #[arg(long, value_name = "M", default_value_t = 1)]
+    pub partitions_per_shard: u16,
     /// Entries beyond which a directory's partition splits
     #[arg(long, value_name = "ENTRIES", hide = true, default_value_t = 8_000)]
     pub split_threshold: u64,

@@ -1,5 +1,6 @@
 //! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and `pando up`'s other half.
 
+use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -65,6 +66,7 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
             ..StoreOptions::default()
         },
         split_threshold: sizes.split_threshold,
+        partitions_per_shard: NonZeroU16::new(sizes.partitions_per_shard),
         lease: std::time::Duration::from_millis(sizes.lease_ms),
     }
 }

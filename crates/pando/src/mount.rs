@@ -10,6 +10,7 @@ use pando_data::{DataFs, LocalStore, SyncObjects};
 use pando_fuse::Mounted;
 use pando_server::admin::{self, SocketFile};
 use pando_server::inspect::Inspector;
+use pando_types::op::Request;
 
 use crate::background::{self, Service, Way};
 use crate::cli::MountArgs;
@@ -146,8 +147,9 @@ impl Parts {
             Query::Info { names } => {
                 let transport = self.transport.upgrade().ok_or(ENDING)?;
                 let names = parse_names(&names)?;
-                let call =
-                    |shard, request| pando_client::block_on(transport.call(shard, request)).ok();
+                let call = |shard, request: Request| {
+                    pando_client::block_on(transport.call(shard, request.into())).ok()
+                };
                 let Volume { map, secrets, .. } = self.volume.clone();
                 let inspector = Inspector::new(&call, map, secrets);
                 inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())

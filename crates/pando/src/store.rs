@@ -186,6 +186,11 @@ fn show_stats(path: &Path, inspection: &Inspection) {
         bytes(stats.file_bytes),
         bytes(stats.resident_bytes as u64),
     ));
+    if let Some(space) = stats.space_amplification() {
+        output::line(&format!(
+            "  {space:.2} bytes of index files for each byte of the bottom level"
+        ));
+    }
     for (name, snapshot) in inspection.snapshots() {
         let state = if snapshot.is_made() { "in files" } else { "in the log" };
         output::line(&format!("  snapshot {name:?} of group {}, {state}", snapshot.lsn()));
@@ -231,6 +236,7 @@ fn stats_json(path: &Path, inspection: &Inspection) -> Value {
         "index_files": stats.file_count,
         "index_bytes": stats.file_bytes,
         "resident_bytes": stats.resident_bytes,
+        "space_amplification": stats.space_amplification(),
         "levels_from_bottom": levels.collect::<Vec<_>>(),
         "indices": indices.collect::<Vec<_>>(),
         "snapshots": snapshots.collect::<Vec<_>>(),

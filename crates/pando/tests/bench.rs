@@ -126,6 +126,9 @@ fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
     let left = report["files_left"].as_u64().unwrap();
     assert_eq!(left, 60 + count(2) - count(3), "creates and removals add up");
     assert!(report["requests_per_operation"].as_f64().unwrap() >= 1.0);
+    let ways = |what: &str| report["ways"][what].as_u64().unwrap();
+    assert!(ways("hits") > 3_000 && ways("hits") > 10 * ways("misses"), "{report:#}");
+    assert!(ways("directories") > 0 && ways("bytes") > 0 && ways("evictions") == 0, "{report:#}");
     let again = json(&scratch, &[&small[..], &load].concat());
     let counts = |report: &Value| {
         let kinds = report["kinds"].as_array().unwrap();
@@ -140,6 +143,7 @@ fn a_mix_is_as_the_table_has_it_and_leaves_the_volume_as_it_was() {
     assert!(output.status.success(), "{}", all(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("open/close") && text.contains("52.5876 %"), "{text}");
+    assert!(text.contains("of directories on paths") && text.contains("were remembered"), "{text}");
     let words = ["mix", folder.to_str().unwrap(), "--table1", "--files", "20", "--keep"];
     let output = bench(&scratch, &[&words[..], &["--operations", "300"]].concat());
     assert!(output.status.success(), "{}", all(&output));

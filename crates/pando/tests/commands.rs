@@ -67,6 +67,31 @@ fn info_shows_how_a_directory_spreads_and_where_a_files_data_is() {
     assert!(text.contains("partition") && text.contains("601 entries"), "{text}");
 }
 
+/// GIGA+ §3.2, §5.3: a partition a shard, M a shard, or splits without an end.
+#[test]
+fn a_volume_is_run_with_the_policy_of_splits_that_one_chooses() {
+    for (per_shard, expected) in [("1", 4..5), ("3", 12..13), ("0", 20..60)] {
+        let volume = Volume::up(&["--split-threshold", "40", "--partitions-per-shard", per_shard]);
+        shell(&volume.mount, "mkdir d && cd d && seq -f 'f%g' 1200 | xargs touch");
+        // A split goes on after the create that began it was answered.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let info = loop {
+            let info = volume.info(&volume.mount.join("d"));
+            let partitions = info["partitions"].as_array().unwrap().len();
+            if partitions >= expected.start || Instant::now() > deadline {
+                break info;
+            }
+        };
+        let partitions = info["partitions"].as_array().unwrap();
+        assert!(expected.contains(&partitions.len()), "{per_shard}: {info}");
+        let mut shards = [0; 4];
+        partitions.iter().for_each(|p| shards[p["shard"].as_u64().unwrap() as usize] += 1);
+        let (least, most) = (shards.iter().min().unwrap(), shards.iter().max().unwrap());
+        assert!(*least > 0 && (expected.len() > 1 || least == most), "{per_shard}: {info}");
+        assert_eq!(info["entries"], 1200);
+    }
+}
+
 #[test]
 fn help_has_examples_and_exit_codes() {
     for arguments in [&["--help"][..], &["up", "--help"], &["info", "--help"], &["down", "-h"]] {

@@ -14,7 +14,7 @@ use common::{Scratch, TINY, Volume as Up, all, pando, shell};
 use pando_client::net::{Net, NetOptions, Target};
 use pando_client::path::Paths;
 use pando_client::{Client, Volume};
-use pando_types::Credentials;
+use pando_types::{Credentials, Errno};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -198,13 +198,19 @@ async fn work(run: PathBuf, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) {
         }
         let dir = n % DIRS;
         let path = |n: u64| format!("/dir-{}/file-{n}", n % DIRS).into_bytes();
+        // What is not there is never said to be, and the other way round, wherever its slot or shard is by now.
+        assert_eq!(paths.stat(&path(n)).await.err(), Some(Errno::ENOENT));
         paths.create(&path(n), 0o644, true).await.unwrap();
         there.insert((dir, n));
+        if let Some((dir, old)) = there.range((dir, n / 3)..).next() {
+            paths.stat(format!("/dir-{dir}/file-{old}").as_bytes()).await.unwrap();
+        }
         match n % 5 {
             0 if n > 100 => {
                 let gone = n - 100;
                 paths.unlink(&path(gone)).await.unwrap();
                 assert!(there.remove(&(gone % DIRS, gone)));
+                assert_eq!(paths.stat(&path(gone)).await.err(), Some(Errno::ENOENT));
             }
             1 => {
                 let link = n + (1 << 40);

@@ -143,10 +143,8 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
-    let rounds = if std::env::var_os("PANDO_LONG").is_some() { 5_000_000 } else { 40_000 };
-    let mut state = 7u64;
     let (mut accepted, mut refused) = (0, 0);
-    for round in 0..rounds {
+    crate::fuzz::rounds(40_000, |round, random| {
         let mut bytes = stored(&entries(round % 50, 40));
         if round % 2 == 0 {
             // Raw, so that the entries are hit and not the compressor's work.
@@ -156,8 +154,8 @@ fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
             bytes.extend_from_slice(&raw);
         }
         for _ in 0..1 + round % 3 {
-            let at = 4 + random(&mut state) % (bytes.len() - 4);
-            bytes[at] = random(&mut state) as u8;
+            let at = 4 + random.below(bytes.len() - 4);
+            bytes[at] = random.below(256) as u8;
         }
         match parse(&sealed(bytes)) {
             Err(_) => refused += 1,
@@ -171,18 +169,17 @@ fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
                 }
             }
         }
-    }
+    });
     assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
 }
 
 #[test]
 fn random_bytes_are_refused_without_panic() {
-    let mut state = 11u64;
-    for round in 0..20_000 {
-        let mut bytes: Vec<u8> = (0..12 + round % 60).map(|_| random(&mut state) as u8).collect();
+    crate::fuzz::rounds(20_000, |round, random| {
+        let mut bytes: Vec<u8> = (0..12 + round % 60).map(|_| random.below(256) as u8).collect();
         bytes[4] %= 3;
         bytes[8] = (bytes.len() - 12) as u8;
         bytes[9..12].fill(0);
         let _ = parse(&sealed(bytes));
-    }
+    });
 }

@@ -57,7 +57,11 @@ impl IndexFile {
         facts: FileFacts,
     ) -> Result<IndexFile, ReadError> {
         let name = index::index_name(facts.number);
-        let damage = |offset, what: &str| ReadError::from(Damage::new(&name, offset, what));
+        let damage = |offset, what: &str| {
+            let (from, to) = (shown(&facts.from), shown(&facts.to));
+            let what = format!("{what}; affected are the keys from {from} up to {to}");
+            ReadError::from(Damage::new(&name, offset, what))
+        };
         let file = match disk.open(&name) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damage(0, "the index file is missing"));
@@ -89,10 +93,7 @@ impl IndexFile {
         }
         let tail = read(&*file, &name, footer.blocks_end, footer_offset - footer.blocks_end)?;
         let (filter, ranges, blocks) = parse_tail(&tail, seal, &footer).ok_or_else(|| {
-            damage(
-                footer.blocks_end,
-                "the block list is unreadable, and with it all entries of the index file",
-            )
+            damage(footer.blocks_end, "filter or block list of the index file are unreadable")
         })?;
         let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
         Ok(IndexFile { facts, name, file, seal, filter, filter_prefix_bytes, ranges, blocks })
@@ -291,12 +292,13 @@ impl IndexFile {
     }
 
     fn block_damage(&self, position: usize, what: &str) -> Damage {
-        let until = match position + 1 < self.block_count() {
-            true => format!("up to {}", shown(self.blocks.separator(position + 1))),
-            false => "to the end".to_owned(),
+        let from = self.blocks.separator(position).max(&self.facts.from);
+        let to = match position + 1 < self.block_count() {
+            true => self.blocks.separator(position + 1),
+            false => &self.facts.to,
         };
-        let from = shown(self.blocks.separator(position));
-        let what = format!("{what}; affected are the keys from {from} {until}");
+        let what =
+            format!("{what}; affected are the keys from {} up to {}", shown(from), shown(to));
         Damage::new(&self.name, self.extent(position).offset, what)
     }
 }

@@ -108,3 +108,22 @@ fn a_tail_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
     });
     assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
 }
+
+#[test]
+fn a_file_header_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
+    let (bytes, facts) = sample();
+    let (mut accepted, mut refused) = (0, 0);
+    crate::fuzz::mutations(&bytes[..28], |changed| {
+        let checksum = index::seal(1, 7).at(0).over(changed).value().to_le_bytes();
+        let header = [changed, &checksum].concat();
+        let known = header.get(..10) == bytes.get(..10);
+        match open(&[&header, &bytes[INDEX_HEADER_BYTES..]].concat(), &facts) {
+            Err(_) => refused += 1,
+            Ok(_) => {
+                accepted += 1;
+                assert!(known, "magic and version are as they must be");
+            }
+        }
+    });
+    assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+}

@@ -150,4 +150,38 @@ mod tests {
         }
         assert_eq!(read(&[0; MARK_BYTES]), None);
     }
+    #[test]
+    fn headers_and_marks_that_make_no_sense_are_refused_even_with_a_right_checksum() {
+        let header = LogHeader { database_id: 5, number: 6, epoch: Epoch(7), base: Lsn(8) };
+        let (mut accepted, mut refused) = (0, 0);
+        crate::fuzz::mutations(&header.encode()[..60], |changed| {
+            let checksum = seal(5, 6).over(changed).value().to_le_bytes();
+            match LogHeader::decode(&[changed, &checksum].concat(), 5, 6) {
+                Err(_) => refused += 1,
+                Ok(found) => {
+                    accepted += 1;
+                    assert_eq!((found.database_id, found.number), (5, 6));
+                    assert_eq!((&changed[..8], changed.len()), (&LOG_MAGIC[..], 60));
+                }
+            }
+        });
+        assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+        let mark = encode_mark(seal(5, 6), 512, Epoch(7), Claim { lsn: Lsn(9), log: 6 });
+        let (mut accepted, mut refused) = (0, 0);
+        crate::fuzz::mutations(&mark[..28], |changed| {
+            let checksum = seal(5, 6).at(512).over(changed).value().to_le_bytes();
+            let found = decode_mark(&[changed, &checksum].concat(), seal(5, 6), 512, Epoch(7));
+            // Of another epoch it says nothing, and what it says is what stands there.
+            match found {
+                None => refused += 1,
+                Some(claim) => {
+                    accepted += 1;
+                    assert_eq!(changed.len(), 28);
+                    assert_eq!(changed[..8], 7u64.to_le_bytes());
+                    assert_eq!(changed[8..16], claim.lsn.0.to_le_bytes());
+                }
+            }
+        });
+        assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+    }
 }

@@ -30,6 +30,17 @@ impl LogReader {
         })
     }
 
+    /// Opens a log that must be there.
+    fn open_sealed(disk: &dyn Disk, database_id: u64, log: &SealedLog) -> Result<Self, ReadError> {
+        Self::open(disk, database_id, log.number).map_err(|failure| match failure.source.kind() {
+            std::io::ErrorKind::NotFound => {
+                let what = format!("the log is missing{}", lost(log.base.next(), log.last));
+                Damage::new(&failure.file, 0, what).into()
+            }
+            _ => failure.into(),
+        })
+    }
+
     /// The group at `offset` and where it ends, without moving on.
     pub(crate) fn group_at(
         &mut self,
@@ -53,7 +64,7 @@ impl LogReader {
     pub(crate) fn refuse(&self, fault: Fault, offset: u64, lsn: Lsn, why: &str) -> ReadError {
         let what = match fault {
             Fault::Broken(how) => format!("group {lsn} {how}{why}"),
-            Fault::Nonsense => format!("group {lsn} is intact but makes no sense"),
+            Fault::Nonsense => format!("group {lsn} is intact but makes no sense{why}"),
             Fault::Version(found) => {
                 return ReadError::Version {
                     file: self.window.name().to_owned(),
@@ -73,14 +84,15 @@ pub(crate) fn read_sealed(
     log: &SealedLog,
     mut each: impl FnMut(&Group<'_>, u64) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let mut reader = LogReader::open(disk, database_id, log.number)?;
+    let mut reader = LogReader::open_sealed(disk, database_id, log)?;
     let mut lsn = log.base;
     while reader.offset < log.end_offset {
         lsn = lsn.next();
-        reader.offset = read_expected(&mut reader, log.epoch, lsn, &mut each)?;
+        reader.offset = read_expected(&mut reader, log, lsn, &mut each)?;
     }
     if lsn != log.last || reader.offset != log.end_offset {
-        let what = format!("the log ends with group {lsn}, not {}", log.last);
+        let affected = lost(lsn.next().min(log.last), log.last);
+        let what = format!("the log ends with group {lsn}, not {}{affected}", log.last);
         return Err(Damage::new(reader.window.name(), reader.offset, what).into());
     }
     Ok(())
@@ -89,20 +101,28 @@ pub(crate) fn read_sealed(
 /// Reads the group at the reader's offset, which must be this one; returns where it ends.
 fn read_expected(
     reader: &mut LogReader,
-    epoch: Epoch,
+    log: &SealedLog,
     lsn: Lsn,
     each: &mut impl FnMut(&Group<'_>, u64) -> Result<(), ReadError>,
 ) -> Result<u64, ReadError> {
     let offset = reader.offset;
     let fault = match reader.group_at(offset)? {
-        Ok((group, end)) if group.epoch == epoch && group.lsn == lsn => {
+        Ok((group, end)) if group.epoch == log.epoch && group.lsn == lsn => {
             each(&group, offset)?;
             return Ok(end);
         }
         Ok(_) => Fault::Broken("has another group in its place"),
         Err(fault) => fault,
     };
-    Err(reader.refuse(fault, offset, lsn, ""))
+    Err(reader.refuse(fault, offset, lsn, &lost(lsn, log.last)))
+}
+
+/// Which groups a damaged log takes along, for an error message: what follows a group that cannot be read is not used.
+pub(crate) fn lost(from: Lsn, to: Lsn) -> String {
+    match from < to {
+        true => format!("; affected are the groups from {from} to {to}"),
+        false => format!("; affected is group {from}"),
+    }
 }
 
 /// An insert group as the log holds it.
@@ -163,7 +183,7 @@ impl<'a> LogGroups<'a> {
                 let Some(log) = self.logs.pop() else {
                     return Ok(None);
                 };
-                let reader = LogReader::open(self.disk, self.database_id, log.number)?;
+                let reader = LogReader::open_sealed(self.disk, self.database_id, &log)?;
                 self.next = log.base.next();
                 self.current = Some((reader, log));
                 continue;
@@ -174,7 +194,7 @@ impl<'a> LogGroups<'a> {
             }
             let mut found = None;
             let from = self.from;
-            reader.offset = read_expected(reader, log.epoch, self.next, &mut |group, _| {
+            reader.offset = read_expected(reader, log, self.next, &mut |group, _| {
                 if group.lsn >= from {
                     found = Some(LogGroup::of(group));
                 }

@@ -7,7 +7,7 @@ use crate::log::header::{
     self, Claim, HeaderFault, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LOG_VERSION, LogHeader,
     MARK_BYTES, MARK_OFFSETS,
 };
-use crate::log::reader::LogReader;
+use crate::log::reader::{LogReader, lost};
 use crate::log::{SealedLog, log_name};
 use crate::lsn::{Epoch, Lsn};
 
@@ -70,8 +70,8 @@ pub(crate) fn find_tail(
     let claim = surveys.iter().map(|s| s.claim).fold(known, Claim::max);
     let newest = surveys.last().map_or(0, |survey| survey.number);
     if newest < claim.log {
-        let file = log_name(claim.log);
-        return Err(Damage::new(&file, 0, "the log is missing").into());
+        let last = surveys.iter().filter_map(|survey| survey.last).max().unwrap_or(base);
+        return Err(missing(claim.log, last, claim));
     }
     let mut tail = Tail { logs: Vec::new(), torn: None };
     let mut last = base;
@@ -80,7 +80,7 @@ pub(crate) fn find_tail(
         let expected = first + position as u64;
         if survey.number != expected {
             if expected <= claim.log {
-                return Err(Damage::new(&log_name(expected), 0, "the log is missing").into());
+                return Err(missing(expected, last, claim));
             }
             tail.tear(last, claim, &surveys[position..], None)?;
             return Ok(tail);
@@ -89,7 +89,9 @@ pub(crate) fn find_tail(
             Ok(header) => header,
             Err(Fault::Version(found)) => return Err(version_error(log, found)),
             Err(_) if survey.number <= claim.log => {
-                return Err(Damage::new(&log, 0, "the header of the log is unreadable").into());
+                let what =
+                    format!("the header of the log is unreadable{}", durable_lost(last, claim));
+                return Err(Damage::new(&log, 0, what).into());
             }
             Err(fault) => {
                 tail.tear(last, claim, &surveys[position..], Some(fault))?;
@@ -104,7 +106,8 @@ pub(crate) fn find_tail(
             return Err(Damage::new(&log, 0, what).into());
         }
         if survey.number <= claim.log && survey.len < LOG_DATA_OFFSET {
-            return Err(Damage::new(&log, survey.len, "the log is cut off").into());
+            let what = format!("the log is cut off{}", durable_lost(last, claim));
+            return Err(Damage::new(&log, survey.len, what).into());
         }
         if header.base > last {
             // The end of the log before was lost without a trace.
@@ -138,6 +141,20 @@ pub(crate) fn find_tail(
     Ok(tail)
 }
 
+/// Which groups are lost with a log, for an error message, where `last` is the last one before it: all that were durable, and
+/// whatever was written after them.
+fn durable_lost(last: Lsn, claim: Claim) -> String {
+    match last < claim.lsn {
+        true => lost(last.next(), claim.lsn) + ", and all later ones",
+        false => format!("; affected are groups from {} on, if there were any", last.next()),
+    }
+}
+
+fn missing(number: u64, last: Lsn, claim: Claim) -> ReadError {
+    let what = format!("the log is missing{}", durable_lost(last, claim));
+    Damage::new(&log_name(number), 0, what).into()
+}
+
 fn version_error(file: String, found: u16) -> ReadError {
     ReadError::Version { file, found, supported: LOG_VERSION }
 }
@@ -163,9 +180,10 @@ impl Tail {
                 _ => "is missing",
             };
             let what = format!(
-                "group {} {how}, though group {} and all before it had been durable",
+                "group {} {how}, though group {} and all before it had been durable{}",
                 last.next(),
-                claim.lsn
+                claim.lsn,
+                durable_lost(last, claim)
             );
             return Err(Damage::new(&file, offset, what).into());
         }

@@ -93,13 +93,41 @@ impl LogState {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes all groups written so far durable, and the logs that have begun, with their names.
     fn sync(&self) -> Result<Lsn, Fatal> {
         let wanted = self.written();
         let mut marks = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_done = |files: &Files| {
+            self.durable() >= wanted && !files.names_unsynced && files.unsynced.len() == 1
+        };
+        self.sync_unless(is_done, &mut marks)
+    }
+
+    /// Makes all groups up to `lsn` durable.
+    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<Lsn, Fatal> {
+        let durable = self.durable();
+        if durable >= lsn {
+            return Ok(durable);
+        }
+        if self.written() < lsn {
+            // Whose write has failed asks for what will never be there.
+            self.check()?;
+            panic!("group {lsn} was not written");
+        }
+        let mut marks = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sync_unless(|_| self.durable() >= lsn, &mut marks)
+    }
+
+    /// One sync, if what its caller waits for has not come about while it waited for its turn.
+    fn sync_unless(
+        &self,
+        is_done: impl FnOnce(&Files) -> bool,
+        marks: &mut usize,
+    ) -> Result<Lsn, Fatal> {
         self.check()?;
         let (files, names_unsynced, target) = {
             let files = self.files();
-            if self.durable() >= wanted && !files.names_unsynced && files.unsynced.len() == 1 {
+            if is_done(&files) {
                 return Ok(self.durable());
             }
             // Under the lock, so that no log begins between reading the LSN and the list.
@@ -116,7 +144,7 @@ impl LogState {
         // Groups that are written already need a sync of their own, and that leaves a mark. (A mark dirties a page of its own,
         // which the next sync must write. A log that ends here gets no other.)
         if self.written() == target || files.len() > 1 {
-            self.mark(&files, target, &mut marks).map_err(|failure| self.fail(failure))?;
+            self.mark(&files, target, marks).map_err(|failure| self.fail(failure))?;
         }
         Ok(target)
     }
@@ -158,6 +186,15 @@ impl Syncer {
     /// Makes durable what was written before the call; returns how far that reaches. Blocks.
     pub fn sync(&self) -> Result<Lsn, Fatal> {
         self.0.sync()
+    }
+
+    /// Makes durable all groups up to this one; returns how far that reaches. Returns at once if they are durable already,
+    /// whatever was written since; callers that have to wait share one sync.
+    ///
+    /// # Panics
+    /// If the group was not written before, see [`crate::Db::write`], and no write has failed.
+    pub fn sync_to(&self, lsn: Lsn) -> Result<Lsn, Fatal> {
+        self.0.sync_to(lsn)
     }
 
     /// Everything up to here survives a loss of power.

@@ -1,13 +1,16 @@
 //! What the tests share: a small random generator, a model, and a store driven beside it.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+#[path = "../../src/fuzz.rs"]
+pub mod fuzz;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use babu::{
-    Batch, Change, CheckpointDone, CheckpointJob, Db, Definition, IndexId, MemDisk, OpenError,
-    Options, Part, Pattern, Recovered, RunError, Selection, View,
+    Batch, Change, CheckpointDone, CheckpointJob, Db, Definition, Durability, IndexId, Lsn,
+    MemDisk, OpenError, Options, Part, Pattern, Recovered, RunError, Selection, View,
 };
 
 /// xorshift64*.
@@ -162,6 +165,7 @@ pub fn small_options() -> Options {
         file_bytes: 300,
         filter_prefix_bytes: 17,
         cache_bytes: 1024,
+        durability: Durability::Process,
         database_id: 77,
         epoch_at_least: 0,
     }
@@ -236,6 +240,27 @@ impl Run {
         }
         self.states.push(state);
         self.batches.push(Batch::new());
+    }
+
+    /// Reads the log from a group on, compares it with what was applied, and returns the last group in it.
+    pub fn assert_log_from(&self, from: Lsn) -> Lsn {
+        let mut next = from;
+        for group in self.db.log_groups_from(from).unwrap() {
+            let group = group.unwrap();
+            assert_eq!(group.lsn, next);
+            let is_record = group.batch.iter().any(|change| {
+                use Change::{Delete, DeleteRange, Put};
+                !matches!(change, Put { .. } | Delete { .. } | DeleteRange { .. })
+            });
+            if is_record {
+                assert_eq!(group.batch.len(), 1);
+            } else {
+                assert_eq!(group.meta, next.0.to_le_bytes());
+                assert_eq!(group.batch, self.batches[next.0 as usize - 1]);
+            }
+            next = next.next();
+        }
+        Lsn(next.0 - 1)
     }
 
     fn some_index(&self, rng: &mut Rng) -> IndexId {

@@ -297,7 +297,9 @@ mod tests {
         Rules { servers, per_server, threshold, is_jittered: false }
     }
 
-    /// §5.4: fewer than 0.05 % with the paper's numbers; more partitions, more errors; none for one server.
+    /// §5.4: fewer than 0.05 % with the paper's numbers. Files and threshold are an eighth of those here: as many creates go astray,
+    /// of an eighth as many, so the same bound is 0.4 %. More partitions, more errors; none for one server. With 16 partitions each on 20 to 30
+    /// servers the bound does not hold (docs/REPRODUCTION.md), which is why no such cluster is here.
     #[test]
     fn few_go_astray_and_only_while_the_directory_splits() {
         let point = |servers, per_server| creates(rules(servers, per_server, 1_000), 50_000, 1);

@@ -51,6 +51,8 @@ pub struct WayStats {
     pub evictions: u64,
     /// Rounds in which many components were guessed at once.
     pub rounds: u64,
+    /// Of these, how often some were asked for once more, elsewhere, as their directories had split unnoticed.
+    pub repeats: u64,
 }
 
 /// See the module.
@@ -59,6 +61,7 @@ pub(crate) struct Ways {
     watcher: OnceLock<Watcher>,
     refusals: AtomicU64,
     rounds: AtomicU64,
+    repeats: AtomicU64,
 }
 
 struct State {
@@ -99,6 +102,7 @@ impl Ways {
             watcher: OnceLock::new(),
             refusals: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
+            repeats: AtomicU64::new(0),
         }
     }
 
@@ -194,6 +198,11 @@ impl Ways {
         self.rounds.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Some of them were asked for once more.
+    pub(crate) fn repeated(&self) {
+        self.repeats.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn stats(&self) -> WayStats {
         let state = self.state.lock();
         WayStats {
@@ -205,6 +214,7 @@ impl Ways {
             drops: state.drops,
             evictions: state.evictions,
             rounds: self.rounds.load(Ordering::Relaxed),
+            repeats: self.repeats.load(Ordering::Relaxed),
         }
     }
 }

@@ -130,3 +130,40 @@ fn a_budget_of_nothing_remembers_nothing() {
     assert_eq!(get(&ways, ROOT, "a"), None);
     assert_eq!(ways.stats().directories, 0);
 }
+
+/// InfiniFS §3.4, Figure 6, as it shows in what is counted.
+#[test]
+fn what_is_used_least_recently_goes_for_room_and_all_of_it_is_counted() {
+    let measure = Ways::new(1 << 20);
+    measure.begin(10);
+    put(&measure, ROOT, "a", 20, 10);
+    let one = measure.stats().bytes;
+    assert!(one > 0);
+
+    let ways = Ways::new(3 * one);
+    ways.begin(10);
+    put(&ways, ROOT, "a", 20, 10);
+    put(&ways, ROOT, "b", 21, 10);
+    put(&ways, Ino(20), "c", 22, 10);
+    let full = WayStats { directories: 3, bytes: 3 * one, ..WayStats::default() };
+    assert_eq!(ways.stats(), full);
+    assert_eq!((get(&ways, ROOT, "b"), get(&ways, ROOT, "x")), (Some(21), None));
+    assert_eq!(ways.stats(), WayStats { hits: 1, misses: 1, ..full });
+
+    // "c" is the leaf used least recently; "a" is older, and has a child.
+    put(&ways, ROOT, "d", 23, 10);
+    assert_eq!(ways.stats(), WayStats { hits: 1, misses: 1, evictions: 1, ..full });
+    assert_eq!(get(&ways, Ino(20), "c"), None);
+    let left = [get(&ways, ROOT, "a"), get(&ways, ROOT, "b"), get(&ways, ROOT, "d")];
+    assert_eq!(left, [Some(20), Some(21), Some(23)]);
+    assert_eq!(ways.stats(), WayStats { hits: 4, misses: 2, evictions: 1, ..full });
+
+    // What has changed is forgotten, too, but not for room; and who may not search a directory misses all that is in it.
+    ways.apply(&news(10, &[(11, 23)]));
+    let access = access(24, 0o700);
+    ways.learn(&Read { dir: ROOT, search: OPEN, name: &name("e"), access, version: 11 });
+    let stranger = Credentials { uid: 5, gid: 5, groups: vec![] };
+    assert_eq!(ways.step(&stranger, Ino(24), &name("f")), None);
+    assert_eq!(ways.step(&stranger, ROOT, &name("e")), Some(access));
+    assert_eq!(ways.stats(), WayStats { hits: 5, misses: 3, drops: 1, evictions: 1, ..full });
+}

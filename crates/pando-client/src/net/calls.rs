@@ -7,7 +7,7 @@ use pando_types::op::Request;
 use pando_types::reply::Reply;
 use pando_wire::Stream;
 
-use crate::transport::TransportError;
+use crate::transport::{Called, TransportError};
 
 /// The table.
 #[derive(Default)]
@@ -32,7 +32,7 @@ enum State {
     Free,
     /// Waits for the connection with its request, or for an answer without.
     Waiting(Option<Box<Request>>, Option<Waker>),
-    Done(Result<Reply, TransportError>),
+    Done(Called),
 }
 
 impl Calls {
@@ -55,11 +55,7 @@ impl Calls {
     }
 
     /// Takes the result, or keeps the waker.
-    pub(super) fn poll(
-        &mut self,
-        stream: Stream,
-        waker: &Waker,
-    ) -> Option<Result<Reply, TransportError>> {
+    pub(super) fn poll(&mut self, stream: Stream, waker: &Waker) -> Option<Called> {
         // Only the call itself frees its place.
         let place = self.place(stream)?;
         match &mut place.state {
@@ -90,7 +86,7 @@ impl Calls {
     }
 
     /// An answer has come; whom to wake is added to `wakers`.
-    pub(super) fn answer(&mut self, stream: Stream, reply: Reply, wakers: &mut Vec<Waker>) {
+    pub(super) fn answer(&mut self, stream: Stream, reply: Box<Reply>, wakers: &mut Vec<Waker>) {
         if let Some(place) = self.place(stream) {
             place.finish(Ok(reply), wakers);
         }
@@ -143,7 +139,7 @@ impl Calls {
 }
 
 impl Place {
-    fn finish(&mut self, result: Result<Reply, TransportError>, wakers: &mut Vec<Waker>) {
+    fn finish(&mut self, result: Called, wakers: &mut Vec<Waker>) {
         if let State::Waiting(_, waker) = &mut self.state {
             wakers.extend(waker.take());
             self.state = State::Done(result);

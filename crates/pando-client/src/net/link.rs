@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use pando_net::{Closed, Inbound, Outbound, READ_MAX};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
-use pando_types::reply::Reply;
 use pando_wire::{Message, Stream, encode_request};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -18,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::calls::Calls;
 use super::finder::Finder;
-use crate::transport::TransportError;
+use crate::transport::{Called, TransportError};
 
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -63,8 +62,8 @@ impl Link {
     }
 
     /// A call; `is_batched`: the link's task writes, together with what else is said by then.
-    pub(super) fn call(&self, request: Request, is_batched: bool) -> Call<'_> {
-        Call { link: self, next: Next::Send(Box::new(request)), is_batched }
+    pub(super) fn call(&self, request: Box<Request>, is_batched: bool) -> Call<'_> {
+        Call { link: self, next: Next::Send(request), is_batched }
     }
 
     /// Ends it for good.
@@ -180,7 +179,9 @@ impl Link {
         loop {
             let end = loop {
                 match inbound.next_message() {
-                    Ok(Some((stream, Message::Reply(reply)))) => replies.push((stream, reply)),
+                    Ok(Some((stream, Message::Reply(reply)))) => {
+                        replies.push((stream, Box::new(reply)))
+                    }
                     // Frames of other kinds mean nothing here.
                     Ok(Some(_)) => {}
                     Ok(None) => break None,
@@ -219,7 +220,7 @@ enum Next {
 }
 
 impl Future for Call<'_> {
-    type Output = Result<Reply, TransportError>;
+    type Output = Called;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match std::mem::replace(&mut self.next, Next::Done) {

@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 
 use pando_net::HandshakeError;
 use pando_types::op::Request;
-use pando_types::reply::Reply;
 use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Address, VolumeFacts};
@@ -32,7 +31,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::transport::{BoxFuture, Transport, TransportError};
+use crate::transport::{BoxFuture, Calling, Transport, TransportError};
 use crate::{Volume, client};
 use finder::Finder;
 use link::Link;
@@ -139,17 +138,13 @@ impl Net {
 }
 
 impl Transport for Net {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         match self.links.get(usize::from(shard.0)) {
             Some(link) => {
                 link.start(&self.runtime);
-                Box::pin(link.call(request, self.is_own_thread()))
+                Calling::waiting(link.call(request, self.is_own_thread()))
             }
-            None => Box::pin(std::future::ready(Err(TransportError::Stopped))),
+            None => Calling::answered(Err(TransportError::Stopped)),
         }
     }
 

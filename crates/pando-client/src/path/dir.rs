@@ -4,7 +4,7 @@
 //! checked, once; the directory's own permissions are checked by every call. It is the same directory wherever it is
 //! moved to. Nothing of its contents is remembered.
 
-use pando_types::op::NewNode;
+use pando_types::op::{NewNode, Op};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
 use super::Paths;
@@ -50,8 +50,9 @@ impl Dir<'_> {
     /// Makes a regular file; `EEXIST` if the name is taken. One message.
     pub async fn create(&self, name: &Name, mode: u16) -> Result<Attr, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        let at = self.at.into();
-        let (entry, ..) = self.client.create_at(&self.by, at, name, node, true, false).await?;
+        let (dir, name) = (self.at, name.clone());
+        let op = Op::Create { dir, name, node, exclusive: true, open: false };
+        let (entry, ..) = self.client.create_by(&self.by, &op, None).await?;
         Ok(entry.attr)
     }
 

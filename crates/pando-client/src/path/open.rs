@@ -32,7 +32,7 @@ impl Client {
         let at = FileAt::Name(dir, name.clone());
         match body {
             Body::Attr(attr) => {
-                self.opened(attr.ino, Spot::File(at), asked, session).await;
+                self.opened(attr.ino, Spot::File(at), asked, session, 0).await;
                 Ok(Opened::Open(attr))
             }
             Body::Found(Found::File(attr)) => Ok(Opened::Symlink(FileRef { ino: attr.ino, at })),

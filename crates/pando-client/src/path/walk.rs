@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
     pub(super) async fn make_sure(&mut self, dir: DirRef) -> Result<(), Errno> {
         if !self.is_sure {
             let on = self.on();
-            self.client.run_by(SYSTEM, Op::Parent(dir), on.as_ref()).await?;
+            self.client.run_by(SYSTEM, &Op::Parent(dir), on.as_ref()).await?;
             self.verified(on.as_ref());
         }
         Ok(())
@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
     /// The same, of the shard that has the name.
     async fn ask(&mut self, name: &Name) -> Result<Here, Errno> {
         let (dir, on) = (self.at(), self.on());
-        let found = self.client.found(self.by, At { dir, on: on.as_ref() }, name).await?;
+        let found = self.client.found(self.by, &At { dir, on: on.as_ref() }, name).await?;
         self.verified(on.as_ref());
         let file = |attr: Attr, at| Here::File(FileRef { ino: attr.ino, at }, attr);
         let pointer = match found {

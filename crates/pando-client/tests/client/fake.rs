@@ -7,7 +7,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
-use pando_client::{BoxFuture, Client, Options, Transport, TransportError, Volume, block_on};
+use pando_client::{
+    BoxFuture, Calling, Client, Options, Transport, TransportError, Volume, block_on,
+};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -159,6 +161,8 @@ impl Cluster {
         let news = request.trail.as_ref().and_then(|trail| state.namespace.news(trail));
         Ok(Reply {
             id: request.head.id,
+            trace: request.head.trace,
+            cut: 0,
             shard,
             epoch: Epoch(1),
             durable: Lsn(0),
@@ -234,12 +238,8 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Transport for Cluster {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
-        Box::pin(async move {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+        Calling::waiting(async move {
             let id = request.head.id;
             let key = (id.session, id.slot);
             let delay = {
@@ -253,9 +253,9 @@ impl Transport for Cluster {
             };
             let _arrives = UnderWay(self, key);
             travel(delay).await;
-            let reply = self.arrive(shard, request);
+            let reply = self.arrive(shard, *request);
             travel(delay).await;
-            reply
+            reply.map(Box::new)
         })
     }
 

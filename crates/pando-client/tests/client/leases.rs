@@ -8,6 +8,7 @@ use crate::doubts::{MILLISECOND, maintain};
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::namespace::LEASE;
 use crate::routing::file;
+use crate::ways::{deep, mv, paths};
 
 const FIRST: SessionId = SessionId(1);
 const SECOND: SessionId = SessionId(2);
@@ -120,6 +121,25 @@ fn an_idle_client_renews_its_lease_three_times_in_its_length() {
     let slept = std::mem::take(&mut cluster.state().slept);
     assert!(slept.iter().all(|nanos| *nanos <= LEASE / 3) && slept[0] == LEASE / 3, "{slept:?}");
     assert_eq!(cluster.ops(), ["Renew"; 3]);
+}
+
+/// DESIGN §8: lease renewals carry newer versions, so that who is idle learns early.
+#[test]
+fn an_idle_client_hears_with_its_renewal_what_others_have_renamed() {
+    let cluster = Cluster::new();
+    let dir = deep(&cluster, 4);
+    let (client, other) = (cluster.client(), cluster.client());
+    let file = format!("{dir}/file");
+    let stat = || block_on(paths(&client).stat(file.as_bytes()));
+    assert_eq!(stat(), Err(Errno::ENOENT));
+    mv(&other, "/0/1", "/0/moved");
+    cluster.take_log();
+    assert_eq!((client.ways().directories, client.ways().drops), (4, 0), "nobody has told it");
+    maintain(&cluster, &client, || client.ways().drops > 0);
+    assert_eq!(cluster.ops(), ["Renew"], "nothing else was asked");
+    assert_eq!((client.ways().directories, client.ways().drops), (1, 3), "what is above stays");
+    assert_eq!(stat(), Err(Errno::ENOENT));
+    assert_eq!(client.ways().refusals, 0, "no way was taken that has changed");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 mod fake;
 mod namespace;
+mod sizes;
 
 mod doubts;
+mod guesses;
 mod leases;
 mod listing;
 mod pages;

@@ -172,8 +172,9 @@ impl Namespace {
     /// The directory, if `shard` owns the partition of `order`.
     fn at(&mut self, shard: ShardIndex, dir: DirRef, order: Order) -> Result<&mut Dir, Refusal> {
         let home = self.cluster.home(dir.id);
+        let not_owner = self.cluster.news(dir.id.slot()).map_or(Refusal::AskHome, Refusal::Slot);
         let Some(found) = self.dirs.get_mut(&dir.id).filter(|found| found.this == dir) else {
-            return if shard == home { errno(Errno::ESTALE) } else { Err(Refusal::AskHome) };
+            return if shard == home { errno(Errno::ESTALE) } else { Err(not_owner) };
         };
         let owner = |i| found.map.shard(home, i);
         if owner(found.map.locate(order).0) == shard {
@@ -182,7 +183,7 @@ impl Namespace {
         let leaves = found.map.leaves().into_iter().map(|(i, _)| i);
         let owned: Vec<_> = leaves.filter(|i| owner(*i) == shard).collect();
         if owned.is_empty() && shard != home {
-            return Err(Refusal::AskHome);
+            return Err(not_owner);
         }
         let history = SplitHistory { of: Some(shard), ..found.map.history_of(owned) };
         Err(Refusal::Redirect(history))
@@ -214,16 +215,26 @@ impl Namespace {
         found.filter(|inode| inode.attr.ino == file.ino).ok_or(Refusal::NotUnderName)
     }
 
-    /// How many directories on a way, the last apart, have another id than their names say.
-    pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
+    /// The directories on a way, without the root.
+    pub fn way(&self, names: &[&str]) -> Vec<DirRef> {
         let mut at = DirId::ROOT;
-        let mut wrong = 0;
-        for (nth, name) in names.iter().enumerate() {
-            let name = Name::new(name.as_bytes()).expect("valid");
+        let mut below = |name: &&str| {
             let order = self.secrets.order(name.as_bytes());
             let Some((_, Value::Dir(dir))) = self.dirs[&at].entries.get(&order) else {
                 panic!("{names:?} are no directories");
             };
+            at = dir.id;
+            *dir
+        };
+        names.iter().map(&mut below).collect()
+    }
+
+    /// How many directories on a way, the last apart, have another id than their names say.
+    pub fn wrong_guesses(&self, names: &[&str]) -> u64 {
+        let mut at = DirId::ROOT;
+        let mut wrong = 0;
+        for (nth, (name, dir)) in names.iter().zip(self.way(names)).enumerate() {
+            let name = Name::new(name.as_bytes()).expect("valid");
             let is_wrong = dir.id != self.secrets.dir_id(at, &name, 0);
             wrong += u64::from(is_wrong && nth + 1 < names.len());
             at = dir.id;
@@ -259,13 +270,17 @@ impl Namespace {
         }
     }
 
-    fn glimpse(&mut self, shard: ShardIndex, id: DirId, name: &Name) -> Option<Glimpse> {
-        let dir = self.dirs.get(&id)?.this;
+    fn glimpse(&mut self, shard: ShardIndex, id: DirId, name: &Name) -> Glimpse {
+        // Where nothing of a directory is, its number is not asked for.
+        let dir = self.dirs.get(&id).map_or(DirRef { id, ino: Ino(0) }, |dir| dir.this);
         match self.run(shard, &Op::Lookup(dir, name.clone())) {
             Ok(Body::Found(Found::Dir(access))) => {
-                Some(Glimpse { dir: dir.ino, search: Search::new(0o755, 0, 0), access })
+                Glimpse::Dir { dir: dir.ino, search: Search::new(0o755, 0, 0), access }
             }
-            _ => None,
+            Err(Refusal::Redirect(history)) => Glimpse::Elsewhere(dir.ino, history),
+            Err(Refusal::AskHome) => Glimpse::AskHome,
+            Err(Refusal::Slot(news)) => Glimpse::Moved(news),
+            _ => Glimpse::Nothing,
         }
     }
 

@@ -11,17 +11,17 @@ use crate::fake::{Cluster, Fate};
 
 const ROOT: Credentials = Credentials::ROOT;
 
-fn paths(client: &Client) -> Paths<'_> {
+pub fn paths(client: &Client) -> Paths<'_> {
     Paths::new(client, ROOT)
 }
 
-fn mv(client: &Client, from: &str, to: &str) {
+pub fn mv(client: &Client, from: &str, to: &str) {
     let flags = RenameFlags::default();
     block_on(paths(client).rename(from.as_bytes(), to.as_bytes(), flags)).expect("moved");
 }
 
 /// `/0/1/2…`, made by another client.
-fn deep(cluster: &Arc<Cluster>, depth: usize) -> String {
+pub fn deep(cluster: &Arc<Cluster>, depth: usize) -> String {
     let client = cluster.client();
     let mut path = String::new();
     for level in 0..depth {
@@ -235,80 +235,4 @@ fn a_name_that_is_looked_at_anew_is_asked_for_by_its_way() {
     assert_eq!(looks.len(), 2, "{looks:?}");
     let by_way = |(_, request): &&(_, pando_types::op::Request)| request.trail.is_some();
     assert!(looks.iter().copied().all(|look| by_way(&look)), "{looks:?}");
-}
-
-/// A small generator, so that a failing case is a number.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
-#[test]
-fn there_are_no_more_rounds_than_wrong_guesses_and_one() {
-    for seed in 0..60 {
-        let mut draw = Draw(seed);
-        let cluster = Cluster::new();
-        let maker = cluster.client();
-        let mut dirs = vec![String::new()];
-        for _ in 0..40 {
-            let parent = dirs[draw.below(dirs.len() as u64) as usize].clone();
-            let name = format!("{parent}/{}", ["a", "b", "c", "d"][draw.below(4) as usize]);
-            if block_on(paths(&maker).mkdir(name.as_bytes(), 0o755)).is_ok() {
-                dirs.push(name);
-            }
-            if draw.below(3) == 0 && dirs.len() > 2 {
-                let from = dirs[1 + draw.below(dirs.len() as u64 - 1) as usize].clone();
-                let under = dirs[draw.below(dirs.len() as u64) as usize].clone();
-                let to = format!("{under}/{}", ["x", "y", "a", "b"][draw.below(4) as usize]);
-                let is_taken = dirs.contains(&to);
-                if is_taken || under == from || under.starts_with(&format!("{from}/")) {
-                    continue;
-                }
-                mv(&maker, &from, &to);
-                for dir in &mut dirs {
-                    if *dir == from || dir.starts_with(&format!("{from}/")) {
-                        *dir = format!("{to}{}", &dir[from.len()..]);
-                    }
-                }
-            }
-        }
-        for dir in &dirs[1..] {
-            let client = cluster.client();
-            let names: Vec<&str> = dir[1..].split('/').collect();
-            let wrong = cluster.state().namespace.wrong_guesses(&names);
-            let file = format!("{dir}/file");
-            assert_eq!(
-                block_on(paths(&client).stat(file.as_bytes())),
-                Err(Errno::ENOENT),
-                "{file}"
-            );
-            let by_op = client.counters().requests_by_op();
-            let lookups = by_op.iter().find(|(op, _)| *op == "Lookup").map_or(0, |(_, n)| *n);
-            // The last lookup is the request itself.
-            let rounds = client.ways().rounds + lookups - 1;
-            assert!(rounds <= wrong + 1, "seed {seed}: {dir}: {rounds} rounds, {wrong} wrong");
-        }
-    }
-}
-
-#[test]
-fn figure_5() {
-    let cluster = Cluster::new();
-    let maker = cluster.client();
-    for path in ["/A", "/X", "/X/Y", "/X/Y/Z"] {
-        block_on(paths(&maker).mkdir(path.as_bytes(), 0o755)).expect("made");
-    }
-    let rounds = |path: &str| {
-        let client = cluster.client();
-        let _ = block_on(paths(&client).stat(path.as_bytes()));
-        client.ways().rounds
-    };
-    assert_eq!(rounds("/X/Y/Z/file"), 1, "(a): all guessed right");
-    mv(&maker, "/X", "/A/X");
-    assert_eq!(rounds("/A/X/Y/Z/file"), 2, "(b): X's id is not what its place says");
 }

@@ -117,7 +117,7 @@ impl Shard {
         let is_touched = self.copies.values().any(|copy| copy.touches(slot))
             || self.counts.values().any(|count| count.touches(slot))
             || self.locks.any_merge_of_slot(slot);
-        if is_moving || is_touched || !self.may_copy_to(to) {
+        if is_moving || is_touched || !self.may_copy_to(ctx, to) {
             return Err(Errno::EBUSY.into());
         }
         let txn = self.numbers.txn(ctx);
@@ -175,6 +175,12 @@ impl Shard {
         let owner = Owner { version: news.version, owner: news.owner };
         ctx.put(keys::owner(news.slot), owner.encode());
         self.config.map.learn(news);
+    }
+
+    /// Remembers what another shard says of a slot; whether that is news. That a slot is this shard's own it hears by the decision
+    /// alone: until then it waits, and who is sent here comes again.
+    pub(crate) fn hear_of_slot(&mut self, news: SlotNews) -> bool {
+        news.owner != self.config.shard && self.config.map.learn(news)
     }
 
     /// The slot an inode's link shard is found by, for gates.

@@ -23,6 +23,8 @@ use crate::shard::Shard;
 pub struct Broadcast {
     /// Of shard 0: how far others are.
     others: BTreeMap<ShardIndex, Other>,
+    /// Of shard 0: what the slowest of them knows, and of how many shards that was. Looked at with every input.
+    slowest: (u16, u64),
     /// Of shard 0: versions that not all know yet.
     pending: BTreeMap<u64, Pending>,
     /// When this shard last asked, or shard 0 last looked who has not answered, nanoseconds.
@@ -112,8 +114,16 @@ impl Shard {
 
     /// Of shard 0: whether another is yet to say that it knows all versions.
     fn is_any_behind(&self) -> bool {
-        self.config.shard == COORDINATOR
-            && self.others().any(|shard| Some(self.known_by(shard)) < self.versions.known())
+        let slowest = match self.broadcast.slowest {
+            (shards, known) if shards == self.config.map.shards => known,
+            _ => self.known_by_all(),
+        };
+        self.config.shard == COORDINATOR && Some(slowest) < self.versions.known()
+    }
+
+    /// Of shard 0: up to where every other shard knows all versions.
+    fn known_by_all(&self) -> u64 {
+        self.others().map(|shard| self.known_by(shard)).min().unwrap_or(u64::MAX)
     }
 
     /// Tells each shard what it does not know.
@@ -186,6 +196,7 @@ impl Shard {
             Say::VersionsKnown(version) => {
                 let other = self.broadcast.others.entry(peer.from).or_default();
                 other.known = version.max(other.known);
+                self.broadcast.slowest = (self.config.map.shards, self.known_by_all());
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);
             }
@@ -199,7 +210,7 @@ impl Shard {
     /// Lets those go on whose versions all shards know.
     fn settle_versions(&mut self, ctx: &mut Ctx<'_>) {
         while let Some((&version, _)) = self.broadcast.pending.first_key_value()
-            && self.others().all(|shard| self.known_by(shard) >= version)
+            && self.known_by_all() >= version
             && let Some(Pending { at, from, .. }) = self.broadcast.pending.remove(&version)
         {
             let vote = Vote::Yes(Seen::Version(version));

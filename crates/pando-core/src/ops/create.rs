@@ -51,7 +51,10 @@ impl Shard {
             EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
         let order = names::insert_at(ctx, dir.id, order, name, value, vacancy)?;
         let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };
-        inode::put_inline(ctx, &loc, &node.symlink);
+        // Nothing of an earlier file of this name is left.
+        if !node.symlink.is_empty() {
+            inode::put_inline(ctx, &loc, &node.symlink);
+        }
         names::count(ctx, dir.id, &header, 1, 0);
         ctx.stat.0 += 1;
         ctx.stat.1 += attr.size.cast_signed();

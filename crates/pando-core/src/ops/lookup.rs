@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 use pando_types::peer::EntryValue;
-use pando_types::reply::{Body, Found};
-use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Name};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Ino, Name, Order};
 
 use crate::ctx::{Ctx, Stop};
 use crate::locks::LockKey;
@@ -35,7 +35,7 @@ impl Shard {
 
 impl Shard {
     /// What is here of the components of a path whose directories' ids are guessed. Nothing is told that would have to be
-    /// waited for, or refused.
+    /// waited for, or refused; of what is elsewhere, where it is.
     pub(crate) fn glimpse(
         &mut self,
         ctx: &Ctx<'_>,
@@ -47,7 +47,9 @@ impl Shard {
             seen.push(match self.glimpse_one(ctx, *id, name, by) {
                 Ok(glimpse) => glimpse,
                 Err(Stop::Halt(halt)) => return Err(halt.into()),
-                Err(_) => None,
+                Err(Stop::Refuse(Refusal::AskHome)) => Glimpse::AskHome,
+                Err(Stop::Refuse(Refusal::Slot(news))) => Glimpse::Moved(news),
+                Err(_) => Glimpse::Nothing,
             });
         }
         Ok(Body::Glimpses(seen))
@@ -59,16 +61,23 @@ impl Shard {
         id: DirId,
         name: &Name,
         by: &Credentials,
-    ) -> Result<Option<Glimpse>, Stop> {
-        let Some(ino) = self.headers(ctx, id)?.first().map(|header| header.ino) else {
-            return Ok(None);
-        };
-        let Body::Entry(Found::Dir(access), search) =
-            self.lookup(ctx, DirRef { id, ino }, name, by, true)?
-        else {
-            return Ok(None);
-        };
-        Ok(Some(Glimpse { dir: ino, search, access }))
+    ) -> Result<Glimpse, Stop> {
+        let first = self.headers(ctx, id)?.into_iter().next();
+        // Where nothing of it is, its number is not asked for.
+        let dir = DirRef { id, ino: first.as_ref().map_or(Ino(0), |header| header.ino) };
+        match (self.lookup(ctx, dir, name, by, true), first) {
+            (Ok(Body::Entry(Found::Dir(access), search)), _) => {
+                Ok(Glimpse::Dir { dir: dir.ino, search, access })
+            }
+            (Ok(_), _) => Ok(Glimpse::Nothing),
+            // Not to be told to whom its owner would refuse the name: that is judged by what is here of the directory.
+            (Err(Stop::Refuse(Refusal::Redirect(history))), Some(first)) => {
+                let header = self.own(ctx, dir, Order(first.range().start))?;
+                perm::check_dir(&header.inherit, by, perm::X)?;
+                Ok(Glimpse::Elsewhere(dir.ino, history))
+            }
+            (Err(stop), _) => Err(stop),
+        }
     }
 }
 

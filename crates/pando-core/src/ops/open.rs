@@ -2,11 +2,13 @@
 
 use pando_types::op::{AccessMask, FileAt, FileRef};
 use pando_types::reply::{Body, Found};
-use pando_types::{Credentials, DirRef, Errno, FileKind, Name, SessionId};
+use pando_types::{Credentials, DirRef, Errno, FileKind, Name, Order, SessionId};
 
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
+use crate::locks::LockKey;
 use crate::perm;
+use crate::record::OpenAt;
 use crate::shard::Shard;
 
 impl Shard {
@@ -52,12 +54,36 @@ impl Shard {
         self.open(ctx, &file, access, truncate, session, by)
     }
 
+    /// Where an inode is that a session has open under the name by which it is asked for, if nothing is in the way. Opens go where
+    /// their inode goes, so its entry need not be read.
+    fn open_under_name(
+        &mut self,
+        ctx: &Ctx<'_>,
+        file: &FileRef,
+        session: SessionId,
+    ) -> Option<OpenAt> {
+        let FileAt::Name(dir, name) = &file.at else { return None };
+        let at = self.opens.place(file.ino)?;
+        let base = self.order(name);
+        let is_there =
+            matches!(at, OpenAt::Name(id, order) if id == dir.id && Order(order).base() == base);
+        (is_there
+            && self.opens.count_of(file.ino, session) > 0
+            && self.own(ctx, *dir, base).is_ok()
+            && self.locks.free(LockKey::Name(dir.id, base.0)).is_ok())
+        .then_some(at)
+    }
+
     pub(crate) fn release(
         &mut self,
         ctx: &mut Ctx<'_>,
         file: &FileRef,
         session: SessionId,
     ) -> Result<Body, Stop> {
+        if let Some(at) = self.open_under_name(ctx, file, session) {
+            self.drop_open(ctx, file.ino, session, at);
+            return Ok(Body::Done);
+        }
         let (loc, inode) = self.find_inode(ctx, file)?;
         let holders = self.drop_open(ctx, file.ino, session, loc.open_at());
         if let Loc::Link(_) = loc

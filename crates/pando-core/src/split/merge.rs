@@ -11,6 +11,7 @@
 //!    after an attempt in vain. None of this is recorded: a partition that nobody uses costs nothing.
 //! 3. Whether the parent may take it is the parent's owner's to say, at the first page and at the exchange.
 
+use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::Spread;
@@ -174,7 +175,7 @@ impl Shard {
         let to = shard_of(&spread, next);
         if to != self.config.shard {
             let say = self.say_shrunk(ctx, dir, next);
-            ctx.send(Need::Committed, Out::Peer(to, say));
+            ctx.send(Need::Committed, Out::Peer(to, Box::new(say)));
         } else if let Some(small) = self.small.get_mut(&(dir.id, next))
             && small.at.take().is_some()
         {
@@ -186,7 +187,7 @@ impl Shard {
         let from = self.config.shard;
         let txn = TxnId { shard: from, number: 0 };
         let say = Say::Shrunk { dir, partition };
-        Peer { from, clock: ctx.now.nanos, cut: 0, txn, step: 0, floor: 0, say }
+        Peer { from, trace: ctx.trace, clock: ctx.now.nanos, cut: 0, txn, step: 0, floor: 0, say }
     }
 
     /// A partition of this shard may find its parent ready. Or it is time to look again.
@@ -221,6 +222,6 @@ impl Shard {
         let at = ctx.now.nanos + pause;
         small.at = Some(at);
         let say = self.say_shrunk(ctx, dir, index);
-        self.come_again(at, Input::Peer(say));
+        self.come_again(at, Input::Peer(Box::new(say)));
     }
 }

@@ -59,6 +59,12 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
+/// At most so many, and at least seven eighths of it, by directory and partition.
+fn staggered(most: u64, dir: DirId, index: PartitionIndex) -> u64 {
+    let seed = u64::from(index.0) ^ u64::from_be_bytes(dir.0[8..].try_into().unwrap_or([0; 8]));
+    most - (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (most / 8 + 1)
+}
+
 impl Shard {
     /// Notes a partition that a create made large enough.
     pub(crate) fn note_growth(&mut self, dir: DirId, header: &Header) {
@@ -91,9 +97,7 @@ impl Shard {
     /// Entries beyond which a partition splits: the configured number, less up to an eighth, by partition, so that
     /// neighbours do not split at once.
     pub(crate) fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
-        let most = self.config.split_threshold;
-        let seed = u64::from(index.0) ^ u64::from_be_bytes(dir.0[8..].try_into().unwrap_or([0; 8]));
-        most - (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % (most / 8 + 1)
+        staggered(self.config.split_threshold, dir, index)
     }
 
     /// Splits a partition, if it still is due and nothing is in the way.
@@ -121,7 +125,7 @@ impl Shard {
             self.begin_count(ctx, dir, (index, new), orders, spread);
             return Ok(());
         }
-        if !self.may_copy_to(target) {
+        if !self.may_copy_to(ctx, target) {
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
@@ -134,7 +138,74 @@ impl Shard {
     }
 
     /// Whether one more live copy may begin.
-    pub(crate) fn may_copy_to(&self, target: ShardIndex) -> bool {
-        self.copies.len() < COPIES_MAX && !self.paused_targets.contains_key(&target)
+    pub(crate) fn may_copy_to(&self, ctx: &Ctx<'_>, target: ShardIndex) -> bool {
+        // By the clock: a shard that has nothing else to do is not woken for it.
+        let is_paused =
+            self.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
+        self.copies.len() < COPIES_MAX && !is_paused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+    use alloc::vec::Vec;
+    use pando_placement::Secrets;
+    use pando_types::Name;
+
+    use super::*;
+
+    /// What a shard without settings of its own has.
+    const MOST: u64 = 8_000;
+
+    fn dirs() -> Vec<DirId> {
+        let secrets = Secrets { dir: [7; 32], name: [9; 16] };
+        let name = |n: u32| Name::new(format!("dir{n}").as_bytes()).unwrap();
+        (0..100).map(|n| secrets.dir_id(DirId::ROOT, &name(n), 1)).collect()
+    }
+
+    fn thresholds(of: impl Iterator<Item = (DirId, u32)>) -> Vec<u64> {
+        of.map(|(dir, index)| staggered(MOST, dir, PartitionIndex(index))).collect()
+    }
+
+    /// Staggered thresholds: from seven eighths of the configured number to all of it, and of that range no part is left out.
+    #[test]
+    fn thresholds_are_spread_over_the_last_eighth_below_the_configured_one() {
+        let all = thresholds(dirs().into_iter().flat_map(|dir| (0..64).map(move |i| (dir, i))));
+        let mut by_tenth = [0_usize; 10];
+        for threshold in &all {
+            assert!((MOST - MOST / 8..=MOST).contains(threshold), "{threshold}");
+            by_tenth[((MOST - threshold) * 10 / (MOST / 8 + 1)) as usize] += 1;
+        }
+        let even = all.len() / by_tenth.len();
+        assert!(by_tenth.iter().all(|n| (even / 2..even * 2).contains(n)), "{by_tenth:?}");
+        let distinct: BTreeSet<_> = all.iter().collect();
+        assert!(distinct.len() > 900, "{} of {}", distinct.len(), MOST / 8 + 1);
+    }
+
+    /// They differ by the partition within one directory, and by the directory for one partition.
+    #[test]
+    fn thresholds_differ_by_directory_and_by_partition() {
+        let dirs = dirs();
+        for dir in &dirs {
+            let of_one: BTreeSet<_> = thresholds((0..64).map(|i| (*dir, i))).into_iter().collect();
+            assert!(of_one.len() >= 48, "{} of 64 in {dir:?}", of_one.len());
+        }
+        for index in 0..64 {
+            let of_all = thresholds(dirs.iter().map(|dir| (*dir, index)));
+            let of_all: BTreeSet<_> = of_all.into_iter().collect();
+            assert!(of_all.len() >= 80, "{} of 100 for partition {index}", of_all.len());
+        }
+    }
+
+    /// However small it is configured, a directory can still split, and never beyond the configured number.
+    #[test]
+    fn a_small_threshold_stays_one() {
+        for most in 1..20 {
+            let ids = dirs();
+            let all = ids.iter().map(|dir| staggered(most, *dir, PartitionIndex(3)));
+            assert!(all.into_iter().all(|it| (1..=most).contains(&it) && it >= most - most / 8));
+        }
     }
 }

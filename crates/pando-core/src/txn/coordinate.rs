@@ -1,5 +1,6 @@
 //! The coordinator's side.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
@@ -68,7 +69,7 @@ impl Shard {
         self.counters.txns_begun[kind as usize] += 1;
         let txn = Txn {
             kind: Some(kind),
-            request: from.map(|(_, request)| request.clone()),
+            request: from.map(|(_, request)| Box::new(request.clone())),
             tag: from.map(|(tag, _)| tag),
             plan: Some(plan),
             steps: Vec::new(),
@@ -98,12 +99,19 @@ impl Shard {
         let lowest = self.txns.first_key_value().map_or(self.numbers.next_txn(), |(n, _)| *n);
         let floor = if coordinates { lowest.min(txn.number) } else { 0 };
         let from = self.config.shard;
-        let peer = Peer { from, clock: ctx.now.nanos, cut: 0, txn, step, floor, say };
+        let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.nanos);
+        let peer = Box::new(Peer { from, trace, clock, cut: 0, txn, step, floor, say });
         if to == from {
             self.ready.push_back(Input::Peer(peer));
         } else {
             ctx.send(need, Out::Peer(to, peer));
         }
+    }
+
+    /// What a message about a transaction is to be followed by: the request it was begun for, if that is known here.
+    fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
+        let own = self.txns.get(&txn.number).filter(|_| txn.shard == self.config.shard);
+        own.and_then(Txn::trace).unwrap_or(ctx.trace)
     }
 
     /// Asks the plan what comes next, and does it.
@@ -112,7 +120,7 @@ impl Shard {
         let Some(mut plan) = txn.plan.take() else {
             return Err(broken("a decided transaction votes"));
         };
-        let next = plan.next(self, ctx, self.id(number), &txn.steps, txn.request.as_ref());
+        let next = plan.next(self, ctx, self.id(number), &txn.steps, txn.request.as_deref());
         txn.plan = Some(plan);
         match next {
             Ok(Next::Ask(place, prepare)) => {
@@ -143,7 +151,7 @@ impl Shard {
                 self.undo(ctx, number, txn, None)
             }
             // Who is refused now was not too late when it came, only overtaken.
-            Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_ref(), &txn.steps) => {
+            Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
@@ -155,7 +163,7 @@ impl Shard {
 
     /// Whether the name that a transaction's outcome belongs to is no longer here.
     fn has_strayed(&mut self, ctx: &Ctx<'_>, txn: &Txn) -> Result<bool, Halt> {
-        let at = txn.request.as_ref().and_then(|request| self.name_of(&request.op));
+        let at = txn.request.as_deref().and_then(|request| self.name_of(&request.op));
         let Some((dir, order)) = at else { return Ok(false) };
         Ok(!self.headers(ctx, dir.id)?.iter().any(|header| header.range().contains(&order.0)))
     }
@@ -263,10 +271,14 @@ impl Shard {
                 self.ask_again(ctx, number, from, None)
             }
             Vote::Slot(news) => {
-                let is_news = self.config.map.learn(news);
-                match at.place {
+                let dir = match at.place {
+                    Place::Order(dir, _) => Some(dir),
+                    _ => None,
+                };
+                let is_news = self.hear_of_slot(news);
+                match dir {
                     // Known already: then it was a partition that was looked for there, and the home is to say where it is.
-                    Place::Order(dir, _) if !is_news => self.ask_its_home(ctx, number, from, dir),
+                    Some(dir) if !is_news => self.ask_its_home(ctx, number, from, dir),
                     _ => self.ask_again(ctx, number, from, None),
                 }
             }
@@ -382,7 +394,7 @@ impl Shard {
         }
         let decided = Decided {
             what: txn.kind.map_or("?", TxnKind::name).to_string(),
-            request: txn.request.as_ref().map(|r| r.head.id).unwrap_or_default(),
+            request: txn.request.as_deref().map(|r| r.head.id).unwrap_or_default(),
             steps: txn.finishing.clone(),
             then: txn.then.clone(),
             next_step: txn.next_step,
@@ -430,7 +442,7 @@ impl Shard {
         place: &Elsewhere,
     ) -> Result<(), Halt> {
         let is_news = match place {
-            Elsewhere::Slot(news) => self.config.map.learn(*news),
+            Elsewhere::Slot(news) => self.hear_of_slot(*news),
             Elsewhere::Split(dir, history) => {
                 self.dirs.learn(*dir, history);
                 true
@@ -492,9 +504,11 @@ impl Shard {
         // A refusal is recorded as well: only where the name still is.
         let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
         // What speaks against it may be so only since its way has changed.
-        let has_changed = self.has_way_changed(txn.request.as_ref(), &txn.steps);
+        let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
+        // It is in no table any more.
+        ctx.trace = txn.trace().unwrap_or(ctx.trace);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);
             self.tell(ctx, Need::Committed, step.to, (id, index as u16), say);

@@ -23,6 +23,7 @@ pub mod participant;
 pub mod plan;
 pub mod redo;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Change, Prepare, Say, Seen};
@@ -65,7 +66,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Txn {
     kind: Option<TxnKind>,
-    request: Option<Request>,
+    request: Option<Box<Request>>,
     tag: Option<ClientTag>,
     /// `None` once it is decided.
     plan: Option<Plan>,
@@ -99,7 +100,12 @@ impl Txn {
 
     /// The request, while nothing is decided.
     pub(crate) fn undecided(&self) -> Option<&Request> {
-        self.plan.as_ref().and(self.request.as_ref())
+        self.plan.as_ref().and(self.request.as_deref())
+    }
+
+    /// The trace of the request; `None`: there is none, or it is not known after a restart.
+    pub(crate) fn trace(&self) -> Option<u64> {
+        Some(self.request.as_ref()?.head.trace)
     }
 
     /// What it does; `None` if it was recovered.

@@ -1,5 +1,6 @@
 //! The participant's side: lock, check, log, vote; and in the end apply or undo, exactly once.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use pando_placement::{parent, range};
 use pando_types::op::Place;
@@ -126,7 +127,7 @@ impl Shard {
         match self.where_is(ctx, changes)? {
             Whereabouts::Here => self.still_there(ctx, changes).map(Some),
             Whereabouts::Soon(key) => {
-                self.locks.wait(key, Input::Peer(peer.clone()));
+                self.locks.wait(key, Input::Peer(Box::new(peer.clone())));
                 Ok(None)
             }
             Whereabouts::There(place) => {
@@ -176,7 +177,7 @@ impl Shard {
             Err(Stop::Wait(key)) if self.is_closing(key) => Vote::Busy,
             Err(Stop::Wait(key)) => {
                 self.counters.waited += 1;
-                self.locks.wait(key, Input::Peer(peer));
+                self.locks.wait(key, Input::Peer(Box::new(peer)));
                 return Ok(());
             }
             Err(Stop::Refuse(Refusal::Errno(errno))) => Vote::No(errno),
@@ -306,6 +307,9 @@ impl Shard {
                 let mut rows = pando_types::peer::InodeRows::default();
                 if let EntryValue::File(inode) = &found.value {
                     rows = inode::rows(ctx, &Loc::of_entry(dir.id, &found, name), inode)?;
+                    if rows.slices.len() > self.config.moved_slices {
+                        return Err(Errno::EXDEV.into());
+                    }
                     rows.opens = self.opens.holders(inode.attr.ino);
                 }
                 Some(EntryRows { value: found.value, inode: rows })

@@ -96,10 +96,10 @@ fn a_rename_of_a_directory_waits_for_a_shard_that_was_added() {
     assert_eq!(add(&mut c, new), Ok(Body::Done));
     c.settle();
     c.rename(ROOT, "dir", ROOT, "known").unwrap();
-    c.silence(Some(new));
+    c.silence([new]);
     let silent = c.rename(ROOT, "known", ROOT, "unknown");
     assert_eq!(silent, Err(Errno::EBUSY));
-    c.silence(None);
+    c.silence([]);
     c.rename(ROOT, "known", ROOT, "known again").unwrap();
 }
 

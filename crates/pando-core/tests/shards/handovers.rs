@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Target, XattrMode};
+use pando_types::peer::{Change, Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, FileKind, ShardIndex, SlotIndex};
 
@@ -126,6 +127,61 @@ fn a_link_inode_goes_with_its_names_and_opens() {
 }
 
 /// GIGA+ §4.2: partitions are where the first split has put them, wherever their directory's home goes.
+/// The old owner says whose a slot is as soon as that is decided. Who hears it of himself waits for the decision: before it he has
+/// nothing of the directory to answer with.
+#[test]
+fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 3);
+    let Found::File(file) = c.lookup(dir, "f1").unwrap() else { panic!("a file") };
+    let mut others = 0..50;
+    let there = others.find_map(|n| {
+        let made = c.mkdir(ROOT, &format!("d{n}")).unwrap();
+        c.settle();
+        (home(&mut c, made) == to).then_some(made)
+    });
+    let there = there.expect("one in three lives there");
+    begin(&mut c, dir.id.slot(), from, to);
+    let is_decision = |(shard, peer): &(ShardIndex, Box<Peer>)| {
+        let Say::Finish(Some(changes)) = &peer.say else { return false };
+        *shard == to && matches!(changes[..], [Change::OwnSlot(_)])
+    };
+    let decision = loop {
+        let (decision, rest) =
+            c.take_all_messages().into_iter().partition::<Vec<_>, _>(is_decision);
+        c.put_back(rest);
+        if !decision.is_empty() {
+            break decision;
+        }
+        assert!(c.step(), "it comes to a decision");
+    };
+    let at = FileAt::Name(dir, c.name("f1"));
+    let link = Op::Link(FileRef { ino: file.ino, at }, there, c.name("linked"));
+    let tag = c.start(to, link, None);
+    while c.step() {}
+    assert_eq!(c.answer(tag), None);
+    c.put_back(decision);
+    c.settle();
+    assert!(matches!(c.answer(tag), Some(Ok(Body::Attr(attr))) if attr.nlink == 2));
+    assert_eq!(home(&mut c, dir), to);
+}
+
+/// A target that gave a slot up is left alone for a while, and the while ends though nothing else wakes the source.
+#[test]
+fn a_target_that_was_not_ready_is_tried_again_by_a_shard_that_has_nothing_else_to_do() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, _) = filled(&mut c, 3);
+    let to = c.found();
+    let hand_over = Op::HandOver(from, dir.id.slot(), to);
+    assert_eq!(c.glance(from, hand_over.clone()), Some(Ok(Body::Done)));
+    while c.step() {}
+    assert_eq!(c.counters()[usize::from(from.0)].handovers_failed, 1, "it has not joined");
+    let busy = Some(Err(Refusal::Errno(Errno::EBUSY)));
+    assert_eq!(c.glance(from, hand_over.clone()), busy);
+    c.pass(60_000_000_000);
+    assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
+}
+
 #[test]
 fn other_partitions_stay_where_they_are() {
     for to_owner in [false, true] {

@@ -1,9 +1,11 @@
 //! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN §6, §8).
 
+use std::collections::BTreeSet;
+
 use pando_types::op::{Op, RenameFlags};
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, Ino, SetAttr, ShardIndex, Trail};
+use pando_types::{DirRef, Errno, Ino, Search, SetAttr, ShardIndex, Trail};
 
 use crate::support::Cluster;
 
@@ -159,7 +161,7 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     // One that has nothing else to do with it.
     let concerned = [ShardIndex(0), home, c.home(a)];
     let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
-    c.silence(Some(silent));
+    c.silence([silent]);
     let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
     assert_eq!(c.begin(home, op, None), None);
     c.wait(3_000_000_000);
@@ -169,7 +171,7 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     c.wait(12_000_000_000);
     assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
     assert!(matches!(c.lookup(DirRef::ROOT, "a"), Ok(Found::Dir(found)) if found.dir == a));
-    c.silence(None);
+    c.silence([]);
     c.rename(DirRef::ROOT, "a", DirRef::ROOT, "z").unwrap();
     assert_eq!(c.counters()[0].versions_given_up, 1);
     assert_eq!(c.in_flight()[0], 0, "nothing is locked");
@@ -188,14 +190,14 @@ fn a_version_that_was_given_up_is_told_to_who_was_silent() {
     let home = c.home(DirRef::ROOT);
     let concerned = [ShardIndex(0), home, c.home(a)];
     let silent = (0..SHARDS).map(ShardIndex).find(|shard| !concerned.contains(shard)).unwrap();
-    c.silence(Some(silent));
+    c.silence([silent]);
     let op = rename(&c, DirRef::ROOT, "a", DirRef::ROOT, "z");
     assert_eq!(c.begin(home, op, None), None);
     c.wait(12_000_000_000);
     assert_eq!(c.last_poked(), Some(Err(Refusal::Errno(Errno::EBUSY))));
     let newest = version_at(&mut c, 0);
     assert!(version_at(&mut c, silent.0) < newest);
-    c.silence(None);
+    c.silence([]);
     c.wait(1_000_000_000);
     assert_eq!(known(&mut c), [newest; 4], "nobody waits for it any more");
 }
@@ -239,7 +241,7 @@ fn a_shard_that_has_started_judges_nobody_before_it_has_caught_up() {
     assert_eq!(version_at(&mut c, 2), after);
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
     // While shard 0 is away, nobody can tell; then the client has to walk.
-    c.silence(Some(ShardIndex(0)));
+    c.silence([ShardIndex(0)]);
     c.restart_one(ShardIndex(2));
     c.wait(1_000_000_000);
     assert_eq!(c.ask(ShardIndex(2), op.clone(), Some(trail.clone())), None);
@@ -344,7 +346,7 @@ fn versions_that_are_given_out_meanwhile_are_told_together() {
         }
     }
     let on_their_way = c.take_all_messages();
-    let tells = |(_, peer): &&(ShardIndex, Peer)| matches!(peer.say, Say::Versions { .. });
+    let tells = |(_, peer): &&(ShardIndex, Box<Peer>)| matches!(peer.say, Say::Versions { .. });
     let told = on_their_way.iter().filter(tells).count();
     assert_eq!(
         (told, versions(&c)),
@@ -369,7 +371,7 @@ fn who_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
     }
     let silent = (1..SHARDS).map(ShardIndex).find(|shard| *shard != home).unwrap();
     let before = version_at(&mut c, silent.0);
-    c.silence(Some(silent));
+    c.silence([silent]);
     let round = |c: &mut Cluster, from: usize| {
         for n in from..DIRS {
             let name = format!("a{n}");
@@ -384,8 +386,103 @@ fn who_was_silent_for_longer_than_shard_0_remembers_takes_all_for_changed() {
         round(&mut c, 1);
         assert!(versions(&c) > before);
     }
-    c.silence(None);
+    c.silence([]);
     c.settle();
     c.done(&rename(&c, DirRef::ROOT, "a1", DirRef::ROOT, "z")).unwrap();
     assert_eq!(refused(&mut c, before, &[a]), [true; 4]);
+}
+
+/// A directory in `/`, or in another, with partitions on all shards.
+fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
+    let dir = c.mkdir(parent, name).unwrap();
+    crate::splits::fill(c, dir, &format!("{name} file"), 60);
+    c.settle();
+    for shard in 0..SHARDS {
+        assert!(!c.owned(ShardIndex(shard), dir).is_empty(), "shard {shard} has none of {name}");
+    }
+    dir
+}
+
+/// Who may search `dir`, as everybody hears who looks up one of these names by a way: they are in several partitions.
+fn told(c: &mut Cluster, dir: DirRef, names: &[String]) -> BTreeSet<(ShardIndex, Search)> {
+    let version = c.newest_version();
+    let mut told = BTreeSet::new();
+    for name in names {
+        for shard in (0..SHARDS).map(ShardIndex) {
+            let trail = Trail { version, dirs: vec![dir.ino] };
+            let reply = c.ask(shard, Op::Lookup(dir, c.name(name)), Some(trail));
+            if let Ok(Body::Entry(_, search)) = reply.expect("an answer").result {
+                told.insert((shard, search));
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn all_this_holds_when_parents_and_what_moves_are_split() {
+    let mut c = Cluster::new(SHARDS, 6);
+    c.settle();
+    let (from, to) = (split(&mut c, DirRef::ROOT, "from"), split(&mut c, DirRef::ROOT, "to"));
+    let moved = split(&mut c, from, "moved");
+    let files: Vec<String> = (0..60).map(|n| format!("moved file{n}")).collect();
+    let of = |mode| Search::new(mode, 0, 0);
+    let on_all = |mode| (0..SHARDS).map(|shard| (ShardIndex(shard), of(mode))).collect();
+
+    // Nobody comes through it yet.
+    let before = version_at(&mut c, 0);
+    c.done(&chmod(moved, 0o711)).unwrap();
+    assert_eq!(versions(&c), 0, "it has no subdirectories");
+    assert_eq!(told(&mut c, moved, &files), on_all(0o711), "all partitions tell");
+
+    // Its first subdirectories, in partitions of several shards; each while it is being closed.
+    let mut homes = BTreeSet::new();
+    for n in 0..8 {
+        let (name, dir_home) = (format!("sub{n}"), c.home(moved));
+        let owner = (0..SHARDS).map(ShardIndex).find(|shard| {
+            let lookup = Op::Lookup(moved, c.name(&name));
+            c.glance(*shard, lookup) == Some(Err(Refusal::Errno(Errno::ENOENT)))
+        });
+        homes.insert(owner.expect("somebody answers for it"));
+        c.done(&chmod(moved, 0o755)).unwrap();
+        let given_out = versions(&c);
+        assert_eq!(c.begin(dir_home, chmod(moved, 0o700), None), None, "it spans shards");
+        let made = c.start(owner.unwrap(), Op::Mkdir(moved, c.name(&name), 0o755), None);
+        c.settle();
+        assert!(matches!(c.last_poked(), Some(Ok(_))));
+        assert!(matches!(c.answer(made), Some(Ok(Body::Made(..)))));
+        assert_eq!(told(&mut c, moved, &files), on_all(0o700), "none with the old permissions");
+        // It was closed before there was anything beneath it, or everybody was told.
+        let is_told = versions(&c) > given_out;
+        assert_eq!(refused(&mut c, before, &[moved]), [is_told; 4], "sub{n}");
+        c.rmdir(moved, &name).unwrap();
+        c.settle();
+        if is_told {
+            break;
+        }
+    }
+    assert!(homes.len() > 1 || versions(&c) > 0, "{homes:?}");
+
+    let sub = c.mkdir(moved, "sub").unwrap();
+    c.done(&chmod(moved, 0o755)).unwrap();
+    let (before, given_out) = (version_at(&mut c, 0), versions(&c));
+    c.done(&chmod(moved, 0o700)).unwrap();
+    assert_eq!(versions(&c), given_out + 1, "it has a subdirectory");
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, from, moved, sub]), [true; 4]);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, from, sub]), [false; 4]);
+    assert_eq!(told(&mut c, moved, &files), on_all(0o700));
+
+    let before = version_at(&mut c, 0);
+    c.rename(from, "moved", to, "moved").unwrap();
+    assert_eq!(versions(&c), given_out + 2);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, from, moved, sub]), [true; 4]);
+    assert_eq!(refused(&mut c, before, &[DirRef::ROOT, from, to, sub]), [false; 4]);
+    let after = version_at(&mut c, 3);
+    assert_eq!(known(&mut c), [after; 4]);
+    assert_eq!(refused(&mut c, after, &[DirRef::ROOT, to, moved, sub]), [false; 4]);
+    assert_eq!(c.lookup(from, "moved"), Err(Errno::ENOENT));
+    assert!(matches!(c.lookup(to, "moved"), Ok(Found::Dir(found)) if found.dir == moved));
+    assert_eq!(c.list(moved).len(), 61, "its partitions came along");
+    c.settle();
+    assert_eq!(c.in_flight()[0], 0, "nothing is locked");
 }

@@ -6,7 +6,7 @@ use pando_types::peer::{Claim, Prepare, Say, Seen, Vote};
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 const SHARDS: u16 = 4;
@@ -54,24 +54,6 @@ fn is_moved(answer: Option<Result<Body, Refusal>>) -> bool {
 }
 
 const LOOP: Option<Result<Body, Refusal>> = Some(Err(Refusal::Errno(Errno::EINVAL)));
-
-/// A directory by this name, and a number, whose home is as wanted.
-fn dir_at(
-    c: &mut Cluster,
-    parent: DirRef,
-    stem: &str,
-    is_wanted: impl Fn(ShardIndex) -> bool,
-) -> (String, DirRef) {
-    for n in 0..1000 {
-        let name = format!("{stem}{n}");
-        let dir = c.mkdir(parent, &name).unwrap();
-        if is_wanted(c.home(dir)) {
-            return (name, dir);
-        }
-        c.rmdir(parent, &name).unwrap();
-    }
-    panic!("no directory where one is wanted");
-}
 
 /// One not at shard 0, so that its moves begin elsewhere and each message to shard 0 is seen.
 fn far(c: &mut Cluster, parent: DirRef, stem: &str) -> (String, DirRef) {

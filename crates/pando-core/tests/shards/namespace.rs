@@ -197,6 +197,27 @@ fn a_repeated_request_gets_the_first_answer() {
     assert_eq!(c.run_as(ShardIndex(0), late, op), Err(Refusal::Answered));
 }
 
+#[test]
+fn a_request_is_refused_while_its_successor_in_the_same_slot_is_under_way() {
+    let mut c = Cluster::new(2, 100);
+    let (owner, slot) = (c.home(ROOT), 5);
+    // One that takes the other shard, and waits for it.
+    let under_way = (0..20).find_map(|n| {
+        let op = Op::Mkdir(ROOT, c.name(&format!("newer-{n}")), 0o755);
+        c.poke(owner, slot, op.clone()).is_none().then_some(op)
+    });
+    let id = pando_types::op::RequestId { slot, ..c.last_id() };
+    let late = pando_types::op::RequestId { sequence: id.sequence - 1, ..id };
+    let op = Op::Mkdir(ROOT, c.name("older"), 0o755);
+    assert_eq!(c.run_as(owner, late, op.clone()), Err(Refusal::Answered));
+    let made = c.run_as(owner, id, under_way.expect("half of them do"));
+    assert!(matches!(made, Ok(Body::Made(..))), "{made:?}");
+    assert_eq!(c.run_as(owner, late, op), Err(Refusal::Answered));
+    assert_eq!(c.lookup(ROOT, "older"), Err(Errno::ENOENT));
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}
+
 const SECOND: u64 = 1_000_000_000;
 
 #[test]

@@ -15,7 +15,12 @@ use pando_types::{
     ShardIndex, Timestamp, Trail, TxnId,
 };
 
+mod cost;
+mod places;
 mod power;
+
+pub use cost::Cost;
+pub use places::dir_at;
 
 /// Nanoseconds in which a half is counted further.
 const SOON: u64 = 100_000;
@@ -63,17 +68,19 @@ impl Store {
 pub struct Cluster {
     configs: Vec<Config>,
     shards: Vec<(Shard, Store)>,
-    messages: VecDeque<(ShardIndex, Peer)>,
+    messages: VecDeque<(ShardIndex, Box<Peer>)>,
     answers: BTreeMap<u64, Result<Body, Refusal>>,
     replies: BTreeMap<u64, Reply>,
     poked: u64,
-    silent: Option<ShardIndex>,
+    silent: BTreeSet<ShardIndex>,
     epoch: u64,
     session: SessionId,
     sequence: u64,
     now: u64,
     /// One a shard, if it matters what is synced.
     logs: Vec<power::Log>,
+    /// Messages that were sent since it is watched, and what each waited for.
+    sent: Option<Vec<(Need, ShardIndex, Peer)>>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
     /// Whether timers that are due within [`SOON`] fire at once.
@@ -112,12 +119,13 @@ impl Cluster {
             answers: BTreeMap::new(),
             replies: BTreeMap::new(),
             poked: 0,
-            silent: None,
+            silent: BTreeSet::new(),
             epoch: 1,
             session: SessionId(0),
             sequence: 0,
             now: 1_000_000_000,
             logs: Vec::new(),
+            sent: None,
             last_need: None,
             hurries: true,
             by: Credentials::ROOT,
@@ -150,6 +158,11 @@ impl Cluster {
     }
 
     /// All shards stop and start again; what was on its way is lost.
+    pub fn restart_with(&mut self, change: impl Fn(&mut Config)) {
+        self.configs.iter_mut().for_each(change);
+        self.restart();
+    }
+
     pub fn restart(&mut self) {
         self.restart_at_once();
         self.settle();
@@ -226,7 +239,7 @@ impl Cluster {
         let request =
             Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&2);
-        self.input(shard, Input::Client(ClientTag(2), request));
+        self.input(shard, Input::Client(ClientTag(2), Box::new(request)));
         self.answers.remove(&2)
     }
 
@@ -242,7 +255,7 @@ impl Cluster {
             trail: None,
         };
         let tag = 1_000 + self.sequence;
-        self.input(shard, Input::Client(ClientTag(tag), request));
+        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
         self.answers.remove(&tag)
     }
 
@@ -258,19 +271,24 @@ impl Cluster {
         let head = Head { id, ..Head::default() };
         self.poked = 1_000 + self.sequence;
         let request = Request { head, credentials: self.by.clone(), op, trail };
-        self.input(shard, Input::Client(ClientTag(self.poked), request));
+        self.input(shard, Input::Client(ClientTag(self.poked), Box::new(request)));
         self.last_poked()
     }
 
-    /// The same, in a slot of its own: its tag.
+    /// The same, in a slot of its own: its tag, which is its trace as well.
     pub fn start(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> u64 {
         self.sequence += 1;
-        let slot = 100 + (self.sequence % 500) as u16;
-        let id = RequestId { session: self.session, slot, sequence: self.sequence };
-        let (head, tag) = (Head { id, ..Head::default() }, 1_000 + self.sequence);
+        let tag = 1_000 + self.sequence;
+        let head = Head { id: self.id_of(tag), trace: tag, ..Head::default() };
         let request = Request { head, credentials: self.by.clone(), op, trail };
-        self.input(shard, Input::Client(ClientTag(tag), request));
+        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
         tag
+    }
+
+    /// The request of that tag.
+    pub fn id_of(&self, tag: u64) -> RequestId {
+        let sequence = tag - 1_000;
+        RequestId { session: self.session, slot: 100 + (sequence % 500) as u16, sequence }
     }
 
     /// The answer to such a request.
@@ -311,11 +329,34 @@ impl Cluster {
 
     /// Asks what reads, by a way, and delivers nothing: the whole reply, if there is one at once.
     pub fn ask(&mut self, shard: ShardIndex, op: Op, trail: Option<Trail>) -> Option<Reply> {
+        self.replies.remove(&3);
+        self.ask_as(3, shard, op, trail);
+        self.reply(3)
+    }
+
+    /// The same, with a tag below 1,000 by which the reply can be had later.
+    pub fn ask_as(&mut self, tag: u64, shard: ShardIndex, op: Op, trail: Option<Trail>) {
         let credentials = self.by.clone();
         let request = Request { head: Head::default(), credentials, op, trail };
-        self.replies.remove(&3);
-        self.input(shard, Input::Client(ClientTag(3), request));
-        self.replies.remove(&3)
+        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
+    }
+
+    /// The whole reply to what was asked with that tag.
+    pub fn reply(&mut self, tag: u64) -> Option<Reply> {
+        self.replies.remove(&tag)
+    }
+
+    /// Delivers the oldest message of a transaction, or of all others if it is none; false: there is none.
+    pub fn step_of(&mut self, of: impl Fn(&Peer) -> bool) -> bool {
+        let at = self.messages.iter().position(|(_, peer)| of(peer));
+        let Some((to, peer)) = at.and_then(|at| self.messages.remove(at)) else { return false };
+        self.input(to, Input::Peer(peer));
+        true
+    }
+
+    /// Whether such a message is on its way.
+    pub fn is_on_its_way(&self, of: impl Fn(&Peer) -> bool) -> bool {
+        self.messages.iter().any(|(_, peer)| of(peer))
     }
 
     /// Puts the content record of another directory under this id, as if two birth triples had one hash.
@@ -339,10 +380,20 @@ impl Cluster {
         self.configs[0].map.home(dir.id)
     }
 
-    /// From now on nothing reaches this shard.
-    pub fn silence(&mut self, shard: Option<ShardIndex>) {
-        self.silent = shard;
-        self.messages.retain(|(to, _)| Some(*to) != shard);
+    /// From now on nothing reaches these shards.
+    pub fn silence(&mut self, shards: impl IntoIterator<Item = ShardIndex>) {
+        self.silent = shards.into_iter().collect();
+        self.messages.retain(|(to, _)| !self.silent.contains(to));
+    }
+
+    /// From now on messages are noted, also those that reach nobody.
+    pub fn watch(&mut self) {
+        self.sent = Some(Vec::new());
+    }
+
+    /// What was sent since, and what each message waited for.
+    pub fn take_sent(&mut self) -> Vec<(Need, ShardIndex, Peer)> {
+        self.sent.take().expect("it was watched")
     }
 
     /// Takes what is on its way to a shard from shard 0; first what is on its way there is delivered.
@@ -355,22 +406,22 @@ impl Cluster {
         let all: Vec<_> = self.messages.drain(..).collect();
         let (taken, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|(to, _)| *to == shard);
         self.messages.extend(left);
-        taken.into_iter().map(|(_, peer)| peer).collect()
+        taken.into_iter().map(|(_, peer)| *peer).collect()
     }
 
     /// All that is on its way is held up.
-    pub fn take_all_messages(&mut self) -> Vec<(ShardIndex, Peer)> {
+    pub fn take_all_messages(&mut self) -> Vec<(ShardIndex, Box<Peer>)> {
         self.messages.drain(..).collect()
     }
 
     /// What was held up is on its way again.
-    pub fn put_back(&mut self, messages: Vec<(ShardIndex, Peer)>) {
+    pub fn put_back(&mut self, messages: Vec<(ShardIndex, Box<Peer>)>) {
         self.messages.extend(messages);
     }
 
     pub fn deliver(&mut self, shard: ShardIndex, late: Vec<Peer>) {
         for peer in late {
-            self.input(shard, Input::Peer(peer));
+            self.input(shard, Input::Peer(Box::new(peer)));
         }
     }
 
@@ -452,13 +503,17 @@ impl Cluster {
                     Out::Reply(tag, reply) => {
                         self.last_need = Some(need);
                         self.answers.insert(tag.0, reply.result.clone());
-                        self.replies.insert(tag.0, reply);
+                        self.replies.insert(tag.0, *reply);
                     }
-                    Out::Peer(to, _) if self.silent == Some(to) => {}
-                    Out::Peer(to, peer) => match &mut log {
-                        Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
-                        None => self.messages.push_back((to, peer)),
-                    },
+                    Out::Peer(to, peer) => {
+                        let sent = self.sent.as_mut();
+                        sent.into_iter().for_each(|sent| sent.push((need, to, (*peer).clone())));
+                        match &mut log {
+                            _ if self.silent.contains(&to) => {}
+                            Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
+                            None => self.messages.push_back((to, peer)),
+                        }
+                    }
                 }
             }
             next = core.has_ready().then_some(Input::Ready);
@@ -495,7 +550,7 @@ impl Cluster {
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&1);
-        self.input(shard, Input::Client(ClientTag(1), request));
+        self.input(shard, Input::Client(ClientTag(1), Box::new(request)));
         for _ in 0..20 {
             while let Some((to, peer)) = self.messages.pop_front() {
                 self.input(to, Input::Peer(peer));
@@ -514,6 +569,11 @@ impl Cluster {
     /// The session that requests belong to.
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// Time goes by, and no timer fires.
+    pub fn pass(&mut self, nanos: u64) {
+        self.now += nanos;
     }
 
     /// Lets time pass, in steps of a tenth of a second, for timers only.

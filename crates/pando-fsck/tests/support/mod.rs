@@ -125,7 +125,7 @@ pub struct Cluster {
     pub made: Made,
     configs: Vec<Config>,
     shards: Vec<Shard>,
-    messages: VecDeque<(ShardIndex, Peer)>,
+    messages: VecDeque<(ShardIndex, Box<Peer>)>,
     answers: BTreeMap<u64, Result<Body, Refusal>>,
     pub session: SessionId,
     sequence: u64,

@@ -114,7 +114,7 @@ impl Cluster {
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
         drop(self.answer(ClientTag(1)));
-        self.input(shard, Input::Client(ClientTag(1), request));
+        self.input(shard, Input::Client(ClientTag(1), Box::new(request)));
     }
 
     pub fn run(&mut self, shard: ShardIndex, op: Op) -> Result<Body, Refusal> {

@@ -12,11 +12,20 @@ use super::Host;
 use super::slot::Slot;
 use super::state::Incoming;
 
+/// Which request of a connection is meant, and what it holds until it is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Whose answer it is, to the other side.
+    pub stream: u64,
+    /// Memory, bytes.
+    pub bytes: u32,
+}
+
 /// The sending half of a connection from a client. Called by whichever thread ran the shard; never waits.
 pub trait ReplySink: Send + Sync {
-    /// Takes the reply to the request that came as `stream`; `None`: there will be none. Answers whether it must be
-    /// flushed, which it need not be if it must be already.
-    fn reply(&self, stream: u64, reply: Option<&Reply>) -> bool;
+    /// Takes the reply to a request; `None`: there will be none. Answers whether it must be flushed, which it need not be if
+    /// it must be already.
+    fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool;
     /// Lets go what was taken.
     fn flush(&self);
 }
@@ -32,19 +41,22 @@ pub trait PeerLinks: Send + Sync {
 
 /// Where the reply to a request goes.
 pub(crate) enum ReplyTo {
+    /// To the caller who runs the shard right now. If he lets it go without, he leaves a slot instead.
+    Runner,
     /// To a caller in this process.
     Slot(Arc<Slot>),
     /// Over a connection.
-    Stream(Arc<dyn ReplySink>, u64),
+    Stream(Arc<dyn ReplySink>, Asked),
 }
 
 impl ReplyTo {
     /// Gives the reply; whom to flush afterwards is added to `sinks`.
-    pub(crate) fn answer(self, reply: Reply, sinks: &mut Vec<Arc<dyn ReplySink>>) {
+    pub(crate) fn answer(self, reply: Box<Reply>, sinks: &mut Vec<Arc<dyn ReplySink>>) {
         match self {
+            Self::Runner => {}
             Self::Slot(slot) => slot.fill(Some(reply)),
-            Self::Stream(sink, stream) => {
-                if sink.reply(stream, Some(&reply)) {
+            Self::Stream(sink, asked) => {
+                if sink.reply(asked, Some(&reply)) {
                     sinks.push(sink);
                 }
             }
@@ -54,10 +66,11 @@ impl ReplyTo {
     /// There will be no reply.
     pub(crate) fn abandon(self) {
         match self {
+            Self::Runner => {}
             Self::Slot(slot) => slot.fill(None),
-            Self::Stream(sink, stream) => {
+            Self::Stream(sink, asked) => {
                 // Who is asked to flush must.
-                if sink.reply(stream, None) {
+                if sink.reply(asked, None) {
                     sink.flush();
                 }
             }
@@ -71,16 +84,16 @@ impl Host {
         &self,
         shard: ShardIndex,
         sink: &Arc<dyn ReplySink>,
-        requests: &mut Vec<(u64, Request)>,
+        requests: &mut Vec<(Asked, Request)>,
     ) {
         if self.shared.is_stopped() {
             return abandon_all(sink, requests);
         }
         let begun = Instant::now();
         let Some(cell) = self.shared.cell(shard) else { return abandon_all(sink, requests) };
-        cell.push_all(requests.drain(..).map(|(stream, request)| Incoming::Call {
-            to: ReplyTo::Stream(sink.clone(), stream),
-            request,
+        cell.push_all(requests.drain(..).map(|(asked, request)| Incoming::Call {
+            to: ReplyTo::Stream(sink.clone(), asked),
+            request: Box::new(request),
             begun,
         }));
     }
@@ -89,8 +102,14 @@ impl Host {
     pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
         // If it has left, its new host hears it again.
         if let Some(cell) = self.shared.cell(shard) {
-            cell.push(Incoming::Peer(peer));
+            cell.push(Incoming::Peer(Box::new(peer)));
         }
+    }
+
+    /// How many batches a shard has begun: what was put before it earlier than the newest is in no inbox any more. A shard that
+    /// does not run here has begun all.
+    pub fn batches(&self, shard: ShardIndex) -> u64 {
+        self.shared.cell(shard).map_or(u64::MAX, |cell| cell.counters.batches.get())
     }
 
     /// Runs a shard that runs here, unless another thread is at it, which then does it all.
@@ -101,8 +120,8 @@ impl Host {
     }
 }
 
-fn abandon_all(sink: &Arc<dyn ReplySink>, requests: &mut Vec<(u64, Request)>) {
-    for (stream, _) in requests.drain(..) {
-        ReplyTo::Stream(sink.clone(), stream).abandon();
+fn abandon_all(sink: &Arc<dyn ReplySink>, requests: &mut Vec<(Asked, Request)>) {
+    for (asked, _) in requests.drain(..) {
+        ReplyTo::Stream(sink.clone(), asked).abandon();
     }
 }

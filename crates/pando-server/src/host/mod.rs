@@ -15,7 +15,9 @@
 //!    between on both sides.
 //! 2. Nobody holds two shards. What one shard says to another is put into that one's inbox, and run after the first
 //!    is let go, by the same thread: a whole operation over several shards needs no other.
-//! 3. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
+//! 3. Whoever gets the shard with a request in hand runs that last, and takes his reply along: neither inbox nor slot has a part in
+//!    it ([`Host::call_at_once`]). If the reply has to wait he leaves a slot before he lets go.
+//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
 
 pub(crate) mod cell;
 pub mod connection;
@@ -35,6 +37,7 @@ mod timer;
 
 use std::future::Future;
 use std::io;
+use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -87,6 +90,8 @@ pub struct HostOptions {
     pub store: StoreOptions,
     /// Entries beyond which a partition splits.
     pub split_threshold: u64,
+    /// Partitions a shard at which a directory stops splitting (M, GIGA+ §3.2); `None`: it never does.
+    pub partitions_per_shard: Option<NonZeroU16>,
     /// A client that is not heard of for this long has ended.
     pub lease: Duration,
 }
@@ -98,6 +103,7 @@ impl Default for HostOptions {
             checkpoint_bytes: 64 << 20,
             store: StoreOptions::default(),
             split_threshold: 8_000,
+            partitions_per_shard: Some(NonZeroU16::MIN),
             lease: Duration::from_secs(60),
         }
     }
@@ -169,8 +175,17 @@ impl Host {
 
     /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`: the host has been
     /// stopped, or the shard does not run here (any more), and whether the request was run is unknown.
-    pub fn call(&self, shard: ShardIndex, request: Request) -> Call {
-        Call { shared: self.shared.clone(), shard, request: Some(request), slot: Arc::default() }
+    pub fn call(&self, shard: ShardIndex, request: impl Into<Box<Request>>) -> Call {
+        let request = Some(request.into());
+        Call { shared: self.shared.clone(), shard, request, slot: Arc::default() }
+    }
+
+    /// The same; if nobody holds the shard it is run before this returns, mostly with the reply.
+    pub fn call_at_once(&self, shard: ShardIndex, request: Box<Request>) -> AtOnce {
+        if self.shared.is_stopped() {
+            return AtOnce::Answered(None);
+        }
+        self.shared.run_own(shard, request)
     }
 
     /// Waits.
@@ -221,9 +236,47 @@ impl Shared {
 
     /// Runs the shard, and all that this leads to, unless others are at it.
     pub(crate) fn run(&self, shard: ShardIndex) {
-        let mut work = vec![shard];
-        // A caller's own reply is most often all there is.
-        let mut outbox = Outbox { replies: Vec::with_capacity(1), ..Outbox::default() };
+        self.run_all(vec![shard], Outbox::default());
+    }
+
+    /// The same with a request of the caller's. Neither inbox nor slot has a part in it if he gets the shard and his reply
+    /// waits for nothing.
+    fn run_own(self: &Arc<Self>, shard: ShardIndex, request: Box<Request>) -> AtOnce {
+        let later =
+            |request, slot| AtOnce::Later(Call { shared: self.clone(), shard, request, slot });
+        let Some(cell) = self.cell(shard) else { return AtOnce::Answered(None) };
+        let Some(mut state) = cell.state.try_lock() else {
+            return later(Some(request), Arc::default());
+        };
+        if !state.can_run_at_once(&request, &cell) {
+            drop(state);
+            // Others may have come while it was held.
+            self.run(shard);
+            return later(Some(request), Arc::default());
+        }
+        cell.attention.store(false, Ordering::SeqCst);
+        let mut outbox = Outbox::default();
+        let tag = state.run(&cell, self, &mut outbox, Some((request, Instant::now())));
+        let ran = match (outbox.own.take(), tag) {
+            (None, Some(tag)) => {
+                let slot = Arc::default();
+                state.leave_at(tag, &slot);
+                later(None, slot)
+            }
+            (reply, _) => AtOnce::Answered(reply),
+        };
+        drop(state);
+        fence(Ordering::SeqCst);
+        let mut work = Vec::new();
+        self.deliver(&cell, &mut outbox, &mut work);
+        if cell.attention.load(Ordering::SeqCst) {
+            work.push(shard);
+        }
+        self.run_all(work, outbox);
+        ran
+    }
+
+    fn run_all(&self, mut work: Vec<ShardIndex>, mut outbox: Outbox) {
         while let Some(shard) = work.pop() {
             let Some(cell) = self.cell(shard) else { continue };
             let mut rounds = 0;
@@ -235,7 +288,7 @@ impl Shared {
                 fence(Ordering::SeqCst);
                 let Some(mut state) = cell.state.try_lock() else { break };
                 cell.attention.store(false, Ordering::SeqCst);
-                state.run(&cell, self, &mut outbox);
+                state.run(&cell, self, &mut outbox, None);
                 drop(state);
                 fence(Ordering::SeqCst);
                 self.deliver(&cell, &mut outbox, &mut work);
@@ -290,8 +343,16 @@ impl Shared {
 pub struct Call {
     shared: Arc<Shared>,
     shard: ShardIndex,
-    request: Option<Request>,
+    request: Option<Box<Request>>,
     slot: Arc<Slot>,
+}
+
+/// What came of [`Host::call_at_once`].
+pub enum AtOnce {
+    /// The reply; `None`: as of [`Host::call`].
+    Answered(Option<Box<Reply>>),
+    /// It is under way.
+    Later(Call),
 }
 
 impl Call {
@@ -317,7 +378,7 @@ impl Call {
 }
 
 impl Future for Call {
-    type Output = Option<Reply>;
+    type Output = Option<Box<Reply>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(request) = self.request.take() {

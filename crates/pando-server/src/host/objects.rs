@@ -10,12 +10,13 @@ use super::state::Incoming;
 
 pub(crate) fn names_objects(incoming: &Incoming) -> bool {
     match incoming {
-        Incoming::Call { request, .. } => in_request(request),
+        Incoming::Call { request, .. } => request_names_objects(request),
         Incoming::Peer(peer) => in_peer(peer),
     }
 }
 
-fn in_request(request: &Request) -> bool {
+/// The same of a request.
+pub(crate) fn request_names_objects(request: &Request) -> bool {
     match &request.op {
         Op::WriteData { pieces, .. } => {
             pieces.iter().any(|piece| matches!(piece.payload, Payload::Object(_)))

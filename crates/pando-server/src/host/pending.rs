@@ -17,13 +17,15 @@ use crate::metrics::OpKind;
 pub(crate) struct Pending {
     pub(crate) to: ReplyTo,
     pub(crate) id: RequestId,
+    pub(crate) trace: u64,
     pub(crate) kind: OpKind,
     pub(crate) begun: Instant,
 }
 
 impl Pending {
     pub(crate) fn new(to: ReplyTo, request: &Request, begun: Instant) -> Self {
-        Self { to, id: request.head.id, kind: OpKind::of(&request.op), begun }
+        let (id, trace) = (request.head.id, request.head.trace);
+        Self { to, id, trace, kind: OpKind::of(&request.op), begun }
     }
 }
 
@@ -60,6 +62,15 @@ impl PendingCalls {
         let (generation, place) = &mut self.places[index as usize];
         *place = Some(pending);
         tag(index, *generation)
+    }
+
+    /// The reply goes there now, if it is still to come.
+    pub(crate) fn send_to(&mut self, wanted: ClientTag, to: ReplyTo) {
+        if let Some((generation, Some(pending))) = self.places.get_mut(wanted.0 as u32 as usize)
+            && tag(wanted.0 as u32, *generation) == wanted
+        {
+            pending.to = to;
+        }
     }
 
     pub(crate) fn remove(&mut self, wanted: ClientTag) -> Option<Pending> {

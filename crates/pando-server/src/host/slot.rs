@@ -19,11 +19,11 @@ enum Content {
     Empty,
     Waited(Waker),
     /// `None`: the process stops; whether the request ran is unknown.
-    Filled(Option<Reply>),
+    Filled(Option<Box<Reply>>),
 }
 
 impl Slot {
-    pub(crate) fn fill(&self, reply: Option<Reply>) {
+    pub(crate) fn fill(&self, reply: Option<Box<Reply>>) {
         let before = std::mem::replace(&mut *self.content.lock(), Content::Filled(reply));
         self.is_filled.store(true, Ordering::Release);
         if let Content::Waited(waker) = before {
@@ -37,7 +37,7 @@ impl Slot {
     }
 
     /// What came, or a promise to wake.
-    pub(crate) fn take(&self, waker: &Waker) -> Option<Option<Reply>> {
+    pub(crate) fn take(&self, waker: &Waker) -> Option<Option<Box<Reply>>> {
         let mut content = self.content.lock();
         match std::mem::take(&mut *content) {
             Content::Filled(reply) => Some(reply),

@@ -64,6 +64,7 @@ pub fn format_shard(superblock: &Superblock, shard: u16, folder: &Path) -> io::R
 fn config(superblock: &Superblock, shard: ShardIndex, options: &HostOptions) -> Config {
     let mut config = Config::new(shard, superblock.map(), superblock.secrets());
     config.split_threshold = options.split_threshold;
+    config.partitions_per_shard = options.partitions_per_shard.map_or(u16::MAX, u16::from);
     config.lease = u64::try_from(options.lease.as_nanos()).unwrap_or(u64::MAX);
     config
 }

@@ -19,9 +19,10 @@ use pando_types::{Errno, Lsn, ShardIndex};
 use super::cell::Cell;
 use super::connection::{ReplySink, ReplyTo};
 use super::held::Held;
-use super::objects::names_objects;
+use super::objects::{names_objects, request_names_objects};
 use super::pending::{Pending, PendingCalls};
 use super::room::{Wants, no_room_for, wants};
+use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::machine::Machine;
 use crate::store::{Room, Store};
@@ -32,19 +33,30 @@ const RETRY_FULL_NANOS: u64 = 200_000_000;
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
-    Call { to: ReplyTo, request: Request, begun: Instant },
-    Peer(Peer),
+    Call { to: ReplyTo, request: Box<Request>, begun: Instant },
+    Peer(Box<Peer>),
 }
 
 /// What leaves a shard, to be delivered after it is let go.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    pub(crate) replies: Vec<(ReplyTo, Reply)>,
+    pub(crate) replies: Vec<(ReplyTo, Box<Reply>)>,
+    /// That of the caller who runs the shard.
+    pub(crate) own: Option<Box<Reply>>,
     /// Connections with something to flush; empty between deliveries.
     pub(crate) sinks: Vec<Arc<dyn ReplySink>>,
-    pub(crate) peers: Vec<(ShardIndex, Peer)>,
+    pub(crate) peers: Vec<(ShardIndex, Box<Peer>)>,
     pub(crate) retired: Option<babu::Retired>,
     pub(crate) job: Option<babu::CheckpointJob>,
+}
+
+impl Outbox {
+    fn answer(&mut self, to: ReplyTo, reply: Box<Reply>) {
+        match to {
+            ReplyTo::Runner => self.own = Some(reply),
+            to => self.replies.push((to, reply)),
+        }
+    }
 }
 
 pub(crate) struct State {
@@ -119,11 +131,30 @@ impl State {
         }
     }
 
-    /// Handles all that is at hand as one batch.
-    pub(crate) fn run(&mut self, cell: &Cell, shared: &Shared, outbox: &mut Outbox) {
+    /// Whether a request can be run at once by [`State::run`], instead of being put into the inbox.
+    pub(crate) fn can_run_at_once(&self, request: &Request, cell: &Cell) -> bool {
+        // Whoever thaws it runs what is in the inbox; so does the syncer when it is done.
+        let must_wait = request_names_objects(request) && cell.is_syncing.load(Ordering::SeqCst);
+        !self.leaving.is_frozen() && !must_wait
+    }
+
+    /// The caller who runs the shard lets it go without a reply to his request: it is to be left there.
+    pub(crate) fn leave_at(&mut self, tag: ClientTag, slot: &Arc<Slot>) {
+        self.pending.send_to(tag, ReplyTo::Slot(slot.clone()));
+    }
+
+    /// Handles all that is at hand as one batch, and after it the caller's `own` request, which
+    /// [can be run at once](State::can_run_at_once). Answers how that is known here until it is answered.
+    pub(crate) fn run(
+        &mut self,
+        cell: &Cell,
+        shared: &Shared,
+        outbox: &mut Outbox,
+        own: Option<(Box<Request>, Instant)>,
+    ) -> Option<ClientTag> {
         if self.leaving.is_frozen() {
             // Whoever thaws it runs it.
-            return;
+            return None;
         }
         cell.counters.batches.increment();
         self.moment = Moment::default();
@@ -150,6 +181,8 @@ impl State {
             }
         }
         self.inbox = inbox;
+        let own =
+            own.map(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
         self.write(cell, outbox);
         self.begin_checkpoint(cell, outbox);
         if let Some(at) = self.wake_at.take() {
@@ -158,6 +191,7 @@ impl State {
         if std::mem::take(&mut self.wants_sync) {
             cell.sync.request();
         }
+        own
     }
 
     /// What came of the shard's recovery.
@@ -172,11 +206,23 @@ impl State {
                 self.input(Input::Peer(peer), cell, shared);
             }
             Incoming::Call { to, request, begun } => {
-                cell.counters.requests.increment();
-                let tag = self.pending.insert(Pending::new(to, &request, begun));
-                self.input(Input::Client(tag, request), cell, shared);
+                self.call(to, request, begun, cell, shared);
             }
         }
+    }
+
+    fn call(
+        &mut self,
+        to: ReplyTo,
+        request: Box<Request>,
+        begun: Instant,
+        cell: &Cell,
+        shared: &Shared,
+    ) -> ClientTag {
+        cell.counters.requests.increment();
+        let tag = self.pending.insert(Pending::new(to, &request, begun));
+        self.input(Input::Client(tag, request), cell, shared);
+        tag
     }
 
     fn input(&mut self, input: Input, cell: &Cell, shared: &Shared) {
@@ -258,22 +304,24 @@ impl State {
         self.wants_checkpoint = true;
         match input {
             Input::Client(tag, request) => {
-                let reply = self.refuse(request.head.id, Errno::ENOSPC);
+                let reply = self.refuse((request.head.id, request.head.trace), Errno::ENOSPC);
                 self.leave.push(Out::Reply(*tag, reply));
             }
             Input::Peer(peer) => {
                 if let Some(say) = no_room_for(peer) {
-                    let answer = Peer { from: self.shard, clock: 0, floor: 0, say, ..*peer };
-                    self.leave.push(Out::Peer(peer.from, answer));
+                    let answer = Peer { from: self.shard, clock: 0, floor: 0, say, ..**peer };
+                    self.leave.push(Out::Peer(peer.from, Box::new(answer)));
                 }
             }
             Input::Tick | Input::Ready => cell.set_tick_later(),
         }
     }
 
-    fn refuse(&self, id: RequestId, errno: Errno) -> Reply {
-        Reply {
+    fn refuse(&self, (id, trace): (RequestId, u64), errno: Errno) -> Box<Reply> {
+        Box::new(Reply {
             id,
+            trace,
+            cut: 0,
             shard: self.shard,
             epoch: self.store.epoch(),
             durable: self.store.durable(),
@@ -282,7 +330,7 @@ impl State {
             clock: 0,
             result: Err(Refusal::Errno(errno)),
             news: None,
-        }
+        })
     }
 
     fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
@@ -324,7 +372,7 @@ impl State {
                 }
                 let taken = now.saturating_duration_since(pending.begun).as_nanos();
                 cell.latencies.record(pending.kind, u64::try_from(taken).unwrap_or(u64::MAX));
-                outbox.replies.push((pending.to, reply));
+                outbox.answer(pending.to, reply);
             }
         }
     }
@@ -333,8 +381,8 @@ impl State {
         self.held.drain().for_each(drop);
         self.leave.clear();
         for pending in self.pending.drain() {
-            let reply = self.refuse(pending.id, Errno::EIO);
-            outbox.replies.push((pending.to, reply));
+            let reply = self.refuse((pending.id, pending.trace), Errno::EIO);
+            outbox.answer(pending.to, reply);
         }
     }
 

@@ -1,5 +1,11 @@
 //! Memory that waits in connections, all together.
+//!
+//! Three things count: frames that are not whole, requests that wait for their answers, answers that wait to be taken. While
+//! they are too much, nobody is read who holds more than his part, which is what there would be for each of as many
+//! connections as are allowed. So nobody is held up for what others hold, and all together never hold more than twice the
+//! limit (and a batch).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
@@ -9,41 +15,63 @@ use tokio::sync::Notify;
 pub(super) struct Budget {
     used: AtomicUsize,
     max: usize,
+    part: usize,
     freed: Notify,
 }
 
-/// One connection's part; given back when dropped.
+/// What one connection holds of frames and answers; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
-    budget: &'a Budget,
+pub(super) struct Share {
+    budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Budget {
-    pub(super) fn new(max: usize) -> Self {
-        Self { used: AtomicUsize::new(0), max, freed: Notify::new() }
+    /// So many bytes for so many connections.
+    pub(super) fn new(max: usize, connections: u32) -> Self {
+        let part = max / (connections as usize).max(1);
+        Self { used: AtomicUsize::new(0), max, part, freed: Notify::new() }
     }
 
-    pub(super) fn share(&self) -> Share<'_> {
-        Share { budget: self, bytes: 0 }
+    pub(super) fn share(self: &Arc<Self>) -> Share {
+        Share { budget: self.clone(), bytes: 0 }
     }
 
-    fn is_exceeded(&self) -> bool {
-        self.used.load(Ordering::Relaxed) > self.max
+    pub(super) fn take(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn give(&self, bytes: usize) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if before > self.max {
+            self.freed.notify_waiters();
+        }
+    }
+
+    /// Bytes that are held.
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.used() > self.max
+    }
+
+    /// What each connection may hold, whatever others do.
+    pub(super) const fn part(&self) -> usize {
+        self.part
     }
 }
 
-impl Share<'_> {
-    /// The connection holds this much now. Answers whether all together hold too much.
-    pub(super) fn set(&mut self, bytes: usize) -> bool {
+impl Share {
+    /// The connection holds this much now.
+    pub(super) fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
-            self.budget.used.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            self.budget.take(bytes - self.bytes);
         } else if bytes < self.bytes {
-            self.budget.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            self.budget.freed.notify_waiters();
+            self.budget.give(self.bytes - bytes);
         }
         self.bytes = bytes;
-        self.budget.is_exceeded()
     }
 
     /// Waits until somebody has given something back.
@@ -55,7 +83,7 @@ impl Share<'_> {
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for Share {
     fn drop(&mut self) {
         self.set(0);
     }

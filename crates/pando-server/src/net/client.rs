@@ -14,19 +14,21 @@ use pando_wire::Message;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::budget::{Budget, Share};
 use super::limits::CLIENT_FRAME_MAX;
 use super::say;
 use super::sink::Sink;
 use super::worker::Worker;
-use crate::host::connection::ReplySink;
+use crate::host::connection::{Asked, ReplySink};
 
-/// A frame that is not whole may hold this much while memory is short.
-const SMALL_FRAME: usize = 64 << 10;
 /// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
 /// server work at the same time.
 const BATCH_MAX: usize = 32;
 /// While memory is short, it is looked again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a request takes besides its frame's bytes.
+const REQUEST_BYTES: usize = size_of::<Request>();
 
 /// Why the server ends a connection by itself.
 enum End {
@@ -44,8 +46,8 @@ impl From<Closed> for End {
 
 /// Serves it until it ends.
 pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inbound, from: String) {
-    let out = Arc::new(Outbound::new(inbound.stream().clone()));
-    let sink = Arc::new(Sink::new(out.clone()));
+    let out = Arc::new(Outbound::counted(inbound.stream().clone(), worker.writes.clone()));
+    let sink = Arc::new(Sink::new(out.clone(), worker.budgets.clients.clone()));
     let writing = worker.watch(out.clone(), from.clone());
     let end = read(&worker, shard, inbound, &sink).await;
     out.close();
@@ -71,48 +73,72 @@ pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inboun
 
 async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &Arc<Sink>) -> End {
     inbound.limit(CLIENT_FRAME_MAX);
-    let limits = &worker.limits;
-    let mut share = worker.budget.share();
+    let (limits, budget) = (&worker.limits, &worker.budgets.clients);
+    let mut share = budget.share();
     let as_sink: Arc<dyn ReplySink> = sink.clone();
     let mut requests = Vec::new();
     loop {
-        let is_more = match take(&mut inbound, &mut requests) {
+        // Below the limit: it was waited for, or nothing is under way yet.
+        let room = limits.in_flight.saturating_sub(sink.in_flight()).max(1) as usize;
+        let is_more = match take(&mut inbound, &mut requests, room.min(BATCH_MAX)) {
             Ok(is_more) => is_more,
             Err(end) => return end,
         };
         if !requests.is_empty() {
-            sink.took(requests.len());
+            let bytes = requests.iter().map(|(asked, _)| asked.bytes as usize).sum();
+            sink.took(requests.len(), bytes);
             worker.host.submit(shard, &as_sink, &mut requests);
             worker.run_soon();
         }
         if is_more {
-            sink.below(limits.in_flight).await;
             // The shard runs, and its replies leave.
             yield_now().await;
-            continue;
         }
         sink.below(limits.in_flight).await;
         sink.out.below(limits.replies).await;
-        while share.set(inbound.pending() + sink.out.waiting()) {
-            if inbound.pending() > SMALL_FRAME {
-                return End::Memory;
-            }
-            if sink.out.is_closed() {
-                return Closed::End.into();
-            }
-            // What others hold shrinks also without their giving it back.
-            let _ = timeout(LOOK_AGAIN, share.freed()).await;
+        if let Err(end) = await_memory(budget, &mut share, &inbound, sink, is_more).await {
+            return end;
+        }
+        if is_more {
+            continue;
         }
         if sink.out.waiting() > 0 && is_drained(&inbound, &sink.out).await {
             // Given back even if nothing more comes.
             share.set(inbound.pending());
         }
-        if let Err(closed) = worker.fill(&mut inbound).await {
+        if let Err(closed) = worker.fill(&mut inbound, budget).await {
             return closed.into();
         }
         if sink.out.is_closed() {
             return Closed::End.into();
         }
+    }
+}
+
+/// Returns once the connection may go on: there is memory, or it holds no more than its part.
+async fn await_memory(
+    budget: &Budget,
+    share: &mut Share,
+    inbound: &Inbound,
+    sink: &Sink,
+    is_more: bool,
+) -> Result<(), End> {
+    loop {
+        let (sent, untaken) = (inbound.pending(), sink.out.waiting());
+        share.set(sent + untaken);
+        let others = untaken + sink.held();
+        if !budget.is_exceeded() || sent + others <= budget.part() {
+            return Ok(());
+        }
+        if others == 0 {
+            // What it holds is what it has sent: of that, whole requests go when they are run. What is not whole stays.
+            return if is_more { Ok(()) } else { Err(End::Memory) };
+        }
+        if sink.out.is_closed() {
+            return Err(Closed::End.into());
+        }
+        // What others hold shrinks also without their giving it back.
+        let _ = timeout(LOOK_AGAIN, share.freed()).await;
     }
 }
 
@@ -128,11 +154,20 @@ async fn is_drained(inbound: &Inbound, out: &Outbound) -> bool {
     .await
 }
 
-/// Whole requests at hand, up to a batch; whether there may be more.
-fn take(inbound: &mut Inbound, requests: &mut Vec<(u64, Request)>) -> Result<bool, End> {
-    while requests.len() < BATCH_MAX {
+/// Whole requests at hand, so many at most; whether there may be more.
+fn take(
+    inbound: &mut Inbound,
+    requests: &mut Vec<(Asked, Request)>,
+    most: usize,
+) -> Result<bool, End> {
+    while requests.len() < most {
+        let before = inbound.pending();
         match inbound.next_message()? {
-            Some((stream, Message::Request(request))) => requests.push((stream.0, request)),
+            Some((stream, Message::Request(request))) => {
+                let frame = before - inbound.pending();
+                let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
+                requests.push((Asked { stream: stream.0, bytes }, request));
+            }
             Some(_) => return Err(End::OutOfTurn),
             None => return Ok(false),
         }

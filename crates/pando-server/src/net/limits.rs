@@ -11,9 +11,12 @@ pub struct Limits {
     pub in_flight: u32,
     /// Bytes of replies that wait on one connection; beyond them it is read no further.
     pub replies: usize,
-    /// Bytes that wait on all connections together: frames that are not whole, replies not taken. Beyond them nothing more
-    /// is read, and who then holds up a long frame is cut off.
+    /// Bytes that wait on all connections of clients together: frames that are not whole, requests not answered, replies not
+    /// taken. Beyond them, who holds more than his part (this, by `connections`) is read no further, and cut off if it is a frame.
     pub memory: usize,
+    /// The same for connections on which shards speak: frames that are not whole. Apart from the former, since what they say
+    /// lets clients' requests end.
+    pub peer_memory: usize,
     /// Who takes none of the replies that wait for it for this long is cut off.
     pub stall: Duration,
     /// Bytes of messages to one shard of another process that wait; beyond them messages are dropped, and said again.
@@ -27,6 +30,7 @@ impl Default for Limits {
             in_flight: 1024,
             replies: 1 << 20,
             memory: 256 << 20,
+            peer_memory: 256 << 20,
             stall: Duration::from_secs(60),
             link: 8 << 20,
         }
@@ -35,3 +39,5 @@ impl Default for Limits {
 
 /// Longest frame of a client: a request with its longest name, value or inline data is far below.
 pub(super) const CLIENT_FRAME_MAX: u32 = 1 << 20;
+/// Longest frame of a tool: a question with a key or some addresses is far below.
+pub(super) const TOOL_FRAME_MAX: u32 = 64 << 10;

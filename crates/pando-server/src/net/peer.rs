@@ -2,13 +2,22 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pando_net::{Closed, Inbound, Outbound};
 use pando_types::ShardIndex;
 use pando_wire::{Hosting, Message};
+use tokio::task::yield_now;
+use tokio::time::sleep;
 
+use super::budget::Share;
 use super::say;
 use super::worker::Worker;
+
+/// Bytes of messages that one connection puts before a shard which runs none of them: beyond these it is read no further.
+const UNRUN_MAX: usize = 1 << 20;
+/// How often it is looked whether the shard runs again: another thread may hold it, or nobody for some seconds while it moves.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Serves it until it ends. Only the shards that were named at its beginning may speak on it.
 pub(super) async fn serve(
@@ -20,10 +29,13 @@ pub(super) async fn serve(
 ) {
     let out = Arc::new(Outbound::new(inbound.stream().clone()));
     let writing = worker.watch(out.clone(), from.clone());
+    let mut share = worker.budgets.peers.share();
+    let mut unrun = Unrun::default();
     let why = loop {
-        match next(&worker, shard, &mut inbound, &speakers).await {
-            Ok(()) => {}
-            Err(why) => break why,
+        if let Err(why) =
+            next(&worker, shard, &mut inbound, &speakers, &mut share, &mut unrun).await
+        {
+            break why;
         }
     };
     out.close();
@@ -33,18 +45,44 @@ pub(super) async fn serve(
     }
 }
 
-/// Takes what has come. `Err(None)`: the other side has ended.
+/// Messages that were put before the shard since it last began a batch, as far as is known.
+#[derive(Default)]
+struct Unrun {
+    bytes: usize,
+    /// Batches that had begun before.
+    begun: u64,
+}
+
+impl Unrun {
+    /// Returns once they are few, or the shard has gone.
+    async fn below(&mut self, worker: &Worker, shard: ShardIndex) {
+        if self.bytes >= UNRUN_MAX {
+            yield_now().await;
+            while worker.host.batches(shard) == self.begun {
+                sleep(LOOK_AGAIN).await;
+            }
+        }
+        let begun = worker.host.batches(shard);
+        if begun != self.begun {
+            *self = Self { bytes: 0, begun };
+        }
+    }
+}
+
+/// Takes what has come, and waits for more. `Err(None)`: the other side has ended.
 async fn next(
     worker: &Worker,
     shard: ShardIndex,
     inbound: &mut Inbound,
     speakers: &[Hosting],
+    share: &mut Share,
+    unrun: &mut Unrun,
 ) -> Result<(), Option<String>> {
     let closed = |closed| match closed {
         Closed::Frame(error) => Some(format!("it sent {error}")),
         _ => None,
     };
-    let mut any = false;
+    let before = inbound.pending();
     while let Some((_, message)) = inbound.next_message().map_err(closed)? {
         let Message::Peer(peer) = message else {
             return Err(Some("shards send messages to shards only".to_owned()));
@@ -53,10 +91,19 @@ async fn next(
             return Err(Some(format!("it speaks for shard {}, which is not there", peer.from)));
         }
         worker.host.submit_peer(shard, peer);
-        any = true;
     }
-    if any {
+    if inbound.pending() < before {
+        unrun.bytes += before - inbound.pending();
         worker.run_soon();
     }
-    worker.fill(inbound).await.map_err(closed)
+    let budget = &worker.budgets.peers;
+    share.set(inbound.pending());
+    if budget.is_exceeded() && inbound.pending() > budget.part() {
+        return Err(Some(
+            "memory for connections of shards is used up, and it holds a frame that is long and not whole"
+                .to_owned(),
+        ));
+    }
+    unrun.below(worker, shard).await;
+    worker.fill(inbound, budget).await.map_err(closed)
 }

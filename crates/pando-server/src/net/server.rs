@@ -160,6 +160,18 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// Bytes that wait in connections of clients, and in connections on which shards speak: what [`Limits`] counts.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.workers.waiting()
+    }
+
+    /// Writes to connections of clients, ever: one takes all answers that are at hand.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.workers.writes()
+    }
+
     /// Messages to shards of other processes that could not be sent.
     #[must_use]
     pub fn dropped(&self) -> u64 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pando_net::{Closed, Inbound, Outbound};
 use pando_wire::{Ask, Message, Told, encode};
 
+use super::limits::TOOL_FRAME_MAX;
 use super::say;
 
 /// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix socket.
@@ -12,6 +13,7 @@ pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
 
 /// Serves it until it ends.
 pub(super) async fn serve(mut inbound: Inbound, from: String, answer: Answer) {
+    inbound.limit(TOOL_FRAME_MAX);
     let out = Arc::new(Outbound::new(inbound.stream().clone()));
     let mut buffer = vec![0; 16 << 10];
     loop {

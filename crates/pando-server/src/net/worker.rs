@@ -6,6 +6,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,14 +42,35 @@ pub(super) struct Workers {
     senders: Arc<Mutex<Vec<Option<mpsc::UnboundedSender<Arriving>>>>>,
     host: Arc<Host>,
     limits: Limits,
-    budget: Arc<Budget>,
+    budgets: Budgets,
+    /// Writes to connections of clients.
+    writes: Arc<AtomicU64>,
+}
+
+/// Memory of all connections of the process, by who is at their other end.
+#[derive(Clone)]
+pub(super) struct Budgets {
+    pub(super) clients: Arc<Budget>,
+    pub(super) peers: Arc<Budget>,
 }
 
 impl Workers {
     pub(super) fn new(host: &Arc<Host>, limits: &Limits) -> Self {
         let senders = (0..SHARDS_MAX).map(|_| None).collect();
-        let budget = Arc::new(Budget::new(limits.memory));
-        Self { senders: Arc::new(Mutex::new(senders)), host: host.clone(), limits: *limits, budget }
+        let budget = |bytes| Arc::new(Budget::new(bytes, limits.connections));
+        let budgets = Budgets { clients: budget(limits.memory), peers: budget(limits.peer_memory) };
+        let senders = Arc::new(Mutex::new(senders));
+        Self { senders, host: host.clone(), limits: *limits, budgets, writes: Arc::default() }
+    }
+
+    /// Bytes that wait in connections of clients, and of shards.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.budgets.clients.used(), self.budgets.peers.used())
+    }
+
+    /// Writes to connections of clients, ever.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     pub(super) fn get(&self, shard: ShardIndex) -> Option<mpsc::UnboundedSender<Arriving>> {
@@ -58,10 +80,10 @@ impl Workers {
     /// Begins to serve a shard.
     pub(super) fn start(&self, shard: ShardIndex) -> io::Result<JoinHandle<()>> {
         let (sender, arriving) = mpsc::unbounded_channel();
-        let (host, limits, budget) = (self.host.clone(), self.limits, self.budget.clone());
+        let of = self.clone();
         let thread = std::thread::Builder::new()
             .name(format!("pando-shard-{shard}"))
-            .spawn(move || run(host, shard, limits, budget, arriving))?;
+            .spawn(move || run(of, shard, arriving))?;
         self.senders.lock()[usize::from(shard.0)] = Some(sender);
         Ok(thread)
     }
@@ -90,7 +112,8 @@ impl Drop for Place {
 pub(super) struct Worker {
     pub(super) host: Arc<Host>,
     pub(super) limits: Limits,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budgets: Budgets,
+    pub(super) writes: Arc<AtomicU64>,
     buffer: RefCell<Vec<u8>>,
     run: Notify,
 }
@@ -111,11 +134,13 @@ impl Worker {
         self.run.notify_one();
     }
 
-    /// Waits for bytes of a connection and takes them.
-    pub(super) async fn fill(&self, inbound: &mut Inbound) -> Result<(), Closed> {
+    /// Waits for bytes of a connection and takes them; few at once while memory is short.
+    pub(super) async fn fill(&self, inbound: &mut Inbound, budget: &Budget) -> Result<(), Closed> {
         loop {
             inbound.stream().readable().await?;
-            if inbound.fill_now(&mut self.buffer.borrow_mut())? {
+            let mut buffer = self.buffer.borrow_mut();
+            let most = if budget.is_exceeded() { budget.part().max(1) } else { READ_MAX };
+            if inbound.fill_now(&mut buffer[..most.min(READ_MAX)])? {
                 return Ok(());
             }
         }
@@ -166,22 +191,17 @@ async fn linger(run: &Notify) {
 }
 
 /// The thread's body; ends when `arriving` does.
-fn run(
-    host: Arc<Host>,
-    shard: ShardIndex,
-    limits: Limits,
-    budget: Arc<Budget>,
-    mut arriving: mpsc::UnboundedReceiver<Arriving>,
-) {
+fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arriving>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return say(&format!("shard {shard} cannot be served: {error}")),
     };
     let worker = Rc::new(Worker {
-        host,
-        limits,
-        budget,
+        host: of.host,
+        limits: of.limits,
+        budgets: of.budgets,
+        writes: of.writes,
         buffer: RefCell::new(vec![0; READ_MAX]),
         run: Notify::new(),
     });

@@ -1,19 +1,14 @@
 //! Frames that are none: they end their own connection, and no other.
 
 use pando_types::ShardIndex;
-use pando_types::op::{Head, Op, Request};
+use pando_types::op::{Op, RequestId};
 use pando_wire::{Ask, Message, Stream, encode};
 
-use crate::{Client, Served, Volume, run};
+use crate::{Client, Served, Volume, request, run};
 
 /// One whole, good frame.
 fn good() -> Vec<u8> {
-    let request = Request {
-        head: Head::default(),
-        credentials: Default::default(),
-        op: Op::StatFs(ShardIndex(0)),
-        trail: None,
-    };
+    let request = request(RequestId::default(), Op::StatFs(ShardIndex(0)));
     let mut bytes = Vec::new();
     encode(&mut bytes, Stream(5), &Message::Request(request));
     bytes

@@ -4,7 +4,10 @@ use pando_net::{HandshakeError, Inbound, ListenError, Outbound, Stream, open};
 use pando_server::net::StartError;
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::auth::Secret;
-use pando_wire::{Address, Hello, Hosting, Message, Proof, Refused, Role, VERSION, encode};
+use pando_wire::{
+    Address, Challenge, FEATURE_LEVEL, FEATURES_NEEDED, Hello, Hosting, Message, Proof, Refused,
+    Role, VERSION, encode,
+};
 
 use crate::{Volume, run, within};
 
@@ -116,6 +119,49 @@ fn another_volume_another_version_and_another_shard_are_told() {
         let error = open(stream, served.volume, Role::Client(ShardIndex(1)), None).await;
         let error = error.unwrap_err();
         assert!(matches!(error, HandshakeError::Refused(Refused::NotHere(ShardIndex(1)))));
+    });
+}
+
+#[test]
+fn who_can_do_too_little_is_told_on_both_sides() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        let (needed, found) = (FEATURES_NEEDED, FEATURES_NEEDED - 1);
+        let old = Hello { features: found, ..hello(served.volume) };
+        let told = say(&served.tcp(), &framed(old.into())).await;
+        let refused = Refused::Features { needed, found };
+        assert!(refused.to_string().contains("feature level"), "{refused}");
+        assert_eq!(told, Some(Message::Refused(refused)));
+        // More than enough is enough.
+        let new = Hello { features: FEATURE_LEVEL + 7, ..hello(served.volume) };
+        match say(&served.tcp(), &framed(new.into())).await {
+            Some(Message::Challenge(challenge)) => assert_eq!(challenge.features, FEATURE_LEVEL),
+            other => panic!("{other:?}"),
+        }
+
+        // A server of long ago.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let volume = served.volume;
+        let old_server = tokio::spawn(async move {
+            let stream = std::sync::Arc::new(Stream::Tcp(listener.accept().await.unwrap().0));
+            let (out, mut inbound) = (Outbound::new(stream.clone()), Inbound::new(stream));
+            let mut buffer = vec![0; 4096];
+            let heard = within(inbound.message(&mut buffer)).await.unwrap().1;
+            assert!(matches!(heard, Message::Hello(_)), "{heard:?}");
+            let (nonce, proof) = ([7; 32], None);
+            let challenge = Challenge { volume, nonce, features: found, wants_proof: false, proof };
+            out.append(|bytes| bytes.extend(framed(Message::Challenge(challenge))));
+            out.flush();
+            // Nothing is proved to it.
+            assert!(within(inbound.message(&mut buffer)).await.is_err());
+        });
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        let error = served.dial(&address, None).await.unwrap_err();
+        old_server.await.unwrap();
+        assert!(matches!(error, HandshakeError::Features(level) if level == found), "{error}");
+        assert!(error.to_string().contains("feature level"), "{error}");
     });
 }
 

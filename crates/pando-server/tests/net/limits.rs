@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use pando_net::HandshakeError;
-use pando_types::op::Op;
-use pando_types::{DirRef, Order, ShardIndex};
-use pando_wire::Refused;
+use pando_net::{HandshakeError, Stream, open};
+use pando_types::op::{Op, RequestId};
+use pando_types::reply::Body;
+use pando_types::{Credentials, DirRef, Epoch, Order, SessionId, ShardIndex};
+use pando_wire::{Hosting, Refused, Role, encode_request};
 
-use crate::{Client, Volume, run, until};
+use crate::{Client, Served, Volume, mkdir, open_session, request, run, until};
 
 #[test]
 fn a_thousand_idle_connections_hurt_nobody() {
@@ -100,6 +101,160 @@ fn who_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
     });
 }
 
+/// Lets the shard's thread look at all its connections, many times.
+async fn all_are_looked_at(witness: &mut Client) {
+    for _ in 0..100 {
+        assert!(witness.works().await);
+    }
+}
+
+/// Asks for directories, each in a slot of its own; on whose behalf makes the frames long, if wanted.
+fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: usize) {
+    let credentials = Credentials { groups: vec![u32::MAX; groups], ..Credentials::ROOT };
+    for slot in 0..count {
+        let id = RequestId { session, slot, sequence: 1 };
+        let mut request = request(id, mkdir(&format!("dir-{slot}")));
+        request.credentials = credentials.clone();
+        client.out.append(|bytes| encode_request(bytes, pando_wire::Stream(slot.into()), &request));
+    }
+    client.out.flush();
+}
+
+/// Takes answers until all directories are made; what else is answered on the way, with how many were made before.
+async fn await_directories(client: &mut Client, mut made: usize, count: u16) -> Vec<(u64, usize)> {
+    let mut others = Vec::new();
+    while made < usize::from(count) {
+        let (stream, reply) = client.reply().await.expect("the connection goes on");
+        match reply.result {
+            Ok(Body::Made(..)) => made += 1,
+            Ok(_) => others.push((stream, made)),
+            Err(refusal) => panic!("{refusal:?}"),
+        }
+    }
+    others
+}
+
+#[test]
+fn beyond_the_limit_of_requests_a_connection_is_read_no_further() {
+    const DIRECTORIES: u16 = 64;
+    let volume = Volume::new(2);
+    let mut options = volume.options(0);
+    options.limits.in_flight = 8;
+    let one = volume.serve(&[0], options);
+    run(async {
+        let two = volume.serve(&[1], volume.options(1));
+        let session = open_session(&one).await;
+        drop(two);
+        let mut client = one.client(&one.unix()).await;
+        // Half of them live over there, and wait.
+        ask_for_directories(&client, session, DIRECTORIES, 0);
+        client.send(77, Op::StatFs(ShardIndex(0)));
+        let mut witness = one.client(&one.unix()).await;
+        all_are_looked_at(&mut witness).await;
+        let early = client.at_hand();
+        assert!(early.len() + 8 <= usize::from(DIRECTORIES), "{early:?}");
+        assert!(!early.contains(&77), "it is read though eight requests wait");
+        let _two = volume.serve(&[1], volume.options(1));
+        let others = await_directories(&mut client, early.len(), DIRECTORIES).await;
+        // It was taken when at most seven waited.
+        if let [(stream, before)] = others[..] {
+            assert!(stream == 77 && before + 7 >= usize::from(DIRECTORIES), "{before}");
+        } else {
+            assert!(others.is_empty());
+            assert_eq!(client.reply().await.unwrap().0, 77);
+        }
+    });
+}
+
+#[test]
+fn requests_that_wait_are_counted_until_they_are_answered() {
+    const DIRECTORIES: u16 = 64;
+    // 5 bytes each.
+    const GROUPS: usize = 20_000;
+    let volume = Volume::new(2);
+    let mut options = volume.options(0);
+    (options.limits.memory, options.limits.connections) = (400 << 10, 8);
+    let one = volume.serve(&[0], options);
+    run(async {
+        let two = volume.serve(&[1], volume.options(1));
+        let session = open_session(&one).await;
+        drop(two);
+        let mut client = one.client(&one.unix()).await;
+        ask_for_directories(&client, session, DIRECTORIES, GROUPS);
+        let mut witness = one.client(&one.unix()).await;
+        // Whoever holds little is served meanwhile.
+        until(|| one.server.waiting().0 > 400 << 10).await;
+        all_are_looked_at(&mut witness).await;
+        let waiting = one.server.waiting().0;
+        // What is read at once comes on top; all that live over there would be 3 MiB.
+        assert!((400 << 10..900 << 10).contains(&waiting), "{waiting} bytes");
+        assert!(client.out.waiting() > 1 << 20, "it is read no further");
+        let early = client.at_hand();
+        let _two = volume.serve(&[1], volume.options(1));
+        await_directories(&mut client, early.len(), DIRECTORIES).await;
+        until(|| one.server.waiting() == (0, 0)).await;
+    });
+}
+
+#[test]
+fn what_requests_hold_is_given_back_though_their_connection_has_ended() {
+    let volume = Volume::new(2);
+    let one = volume.serve(&[0], volume.options(0));
+    run(async {
+        let two = volume.serve(&[1], volume.options(1));
+        let session = open_session(&one).await;
+        drop(two);
+        let client = one.client(&one.unix()).await;
+        ask_for_directories(&client, session, 64, 0);
+        until(|| client.out.waiting() == 0 && one.server.waiting().0 > 0).await;
+        drop(client);
+        until(|| one.server.connections() == 0).await;
+        assert!(one.server.waiting().0 > 0, "the shard holds them");
+        let _two = volume.serve(&[1], volume.options(1));
+        until(|| one.server.waiting() == (0, 0)).await;
+    });
+}
+
+#[test]
+fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
+    const DEAF: usize = 6;
+    const ASKED: u64 = 300;
+    let volume = Volume::new(1);
+    let mut options = volume.options(0);
+    (options.limits.memory, options.limits.connections) = (300 << 10, 16);
+    // Few at once, so that what comes on top is little.
+    options.limits.in_flight = 4;
+    let served = volume.serve(&[0], options);
+    run(async {
+        let session = open_session(&served).await;
+        let mut witness = served.client(&served.unix()).await;
+        for sequence in 1..=40 {
+            let id = RequestId { session, slot: 0, sequence };
+            witness.send_as(1, request(id, mkdir(&format!("{sequence:0>250}"))));
+            assert!(witness.reply().await.unwrap().1.result.is_ok());
+        }
+        let mut deaf = Vec::new();
+        for _ in 0..DEAF {
+            let client = served.client(&served.unix()).await;
+            for stream in 0..ASKED {
+                client.send(stream, Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 });
+            }
+            deaf.push(client);
+        }
+        until(|| served.server.waiting().0 > 300 << 10).await;
+        all_are_looked_at(&mut witness).await;
+        let waiting = served.server.waiting().0;
+        // Each alone would be allowed 1 MiB, and has asked for 3.
+        assert!((300 << 10..1 << 20).contains(&waiting), "{waiting} bytes");
+        for client in &mut deaf {
+            for _ in 0..ASKED {
+                assert!(client.reply().await.unwrap().1.result.is_ok());
+            }
+        }
+        until(|| served.server.waiting() == (0, 0)).await;
+    });
+}
+
 #[test]
 fn a_long_frame_is_cut_off_when_memory_is_short() {
     let volume = Volume::new(1);
@@ -107,24 +262,47 @@ fn a_long_frame_is_cut_off_when_memory_is_short() {
     options.limits.memory = 300 << 10;
     let served = volume.serve(&[0], options);
     run(async {
-        let mut witness = served.client(&served.unix()).await;
-        let mut hoarders = Vec::new();
+        let mut clients = Vec::new();
         for _ in 0..8 {
-            let hoarder = served.client(&served.unix()).await;
-            let mut bytes = (900_u32 << 10).to_le_bytes().to_vec();
-            bytes.resize(100 << 10, 0);
-            hoarder.out.append(|out| out.extend_from_slice(&bytes));
-            hoarder.out.flush();
-            hoarders.push(hoarder);
+            clients.push(served.client(&served.unix()).await);
         }
-        // Some are cut off, and then there is memory again.
-        let driven: Vec<_> = hoarders.iter().map(|hoarder| hoarder.out.stream()).collect();
-        assert_eq!(driven.len(), 8);
-        until(|| {
-            hoarders.iter().for_each(|hoarder| hoarder.out.flush());
-            served.server.connections() < 9
-        })
-        .await;
-        assert!(witness.works().await);
+        some_are_cut_off(&served, &clients).await;
     });
+}
+
+#[test]
+fn a_long_frame_of_a_shard_is_cut_off_when_memory_is_short() {
+    let volume = Volume::new(2);
+    let mut options = volume.options(0);
+    options.limits.peer_memory = 300 << 10;
+    let served = volume.serve(&[0], options);
+    run(async {
+        let addresses = vec!["10.1.1.1:1".to_owned()];
+        let there = Hosting { shard: ShardIndex(1), epoch: Epoch(9), host: [1; 16], addresses };
+        let mut peers = Vec::new();
+        for _ in 0..8 {
+            let stream = Stream::connect(&served.unix()).await.unwrap();
+            let role = Role::Peer(ShardIndex(0), vec![there.clone()]);
+            peers.push(Client::of(open(stream, served.volume, role, None).await.unwrap()));
+        }
+        some_are_cut_off(&served, &peers).await;
+    });
+}
+
+/// Each begins a long frame. There is not memory for all.
+async fn some_are_cut_off(served: &Served, hoarders: &[Client]) {
+    let mut witness = served.client(&served.unix()).await;
+    for hoarder in hoarders {
+        let mut bytes = (900_u32 << 10).to_le_bytes().to_vec();
+        bytes.resize(100 << 10, 0);
+        hoarder.out.append(|out| out.extend_from_slice(&bytes));
+        hoarder.out.flush();
+    }
+    // Then there is memory again.
+    until(|| {
+        hoarders.iter().for_each(|hoarder| hoarder.out.flush());
+        (served.server.connections() as usize) <= hoarders.len()
+    })
+    .await;
+    assert!(witness.works().await);
 }

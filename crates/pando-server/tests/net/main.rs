@@ -1,8 +1,10 @@
 //! A server and all that may come to its door. Real sockets; every wait has its end.
 
+mod batches;
 mod frames;
 mod handshake;
 mod limits;
+mod order;
 mod peers;
 
 use std::sync::Arc;
@@ -12,9 +14,9 @@ use pando_net::{HandshakeError, Inbound, Opened, Outbound, Stream, open};
 use pando_server::host::{HostOptions, format_shard};
 use pando_server::net::{Limits, Server, ServerOptions, StartError};
 use pando_server::{Folder, Host, Superblock};
-use pando_types::op::{Head, Op, Request};
-use pando_types::reply::Reply;
-use pando_types::{Credentials, ShardIndex};
+use pando_types::op::{Head, Op, Request, RequestId};
+use pando_types::reply::{Body, Reply};
+use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Address, Message, Role, Told, encode_request};
 
@@ -100,6 +102,29 @@ impl Served {
     }
 }
 
+fn request(id: RequestId, op: Op) -> Request {
+    Request {
+        head: Head { id, ..Head::default() },
+        credentials: Credentials::ROOT,
+        op,
+        trail: None,
+    }
+}
+
+/// Makes a directory of this name in the root.
+fn mkdir(name: &str) -> Op {
+    Op::Mkdir(DirRef::ROOT, Name::new(name.as_bytes()).unwrap(), 0o755)
+}
+
+/// A session is known to all shards, or does not begin: it takes all processes.
+async fn open_session(served: &Served) -> SessionId {
+    let opening = served.host.call(ShardIndex(0), request(RequestId::default(), Op::OpenSession));
+    match within(opening).await.unwrap().result {
+        Ok(Body::Session(session)) => session,
+        other => panic!("{other:?}"),
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         self.server.stop();
@@ -123,10 +148,7 @@ impl Client {
     }
 
     fn send(&self, stream: u64, op: Op) {
-        self.send_as(
-            stream,
-            Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None },
-        );
+        self.send_as(stream, request(RequestId::default(), op));
     }
 
     fn send_as(&self, stream: u64, request: Request) {
@@ -142,6 +164,19 @@ impl Client {
             Ok((stream, Message::Reply(reply))) => Some((stream.0, reply)),
             Ok(other) => panic!("{other:?}"),
             Err(_) => None,
+        }
+    }
+
+    /// Streams of the replies that have come and nobody has taken.
+    fn at_hand(&mut self) -> Vec<u64> {
+        let (mut buffer, mut streams) = (vec![0; 64 << 10], Vec::new());
+        loop {
+            while let Some((stream, _)) = self.inbound.next_message().unwrap() {
+                streams.push(stream.0);
+            }
+            if !self.inbound.fill_now(&mut buffer).unwrap() {
+                return streams;
+            }
         }
     }
 

@@ -2,34 +2,15 @@
 
 use std::task::Poll;
 
-use pando_types::op::{Head, Op, Request, RequestId};
+use pando_types::op::{Op, RequestId};
 use pando_types::reply::Body;
-use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
+use pando_types::{SessionId, ShardIndex};
 
-use crate::{Served, Volume, run, within};
+use crate::{Served, Volume, mkdir, open_session, request, run, within};
 
-fn request(id: RequestId, op: Op) -> Request {
-    Request {
-        head: Head { id, ..Head::default() },
-        credentials: Credentials::ROOT,
-        op,
-        trail: None,
-    }
-}
-
-/// A session is known to all shards, or does not begin: it takes both processes.
-async fn open_session(served: &Served) -> SessionId {
-    let opening = served.host.call(ShardIndex(0), request(RequestId::default(), Op::OpenSession));
-    match within(opening).await.unwrap().result {
-        Ok(Body::Session(session)) => session,
-        other => panic!("{other:?}"),
-    }
-}
-
-async fn mkdir(served: &Served, session: SessionId, number: u64) {
-    let name = Name::new(format!("dir-{number}").as_bytes()).unwrap();
+async fn make(served: &Served, session: SessionId, number: u64) {
     let id = RequestId { session, slot: 0, sequence: number };
-    let op = Op::Mkdir(DirRef::ROOT, name, 0o755);
+    let op = mkdir(&format!("dir-{number}"));
     let reply = within(served.host.call(ShardIndex(0), request(id, op))).await.unwrap();
     assert!(matches!(reply.result, Ok(Body::Made(..))), "{reply:?}");
 }
@@ -42,12 +23,12 @@ fn what_takes_two_processes_waits_for_the_other_and_goes_on() {
         let two = volume.serve(&[1], volume.options(1));
         let session = open_session(&one).await;
         for number in 1..20 {
-            mkdir(&one, session, number).await;
+            make(&one, session, number).await;
         }
         drop(two);
         let mut waiting = std::pin::pin!(async {
             for number in 20..60 {
-                mkdir(&one, session, number).await;
+                make(&one, session, number).await;
             }
         });
         // Half of all directories live over there, which is away now.
@@ -73,8 +54,7 @@ fn repetitions_of_what_waits_do_not_use_up_the_connection() {
             // Some of these live over there and wait; each is sent again and again.
             for slot in 0..6 {
                 let id = RequestId { session, slot, sequence: 1 };
-                let name = Name::new(format!("dir-{slot}").as_bytes()).unwrap();
-                client.send_as(1000 + round, request(id, Op::Mkdir(DirRef::ROOT, name, 0o755)));
+                client.send_as(1000 + round, request(id, mkdir(&format!("dir-{slot}"))));
             }
         }
         client.send(7, Op::StatFs(ShardIndex(0)));

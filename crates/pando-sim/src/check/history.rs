@@ -319,7 +319,7 @@ impl History {
             Op::Rmdir(..) | Op::Unlink(..) | Op::Link(..) | Op::Rename { .. }
         );
         let end = |event: &Event| event.ended().unwrap_or(u64::MAX);
-        let changes = |other: &Event| match &other.call.op {
+        let changes = |other: &Event| match other.call.op.inner() {
             Op::SetAttr(_, set) => set.mode.is_some() || set.uid.is_some() || set.gid.is_some(),
             _ => false,
         };

@@ -35,6 +35,7 @@ impl Walked {
             Wire::Lookup(dir, name) => Op::Lookup(dir.ino, name.clone()),
             Wire::DirAccess(dir, _) => Op::ReadDir(dir.ino),
             Wire::Create { dir, .. }
+            | Wire::DirSetAttr(dir, _)
             | Wire::Mkdir(dir, ..)
             | Wire::Unlink(dir, _)
             | Wire::Rmdir(dir, _) => op.inner().in_dirs(dir.ino, dir.ino),
@@ -75,7 +76,8 @@ impl Walked {
             | Op::Mkdir(dir, ..)
             | Op::Unlink(dir, _)
             | Op::Rmdir(dir, _)
-            | Op::ReadDir(dir) => self.whole(*dir, way)?,
+            | Op::ReadDir(dir)
+            | Op::SetAttr(dir, _) => self.whole(*dir, way)?,
             _ => return None,
         };
         Some((last.clone(), sights))

@@ -4,20 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pando_client::net::Net;
-use pando_client::{BoxFuture, Transport, TransportError, Volume};
+use pando_client::{BoxFuture, Calling, Transport, Volume};
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::host::status::ShardStatus;
 use pando_server::{Durability, Folder, Host};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
-use pando_types::reply::Reply;
 use pando_wire::auth::Secret;
 use tempfile::TempDir;
 
 use crate::cli::DurabilityArg;
 use crate::connect::Named;
 use crate::failure::Failure;
+use crate::up::transport::call_here;
 
 /// A volume that can be called. Dropping it stops what was started for it.
 pub struct Connected {
@@ -141,13 +141,8 @@ impl Drop for Here {
 pub struct Direct(pub Arc<Host>);
 
 impl Transport for Direct {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
-        let call = self.0.call(shard, request);
-        Box::pin(async move { call.await.ok_or(TransportError::Stopped) })
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
+        call_here(&self.0, shard, request)
     }
 
     fn sleep<'a>(&'a self, nanos: u64) -> BoxFuture<'a, ()> {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use pando_bench::mix::{self, Mix, MixReport};
+use pando_bench::mix::{self, Mix, MixReport, WaysReport};
 use serde_json::{Value, json};
 
 use super::args::MixArgs;
@@ -97,7 +97,25 @@ fn shown(facts: &Value, report: &MixReport) -> String {
         rows.push(row);
     }
     text.push_str(&table(&rows));
+    text.push_str(&remembered(&report.ways));
     text
+}
+
+/// What clients remembered of directories.
+fn remembered(ways: &WaysReport) -> String {
+    let asked = (ways.hits + ways.misses).max(1);
+    format!(
+        "\nof directories on paths {} were remembered; {} directories ({} KiB) in the end; forgotten: {} for room, {} that had \
+         changed; {} requests refused, {} rounds of guesses, {} of them with a second trip\n",
+        percent(ways.hits as f64 / asked as f64),
+        count(ways.directories),
+        count(ways.bytes.div_ceil(1024)),
+        count(ways.evictions),
+        count(ways.drops),
+        count(ways.refusals),
+        count(ways.rounds),
+        count(ways.repeats),
+    )
 }
 
 fn percent(share: f64) -> String {

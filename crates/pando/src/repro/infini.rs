@@ -278,6 +278,7 @@ fn codec_nanos() -> Result<f64, Failure> {
     const TIMES: u32 = 2_000;
     let peer = Peer {
         from: ShardIndex(0),
+        trace: 0,
         clock: 1 << 60,
         cut: 0,
         txn: pando_types::TxnId { shard: ShardIndex(0), number: 1 << 20 },

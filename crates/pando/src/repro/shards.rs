@@ -77,7 +77,7 @@ struct Node {
     shard: Shard,
     store: Store,
     /// Messages that wait for a sync.
-    held: Vec<(ShardIndex, Peer)>,
+    held: Vec<(ShardIndex, Box<Peer>)>,
 }
 
 /// All shards of a volume in a temporary folder.
@@ -85,8 +85,8 @@ pub struct Shards {
     nodes: Vec<Node>,
     map: ClusterMap,
     secrets: Secrets,
-    mail: VecDeque<(ShardIndex, Peer)>,
-    reply: Option<Reply>,
+    mail: VecDeque<(ShardIndex, Box<Peer>)>,
+    reply: Option<Box<Reply>>,
     session: SessionId,
     sequence: u64,
     now: u64,
@@ -216,15 +216,15 @@ impl Shards {
         };
         // Repeated, it is answered from the slot's outcome.
         let answer = self.answer(known, &request)?;
-        Ok((request, answer))
+        Ok((request, *answer))
     }
 
-    fn answer(&mut self, known: &Known, request: &Request) -> Result<Reply, Failure> {
+    fn answer(&mut self, known: &Known, request: &Request) -> Result<Box<Reply>, Failure> {
         let Op::Create { name, .. } = &request.op else { return Err(unexpected(&request.op)) };
         let order = self.secrets.order(name.as_bytes());
         let shard = known.map.shard(self.map.home(known.dir.id), known.map.locate(order).0);
         self.reply = None;
-        self.input(shard, Input::Client(ClientTag(0), request.clone()))?;
+        self.input(shard, Input::Client(ClientTag(0), Box::new(request.clone())))?;
         self.reply.take().ok_or_else(|| Failure::plain("a repeated create is not answered"))
     }
 
@@ -293,7 +293,7 @@ impl Shards {
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
         self.reply = None;
-        self.input(shard, Input::Client(ClientTag(0), request))?;
+        self.input(shard, Input::Client(ClientTag(0), Box::new(request)))?;
         for _ in 0..TURNS_MAX {
             if let Some(reply) = self.reply.take() {
                 return Ok(reply.result);
@@ -419,7 +419,7 @@ enum Kind {
 impl Kind {
     fn of(input: &Input) -> Self {
         match input {
-            Input::Client(_, Request { op: Op::Create { .. }, .. }) => Self::Create,
+            Input::Client(_, request) if matches!(request.op, Op::Create { .. }) => Self::Create,
             Input::Peer(peer) => match &peer.say {
                 Say::Page { rows, .. } => Self::Page(rows.len() as u64),
                 Say::Prepare(_, Prepare::Arrive(_)) => Self::Arrive,
@@ -437,12 +437,13 @@ impl Kind {
     fn step(&self, out: &[(Need, Out)], before: &Counters, after: &Counters) -> (Step, u64) {
         for (_, out) in out {
             match (out, self) {
-                (Out::Peer(_, Peer { say: Say::Page { rows, .. }, .. }), _) => {
-                    return (Step::PageRead, rows.len() as u64);
-                }
-                (Out::Peer(_, Peer { say: Say::Prepare(_, Prepare::Arrive(it)), .. }), _) => {
-                    return (Step::Close, it.rows.len() as u64);
-                }
+                (Out::Peer(_, peer), _) => match &peer.say {
+                    Say::Page { rows, .. } => return (Step::PageRead, rows.len() as u64),
+                    Say::Prepare(_, Prepare::Arrive(it)) => {
+                        return (Step::Close, it.rows.len() as u64);
+                    }
+                    _ => {}
+                },
                 (Out::Reply(_, reply), Self::Create) => match reply.result {
                     Ok(Body::Created(_, true)) => return (Step::Create, 0),
                     Err(Refusal::Redirect(_)) => return (Step::Redirect, 0),

@@ -111,7 +111,7 @@ fn found(
 fn ask(transport: &dyn Transport, shard: ShardIndex, op: Op) -> Option<Result<(), Refusal>> {
     let request =
         Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
-    let reply = block_on(transport.call(shard, request)).ok()?;
+    let reply = block_on(transport.call(shard, request.into())).ok()?;
     Some(reply.result.map(drop))
 }
 

@@ -8,7 +8,7 @@
 
 mod running;
 mod serve;
-mod transport;
+pub mod transport;
 
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;

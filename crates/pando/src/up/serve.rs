@@ -11,6 +11,7 @@ use pando_server::admin;
 use pando_server::inspect::Inspector;
 use pando_server::wait::block_on;
 use pando_server::{Host, Superblock};
+use pando_types::op::Request;
 
 use super::running::Running;
 use crate::failure::Failure;
@@ -85,7 +86,7 @@ impl Parts {
 
     fn info(&self, host: &Host, names: &[String]) -> Result<Told, String> {
         let names = parse_names(names)?;
-        let call = |shard, request| block_on(host.call(shard, request));
+        let call = |shard, request: Request| block_on(host.call(shard, request));
         let inspector = Inspector::new(&call, self.superblock.map(), self.superblock.secrets());
         inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Transport, TransportError};
+use pando_client::{BoxFuture, Calling, Transport, TransportError};
 use pando_server::Host;
+use pando_server::host::AtOnce;
 use pando_server::sessions::Sessions;
 use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
@@ -35,22 +36,27 @@ impl InProcess {
     }
 }
 
+/// Calls a shard of this process, on the caller's thread if it is idle.
+pub fn call_here(host: &Host, shard: ShardIndex, request: Box<Request>) -> Calling<'static> {
+    match host.call_at_once(shard, request) {
+        AtOnce::Answered(reply) => Calling::answered(reply.ok_or(TransportError::Stopped)),
+        AtOnce::Later(call) => {
+            Calling::waiting(async move { call.await.ok_or(TransportError::Stopped) })
+        }
+    }
+}
+
 impl Transport for InProcess {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         let is_session = matches!(request.op, Op::OpenSession | Op::EndSession(_));
         if !is_session {
-            let call = self.host.call(shard, request);
-            return Box::pin(async move { call.await.ok_or(TransportError::Stopped) });
+            return call_here(&self.host, shard, request);
         }
         let ending = match request.op {
             Op::EndSession(session) => Some(session),
             _ => None,
         };
-        Box::pin(async move {
+        Calling::waiting(async move {
             let reply = self.host.call(shard, request).await.ok_or(TransportError::Stopped)?;
             self.note(ending, &reply);
             Ok(reply)

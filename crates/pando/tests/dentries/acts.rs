@@ -2,20 +2,35 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-
-use crate::common::shell;
 
 /// Two trees that differ in what is in them, and what a call makes of one, by a path or within a directory that is held.
 pub type Act = (&'static str, fn(&Held) -> Result<String, Errno>);
 
-/// Where a call goes: relative to this descriptor, with this in front of each name.
+/// What a path begins at.
+pub enum At {
+    Fd(OwnedFd),
+    /// The working directory of the thread that calls.
+    Cwd,
+}
+
+impl AsFd for At {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Fd(fd) => fd.as_fd(),
+            Self::Cwd => rustix::fs::CWD,
+        }
+    }
+}
+
+/// Where a call goes: relative to this, with this in front of each name.
 pub struct Held {
-    pub at: OwnedFd,
+    pub at: At,
     pub front: &'static str,
 }
 
@@ -39,10 +54,14 @@ impl Held {
     pub fn make(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(&self.at, self.path(name), flags | OFlags::CREATE, Mode::RWXU)
     }
+
+    fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(&self.at, self.path(name), flags, Mode::empty())
+    }
 }
 
 /// Each tells what it has found, or makes something that can be found.
-pub const ACTS: [Act; 19] = [
+pub const ACTS: [Act; 27] = [
     ("read", |held| held.read("file")),
     ("stat", |held| {
         let stat = rustix::fs::statat(&held.at, held.path("file"), AtFlags::empty())?;
@@ -122,41 +141,108 @@ pub const ACTS: [Act; 19] = [
     }),
     ("through a subdirectory", |held| held.read("kept/../kept/within")),
     ("and back up", |held| held.read("../c/file")),
+    ("truncate", |held| {
+        rustix::fs::ftruncate(held.open("file", OFlags::WRONLY)?, 1)?;
+        held.read("file")
+    }),
+    ("readlink", |held| {
+        let target = rustix::fs::readlinkat(&held.at, held.path("pointer"), Vec::new())?;
+        Ok(target.into_string().unwrap())
+    }),
+    ("utimensat", |held| {
+        let time = rustix::fs::Timespec { tv_sec: 5, tv_nsec: 0 };
+        let times = Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(&held.at, held.path("file"), &times, AtFlags::empty())?;
+        let stat = rustix::fs::statat(&held.at, held.path("file"), AtFlags::empty())?;
+        Ok(stat.st_mtime.to_string())
+    }),
+    ("chown", |held| {
+        let group = Some(Gid::from_raw(NOBODY));
+        rustix::fs::chownat(&held.at, held.path("file"), None, group, AtFlags::empty())?;
+        let stat = rustix::fs::statat(&held.at, held.path("file"), AtFlags::empty())?;
+        Ok(stat.st_gid.to_string())
+    }),
+    ("setxattr and getxattr", |held| {
+        let file = held.open("file", OFlags::RDONLY)?;
+        rustix::fs::fsetxattr(&file, "user.x", b"y", XattrFlags::empty())?;
+        let mut value = [0; 8];
+        let size = rustix::fs::fgetxattr(&file, "user.x", &mut value)?;
+        Ok(String::from_utf8_lossy(&value[..size]).into_owned())
+    }),
+    ("rename into another directory", |held| {
+        let (old, new) = (held.path("spare"), held.path("kept/moved"));
+        rustix::fs::renameat(&held.at, old, &held.at, new)?;
+        held.read("kept/moved")
+    }),
+    ("rename of a directory into another", |held| {
+        let (old, new) = (held.path("spare-dir"), held.path("kept/dir"));
+        rustix::fs::renameat(&held.at, old, &held.at, new)?;
+        held.read("kept/within")
+    }),
+    ("link from another directory", |held| {
+        let (old, new) = (held.path("kept/within"), held.path("linked"));
+        rustix::fs::linkat(&held.at, old, &held.at, new, AtFlags::empty())?;
+        held.read("linked")
+    }),
 ];
 
 /// A tree `NAME/b/c` with things in it that tell which one it is.
 pub fn plant(root: &Path, name: &str, which: &str) {
     let dir = root.join(name).join("b/c");
     fs::create_dir_all(dir.join("kept")).unwrap();
-    for file in ["file", "movable", "doomed"] {
+    for file in ["file", "movable", "spare", "doomed"] {
         fs::write(dir.join(file), which).unwrap();
     }
-    fs::create_dir(dir.join("hollow")).unwrap();
+    for hollow in ["hollow", "spare-dir"] {
+        fs::create_dir(dir.join(hollow)).unwrap();
+    }
     fs::write(dir.join("kept/within"), which).unwrap();
     fs::write(dir.join(format!("only-{which}")), "").unwrap();
+    std::os::unix::fs::symlink(which, dir.join("pointer")).unwrap();
 }
 
 /// All that is in a directory, without its times and numbers.
 pub fn picture(dir: &Path) -> String {
-    shell(dir, "find . -printf '%p %y %m %s\\n' | sort; cat $(find . -type f | sort)")
+    let mut entries: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    let mut all = String::new();
+    for path in entries {
+        let stat = path.symlink_metadata().unwrap();
+        let size = if stat.is_dir() { 0 } else { stat.len() };
+        let of = (stat.mode(), stat.uid(), stat.gid(), size);
+        let text = if stat.is_file() { fs::read_to_string(&path).unwrap() } else { String::new() };
+        all += &format!("{} {of:?} {text}\n", path.file_name().unwrap().display());
+        if stat.is_dir() {
+            all += &picture(&path);
+        }
+    }
+    all
 }
 
 pub fn open_dir(path: &Path) -> OwnedFd {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
 }
 
+/// A user who owns nothing but what he is given, and his group.
+pub const NOBODY: u32 = 12_345;
+
 /// Runs `work` in a thread of its own, as a user who owns nothing.
 pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    use rustix::process::{Gid, Uid};
-    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
     std::thread::scope(|scope| {
         let user = scope.spawn(|| {
-            let (uid, gid) = (Uid::from_raw(12_345), Gid::from_raw(12_345));
-            set_thread_groups(&[]).unwrap();
-            set_thread_res_gid(gid, gid, gid).unwrap();
-            set_thread_res_uid(uid, uid, uid).unwrap();
+            become_nobody();
             work()
         });
         user.join().unwrap()
     })
+}
+
+/// This thread is his from now on.
+pub fn become_nobody() {
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    set_thread_groups(&[]).unwrap();
+    set_thread_res_gid(gid, gid, gid).unwrap();
+    set_thread_res_uid(uid, uid, uid).unwrap();
 }

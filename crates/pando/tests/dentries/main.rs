@@ -6,4 +6,5 @@ mod common;
 
 mod acts;
 mod counted;
+mod matrix;
 mod strict;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pando_client::{BoxFuture, Client, Options, Transport, TransportError, Volume, block_on};
+use pando_client::{BoxFuture, Calling, Client, Options, Transport, Volume, block_on};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
@@ -141,13 +141,11 @@ fn file() -> Attr {
 }
 
 impl Transport for Cluster {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         let reply = Reply {
             id: request.head.id,
+            trace: request.head.trace,
+            cut: 0,
             shard,
             epoch: Epoch(1),
             durable: Lsn(0),
@@ -157,7 +155,7 @@ impl Transport for Cluster {
             result: self.run(shard, &request.op),
             news: None,
         };
-        Box::pin(std::future::ready(Ok(reply)))
+        Calling::answered(Ok(Box::new(reply)))
     }
 
     fn sleep<'a>(&'a self, _nanos: u64) -> BoxFuture<'a, ()> {

@@ -16,7 +16,7 @@ use pando_client::{Client, Options, Transport};
 use pando_placement::ClusterMap;
 use pando_types::op::{Head, Op, Request};
 use pando_types::reply::Body;
-use pando_types::{Credentials, DirId, Errno, Name, ShardIndex};
+use pando_types::{Credentials, DirId, Errno, Glimpse, Name, ShardIndex};
 use serde::Serialize;
 use serde_json::json;
 
@@ -348,10 +348,11 @@ impl Caller<'_> {
                 trail: None,
             };
             async move {
-                let reply = self.transport.call(shard, request).await;
+                let reply = self.transport.call(shard, Box::new(request)).await;
                 match reply.map(|reply| reply.result) {
                     Ok(Ok(Body::Glimpses(seen)))
-                        if seen.len() == wanted && seen.iter().all(Option::is_some) =>
+                        if seen.len() == wanted
+                            && seen.iter().all(|it| matches!(it, Glimpse::Dir { .. })) =>
                     {
                         Ok(())
                     }

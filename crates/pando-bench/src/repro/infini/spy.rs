@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use pando_client::{BoxFuture, Transport, TransportError};
+use pando_client::{BoxFuture, Calling, Transport};
 use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
-use pando_types::reply::Reply;
 use serde::Serialize;
 
 use crate::BenchError;
@@ -35,11 +34,7 @@ impl Spy {
 }
 
 impl Transport for Spy {
-    fn call<'a>(
-        &'a self,
-        shard: ShardIndex,
-        request: Request,
-    ) -> BoxFuture<'a, Result<Reply, TransportError>> {
+    fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
         // A lease is renewed whatever goes on.
         if !matches!(request.op, Op::Renew(_)) {
             let changes = matches!(

@@ -72,8 +72,11 @@ impl DirSetAttr {
         }
         // Without a subdirectory nobody comes through it. One that is made from now on is seen by nobody before the partitions
         // are let go, and is then seen together with the new permissions.
+        let has_subdirs = view.votes.subdirs(self.dir) > 0;
+        #[cfg(feature = "planted")]
+        let has_subdirs = has_subdirs && !view.shard.is_planted(crate::Planted::SubdirsNotCounted);
         if changes_search
-            && view.votes.subdirs(self.dir) > 0
+            && has_subdirs
             && let Some(ask) = view.ask_version(vec![self.dir.ino])
         {
             return Ok(ask);

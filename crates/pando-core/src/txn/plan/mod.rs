@@ -177,6 +177,8 @@ impl Plan {
                 Refusal::Errno(Errno::EEXIST)
             }
             (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE) => Refusal::NotUnderName,
+            // Who moves a file copies it then; who removes one cannot.
+            (Self::Unlink(_), Prepare::Name { .. }, Errno::EXDEV) => Refusal::Errno(Errno::EFBIG),
             _ => Refusal::Errno(errno),
         }
     }

@@ -16,7 +16,7 @@ pub struct Log {
     /// The store as it would be after a loss of power.
     synced: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Messages that wait for the next sync, with the position that they have seen.
-    waiting: Vec<(u64, ShardIndex, Peer)>,
+    waiting: Vec<(u64, ShardIndex, Box<Peer>)>,
 }
 
 impl Log {
@@ -33,8 +33,8 @@ impl Log {
         &mut self,
         store: &Store,
         need: Need,
-        (to, peer): (ShardIndex, Peer),
-    ) -> Vec<(ShardIndex, Peer)> {
+        (to, peer): (ShardIndex, Box<Peer>),
+    ) -> Vec<(ShardIndex, Box<Peer>)> {
         let mut leave = Vec::new();
         if need == Need::Synced {
             leave = self.sync(store);
@@ -47,7 +47,7 @@ impl Log {
         leave
     }
 
-    fn sync(&mut self, store: &Store) -> Vec<(ShardIndex, Peer)> {
+    fn sync(&mut self, store: &Store) -> Vec<(ShardIndex, Box<Peer>)> {
         (self.durable, self.synced) = (self.seen, store.0.clone());
         self.waiting.drain(..).map(|(_, to, peer)| (to, peer)).collect()
     }

@@ -73,7 +73,7 @@ impl Shard {
         let mut context = Context::from_waker(Waker::noop());
         loop {
             match call.as_mut().poll(&mut context) {
-                Poll::Ready(Some(reply)) => return Ok(reply),
+                Poll::Ready(Some(reply)) => return Ok(*reply),
                 Poll::Ready(None) => return Err(Failure::plain("the shard has stopped")),
                 Poll::Pending => std::thread::yield_now(),
             }

@@ -96,7 +96,7 @@ struct Node {
     /// Nanoseconds in which it had something to do.
     busy: u64,
     /// Messages that wait for the sync that is under way, and those that came after its beginning.
-    held: [Vec<(ShardIndex, Peer)>; 2],
+    held: [Vec<(ShardIndex, Box<Peer>)>; 2],
     is_syncing: bool,
     wants_sync: bool,
     /// A sync in the background is planned.
@@ -187,7 +187,7 @@ impl World {
         let id = RequestId { session: self.session, slot: caller as u16, sequence };
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
-        let input = Input::Client(ClientTag(caller), request);
+        let input = Input::Client(ClientTag(caller), Box::new(request));
         self.plan(self.now + self.costs.hop, Event::Frame(shard, input));
     }
 
@@ -290,7 +290,7 @@ impl World {
         let Costs { hop, frame, .. } = self.costs;
         match (out, need) {
             (Out::Reply(tag, reply), _) => {
-                self.plan(at + frame + hop, Event::Answer(tag.0, Box::new(reply)));
+                self.plan(at + frame + hop, Event::Answer(tag.0, reply));
                 at + frame
             }
             (Out::Peer(to, peer), Need::Committed) => self.post(index, to, peer, at),
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    fn post(&mut self, from: ShardIndex, to: ShardIndex, peer: Peer, at: u64) -> u64 {
+    fn post(&mut self, from: ShardIndex, to: ShardIndex, peer: Box<Peer>, at: u64) -> u64 {
         if to == from {
             self.plan(at, Event::Input(to, Input::Peer(peer)));
             return at;

@@ -1,0 +1,210 @@
+//! One shard is killed, or loses its power, after each message of a change that spans shards: the change is made as a whole or
+//! not at all, and who asks again, as clients do, is told what became of it.
+
+use std::fmt::Write;
+
+use pando_types::op::{Op, RenameFlags};
+use pando_types::reply::{Body, Found};
+use pando_types::{DirRef, SetAttr, ShardIndex, Trail};
+
+use crate::support::{Cluster, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const SHARDS: u16 = 4;
+
+/// A change that can be asked for: of whom, and what.
+type Change = fn(&mut Cluster) -> (ShardIndex, Op);
+
+/// All that can be seen of a tree: names, directories, who may do what by entry, by content and by partition, who is whose parent.
+fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
+    let Ok(Body::Dir(attr)) = c.on_owner(&Op::DirGetAttr(dir)) else { panic!("{path} is there") };
+    let Ok(Body::Parent(parent, name)) = c.on_owner(&Op::Parent(dir)) else { panic!("{path}") };
+    let base = attr.base;
+    writeln!(
+        to,
+        "{path}: {dir:?} {:o} {} {} in {parent:?} as {name:?}",
+        base.mode, base.uid, base.gid
+    )
+    .expect("a string");
+    for name in c.list(dir) {
+        let owner = c.owner(dir, &name);
+        let way = Trail { version: 1 << 40, dirs: vec![] };
+        let lookup = Op::Lookup(dir, c.name(&name));
+        match c.ask(owner, lookup, Some(way)).expect("nothing is locked").result {
+            Ok(Body::Entry(Found::Dir(access), search)) => {
+                writeln!(to, "{path}/{name}: {access:?} through {search:?}").expect("a string");
+                picture(c, access.dir, &format!("{path}/{name}"), to);
+            }
+            Ok(Body::Entry(Found::File(attr), _)) => {
+                writeln!(to, "{path}/{name}: {:?}", attr.ino).expect("a string");
+            }
+            other => panic!("{path}/{name}: {other:?}"),
+        }
+    }
+}
+
+fn whole(c: &mut Cluster) -> String {
+    let mut to = String::new();
+    picture(c, ROOT, "", &mut to);
+    to
+}
+
+fn new_cluster(change: Change) -> (Cluster, ShardIndex, Op) {
+    let mut c = Cluster::new(SHARDS, 8);
+    c.settle();
+    let (shard, op) = change(&mut c);
+    c.settle();
+    (c, shard, op)
+}
+
+/// Two directories in different parents, each with something in it; homes of all are on different shards, and not where the
+/// request goes.
+fn two_dirs(c: &mut Cluster) -> [(String, DirRef, DirRef); 2] {
+    [("one", 1, 2), ("other", 3, 0)].map(|(stem, parent_home, home)| {
+        let (_, parent) = dir_at(c, ROOT, stem, |at| at.0 == parent_home);
+        let (name, dir) = dir_at(c, parent, "dir", |at| at.0 == home);
+        (name, parent, dir)
+    })
+}
+
+fn rename(c: &Cluster, [one, other]: &[(String, DirRef, DirRef); 2], exchange: bool) -> Op {
+    let (name, new_name) = (c.name(&one.0), c.name(&other.0));
+    let flags = RenameFlags { exchange, no_replace: false };
+    Op::Rename { from: one.1, name, to: other.1, new_name, flags }
+}
+
+fn chmod(c: &mut Cluster) -> (ShardIndex, Op) {
+    let [(_, _, dir), _] = two_dirs(c);
+    c.mkdir(dir, "sub").unwrap();
+    c.create(dir, "file").unwrap();
+    let set = SetAttr { mode: Some(0o700), uid: Some(7), ..SetAttr::default() };
+    (c.home(dir), Op::DirSetAttr(dir, set))
+}
+
+fn chmod_of_one_that_has_split(c: &mut Cluster) -> (ShardIndex, Op) {
+    let (_, dir) = dir_at(c, ROOT, "split", |at| at.0 == 2);
+    for n in 0..12 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.mkdir(dir, "sub").unwrap();
+    c.settle();
+    let set = SetAttr { mode: Some(0o700), uid: Some(7), ..SetAttr::default() };
+    (c.home(dir), Op::DirSetAttr(dir, set))
+}
+
+fn replacing(c: &mut Cluster) -> (ShardIndex, Op) {
+    let dirs = two_dirs(c);
+    c.create(dirs[0].2, "file").unwrap();
+    (c.home(dirs[0].1), rename(c, &dirs, false))
+}
+
+fn exchange(c: &mut Cluster) -> (ShardIndex, Op) {
+    let dirs = two_dirs(c);
+    c.create(dirs[0].2, "file").unwrap();
+    c.mkdir(dirs[1].2, "sub").unwrap();
+    (c.home(dirs[0].1), rename(c, &dirs, true))
+}
+
+/// What is the same in all runs of a change.
+struct Expected {
+    before: String,
+    after: String,
+    body: Body,
+}
+
+impl Expected {
+    fn of(change: Change) -> Self {
+        let (mut c, shard, op) = new_cluster(change);
+        let before = whole(&mut c);
+        let body = c.run(shard, op).expect("nothing is in its way");
+        c.settle();
+        let after = whole(&mut c);
+        assert_ne!(before, after);
+        Self { before, after, body }
+    }
+
+    /// Whether the answers say the same: times aside, which differ if it was done later.
+    fn is_it(&self, body: &Body) -> bool {
+        match (&self.body, body) {
+            (Body::Dir(one), Body::Dir(other)) => {
+                (one.base.mode, one.base.uid) == (other.base.mode, other.base.uid)
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// How many messages there were, how often all was done when everything had settled, and how often nothing.
+fn kill_at_each_message(what: &str, change: Change) {
+    let expected = Expected::of(change);
+    let (mut done, mut undone, mut told_before) = (0, 0, 0);
+    for shard in (0..SHARDS).map(ShardIndex) {
+        for power in [false, true] {
+            for messages in 0.. {
+                let (mut c, coordinator, op) = new_cluster(change);
+                if power {
+                    c.keep_logs();
+                }
+                let tag = c.start(coordinator, op.clone(), None);
+                let mut is_over = false;
+                for _ in 0..messages {
+                    is_over = !c.step();
+                }
+                let told = c.answer(tag);
+                match power {
+                    true => c.lose_power(shard),
+                    false => c.restart_one(shard),
+                }
+                c.settle();
+                let case = format!("{what}: {shard:?} after {messages} messages, power {power}");
+                let found = whole(&mut c);
+                let is_done = found == expected.after;
+                assert!(is_done || found == expected.before, "{case}: half of it:\n{found}");
+                // What is told is with the kernel: no process that dies takes it back.
+                assert!(is_done || told.is_none() || power, "{case}: was told {told:?}");
+                *if is_done { &mut done } else { &mut undone } += 1;
+                told_before += u64::from(told.is_some());
+                // That a decision is forgotten waits for the next sync, which nothing asks for here.
+                let [locks, _, prepared, _] = c.in_flight();
+                assert_eq!((locks, prepared), (0, 0), "{case}");
+                // He asks again. If it is done it is not done twice, and he is told what there was to tell.
+                let again = c.run_as(coordinator, c.id_of(tag), op);
+                let body = again.unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
+                assert!(expected.is_it(&body), "{case}: {body:?}");
+                if let (Some(told), true) = (told, is_done) {
+                    assert_eq!(told, Ok(body), "{case}");
+                }
+                c.settle();
+                assert_eq!(whole(&mut c), expected.after, "{case}: asked again");
+                let [locks, _, prepared, _] = c.in_flight();
+                assert_eq!((locks, prepared), (0, 0), "{case}");
+                if is_over {
+                    assert!(messages > 10, "{case}: there are some");
+                    break;
+                }
+            }
+        }
+    }
+    println!("{what}: {done} done, {undone} not, {told_before} told");
+    assert!(done > 50 && undone > 10 && told_before > 20, "{what}: {done} {undone} {told_before}");
+}
+
+#[test]
+fn a_chmod_of_a_directory_with_subdirectories_is_done_or_not_whoever_is_killed() {
+    kill_at_each_message("chmod", chmod);
+}
+
+#[test]
+fn a_chmod_of_a_directory_that_has_split_is_done_or_not_whoever_is_killed() {
+    kill_at_each_message("chmod of a split one", chmod_of_one_that_has_split);
+}
+
+#[test]
+fn a_rename_over_an_empty_directory_is_done_or_not_whoever_is_killed() {
+    kill_at_each_message("rename over an empty directory", replacing);
+}
+
+#[test]
+fn an_exchange_of_two_directories_is_done_or_not_whoever_is_killed() {
+    kill_at_each_message("exchange", exchange);
+}

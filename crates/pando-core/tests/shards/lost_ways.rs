@@ -1,0 +1,336 @@
+//! Ways that are lost, by chmod, chown or chgrp of a directory on them, whatever happens beside: who came by them before does not
+//! come by them after the call has returned.
+
+use pando_types::op::{NewNode, Op, RenameFlags};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{
+    Credentials, DirRef, Errno, FileKind, Search, SetAttr, ShardIndex, Trail, TxnId,
+};
+
+use crate::support::{Cluster, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const SHARDS: u16 = 3;
+
+/// Who comes by the way.
+fn somebody() -> Credentials {
+    Credentials { uid: 7, gid: 70, groups: vec![] }
+}
+
+/// Who owns the directory before, who owns it after, and that it is closed by this to who came before.
+type Loss = (&'static str, SetAttr, SetAttr);
+
+fn losses() -> [Loss; 4] {
+    let set = |mode, uid, gid| SetAttr { mode, uid, gid, ..SetAttr::default() };
+    [
+        ("chmod", set(Some(0o755), None, None), set(Some(0o700), None, None)),
+        ("chown", set(Some(0o700), Some(7), None), set(None, Some(8), None)),
+        ("chgrp", set(Some(0o710), Some(1), Some(70)), set(None, None, Some(80))),
+        (
+            "chown to a class that may not",
+            set(Some(0o075), None, Some(70)),
+            set(None, Some(7), None),
+        ),
+    ]
+}
+
+fn trail(version: u64, dirs: &[DirRef]) -> Trail {
+    Trail { version, dirs: dirs.iter().map(|dir| dir.ino).collect() }
+}
+
+fn create(c: &Cluster, dir: DirRef, name: &str) -> Op {
+    let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
+    Op::Create { dir, name: c.name(name), node, exclusive: true, open: false }
+}
+
+fn versions(c: &Cluster) -> u64 {
+    c.counters().iter().map(|counters| counters.versions).sum()
+}
+
+/// Whether each shard refuses a way through these directories.
+fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
+    let all = (0..c.shard_count()).map(ShardIndex);
+    let ask = |shard| {
+        let reply = c.ask(shard, Op::StatFs(shard), Some(trail(version, dirs)));
+        reply.expect("an answer").result == Err(Refusal::Stale)
+    };
+    all.map(ask).collect()
+}
+
+#[test]
+fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_returns() {
+    for (what, before, after) in losses() {
+        let mut c = Cluster::new(SHARDS, 1000);
+        c.settle();
+        let a = c.mkdir(ROOT, "a").unwrap();
+        let b = c.mkdir(a, "b").unwrap();
+        c.done(&Op::DirSetAttr(b, SetAttr { mode: Some(0o777), ..SetAttr::default() })).unwrap();
+        c.done(&Op::DirSetAttr(a, before)).unwrap();
+        c.settle();
+        let version = c.newest_version();
+        c.by = somebody();
+        assert!(matches!(c.lookup(a, "b"), Ok(Found::Dir(_))), "{what}");
+        let old_way = [ROOT, a, b];
+        assert_eq!(refused(&mut c, version, &old_way), [false; SHARDS as usize]);
+        c.by = Credentials::ROOT;
+        let announced = versions(&c);
+        // Not settled: what it has to say to others afterwards is still on its way.
+        let tag = c.start(c.home(a), Op::DirSetAttr(a, after), None);
+        let mut answer = c.answer(tag);
+        while answer.is_none() && c.step() {
+            answer = c.answer(tag);
+        }
+        assert!(matches!(answer, Some(Ok(Body::Dir(_)))), "{what}: {answer:?}");
+        assert_eq!(versions(&c), announced + 1, "{what}");
+        c.by = somebody();
+        assert_eq!(refused(&mut c, version, &old_way), [true; SHARDS as usize], "{what}");
+        let op = create(&c, b, "f");
+        let made = c.begin(c.home(b), op, Some(trail(version, &old_way)));
+        assert_eq!(made, Some(Err(Refusal::Stale)), "{what}");
+        assert_eq!(c.lookup(a, "b"), Err(Errno::EACCES), "{what}");
+        c.by = Credentials::ROOT;
+        assert_eq!(c.list(b), Vec::<String>::new());
+    }
+}
+
+type Answer = Result<Body, Refusal>;
+
+/// A chmod of a directory that has no subdirectory yet, and the first mkdir in it, at the same time. Who looks up what is made,
+/// all the time, knows of the way through.
+struct Race {
+    c: Cluster,
+    dir: DirRef,
+    /// The parent's name is in every trail.
+    parent: DirRef,
+    owner: ShardIndex,
+    version: u64,
+    set: Op,
+    mkdir: Op,
+    /// Tags, once they are asked for, and answers.
+    changes: u64,
+    changed: Option<Answer>,
+    makes: u64,
+    made: Option<Answer>,
+    /// What was told of the way to what was made, while the old permissions were in force.
+    learnt: Vec<(u64, DirRef)>,
+    asked: u64,
+}
+
+/// The permissions that let him through.
+fn open_search(set: &SetAttr) -> Search {
+    Search::new(set.mode.unwrap_or(0), set.uid.unwrap_or(0), set.gid.unwrap_or(0))
+}
+
+impl Race {
+    /// The directory has split, or not.
+    fn new((_, before, after): &Loss, is_split: bool) -> Self {
+        let mut c = Cluster::with(SHARDS, |config| {
+            (config.split_threshold, config.partitions_per_shard) = (3, 1);
+        });
+        c.settle();
+        let (_, parent) = dir_at(&mut c, ROOT, "p", |home| home == ShardIndex(1));
+        let (_, dir) = dir_at(&mut c, parent, "d", |home| home == ShardIndex(2));
+        for n in 0..if is_split { 12 } else { 0 } {
+            c.create(dir, &format!("f{n}")).unwrap();
+        }
+        c.done(&Op::DirSetAttr(dir, before.clone())).unwrap();
+        c.settle();
+        // Made on one shard, in the directory's partition on another, where there is one.
+        let at = ShardIndex(if is_split { 1 } else { 2 });
+        let is_far = |c: &mut Cluster, name: &str| {
+            let id = c.secrets().dir_id(dir.id, &c.name(name), 0);
+            c.owner(dir, name) == at && c.home(DirRef { id, ..ROOT }) == ShardIndex(0)
+        };
+        let mut names = (0..1000).map(|n| format!("s{n}"));
+        let name = names.find(|name| is_far(&mut c, name)).expect("one of a thousand");
+        let version = c.newest_version();
+        let set = Op::DirSetAttr(dir, after.clone());
+        let mkdir = Op::Mkdir(dir, c.name(&name), 0o777);
+        Self {
+            c,
+            dir,
+            parent,
+            owner: at,
+            version,
+            set,
+            mkdir,
+            changes: 0,
+            changed: None,
+            makes: 0,
+            made: None,
+            learnt: Vec::new(),
+            asked: 10,
+        }
+    }
+
+    /// He looks, and remembers what he is told. What is not answered at once he hears later.
+    fn look(&mut self, before: Search) {
+        let Op::Mkdir(dir, name, _) = &self.mkdir else { panic!("a mkdir") };
+        let way = trail(self.version, &[ROOT, self.parent, *dir]);
+        self.c.by = somebody();
+        self.asked += 1;
+        self.c.ask_as(self.asked, self.owner, Op::Lookup(*dir, name.clone()), Some(way));
+        self.c.by = Credentials::ROOT;
+        for asked in 11..=self.asked {
+            let Some(reply) = self.c.reply(asked) else { continue };
+            if let Ok(Body::Entry(Found::Dir(access), search)) = reply.result {
+                assert_eq!(search, before, "with others he may not look");
+                self.learnt.push((reply.version, access.dir));
+            }
+        }
+    }
+
+    /// Runs both, choosing which goes on wherever both can: where that was, and what it chose.
+    fn run(&mut self, before: Search, script: &[bool]) -> Vec<bool> {
+        let mut chosen = Vec::new();
+        let mut made: Option<TxnId> = None;
+        loop {
+            let is_made = |peer: &pando_types::peer::Peer| Some(peer.txn) == made;
+            let can_make = self.makes == 0 || self.c.is_on_its_way(is_made);
+            let can_change = self.changes == 0 || self.c.is_on_its_way(|peer| !is_made(peer));
+            let makes = match (can_make, can_change) {
+                (false, false) => break,
+                // What is left when both are answered goes its way.
+                (true, true) if self.changed.is_some() && self.made.is_some() => false,
+                (true, true) => {
+                    chosen.push(script.get(chosen.len()).copied().unwrap_or(false));
+                    chosen[chosen.len() - 1]
+                }
+                (can_make, _) => can_make,
+            };
+            let known = self.c.txns_on_their_way();
+            if makes && self.makes == 0 {
+                self.makes = self.c.start(self.owner, self.mkdir.clone(), None);
+                let now = self.c.txns_on_their_way();
+                made = now.into_iter().find(|txn| !known.contains(txn));
+            } else if makes {
+                self.c.step_of(is_made);
+            } else if self.changes == 0 {
+                self.changes = self.c.start(self.c.home(self.dir), self.set.clone(), None);
+            } else {
+                self.c.step_of(|peer| !is_made(peer));
+            }
+            self.changed = self.changed.take().or_else(|| self.c.answer(self.changes));
+            self.made = self.made.take().or_else(|| self.c.answer(self.makes));
+            self.look(before);
+        }
+        chosen
+    }
+
+    /// Both are over: whoever learnt the way while it was open does not come by it.
+    fn judge(&mut self, before: Search, what: &str) {
+        self.c.settle();
+        self.look(before);
+        let changed = self.changed.take().or_else(|| self.c.answer(self.changes));
+        assert!(matches!(changed, Some(Ok(Body::Dir(_)))), "{what}: {changed:?}");
+        let made = self.made.take().or_else(|| self.c.answer(self.makes));
+        let Some(Ok(Body::Made(sub, _))) = made else { panic!("{what}: {made:?}") };
+        for (version, found) in &self.learnt {
+            assert_eq!(*found, sub);
+            let way = trail(*version, &[ROOT, self.parent, self.dir, sub]);
+            self.c.by = somebody();
+            let op = create(&self.c, sub, "through");
+            let through = self.c.begin(self.c.home(sub), op, Some(way));
+            self.c.by = Credentials::ROOT;
+            assert_eq!(through, Some(Err(Refusal::Stale)), "{what}: learnt at {version}");
+        }
+        assert_eq!(self.c.list(sub), Vec::<String>::new());
+        assert_eq!(self.c.in_flight(), [0; 4]);
+    }
+}
+
+/// All orders of the messages of both, as far as either is not answered.
+fn every_order(loss: &Loss, is_split: bool) -> (usize, usize, usize) {
+    let (mut orders, mut learnt, mut announced) = (0, 0, 0);
+    let mut script = Vec::new();
+    loop {
+        let mut race = Race::new(loss, is_split);
+        let versions_before = versions(&race.c);
+        let before = open_search(&loss.1);
+        let mut chosen = race.run(before, &script);
+        let what = format!("{}, split {is_split}, {chosen:?}", loss.0);
+        race.judge(before, &what);
+        orders += 1;
+        learnt += usize::from(!race.learnt.is_empty());
+        announced += usize::from(versions(&race.c) > versions_before);
+        while chosen.last() == Some(&true) {
+            chosen.pop();
+        }
+        let Some(last) = chosen.last_mut() else { break };
+        *last = true;
+        script = chosen;
+    }
+    (orders, learnt, announced)
+}
+
+#[test]
+fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_messages() {
+    for (nth, loss) in losses().iter().enumerate() {
+        // A directory that has split has many more messages, which are the same whatever is lost.
+        for is_split in [false, true].into_iter().take(if nth == 0 { 2 } else { 1 }) {
+            let (orders, learnt, announced) = every_order(loss, is_split);
+            println!(
+                "{}, split {is_split}: {orders} orders, {learnt} learnt, {announced} announced",
+                loss.0
+            );
+            assert!(orders > 20 && learnt > 0, "{}: {orders} {learnt}", loss.0);
+            assert!(announced > 0 && announced < orders, "{}: {announced}", loss.0);
+        }
+    }
+}
+
+/// A shard that hears nothing while all others are told of a rename, and has lost its list when it is back: as long as the
+/// rename waits for it, it comes in time, and refuses the old way from the answer on.
+#[test]
+fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() {
+    for (is_restarted, late) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut c = Cluster::new(4, 1000);
+        c.settle();
+        let (name, a) = dir_at(&mut c, ROOT, "a", |home| home == ShardIndex(1));
+        // What the old way leads to is at the shard that is away, which has nothing else to do with the rename.
+        let away = ShardIndex(2);
+        assert!(c.home(ROOT) != away);
+        let (_, b) = dir_at(&mut c, a, "b", |home| home == away);
+        c.settle();
+        let version = c.newest_version();
+        let old_way = trail(version, &[ROOT, a, b]);
+        c.silence([away]);
+        let (from, to) = (c.name(&name), c.name("z"));
+        let flags = RenameFlags::default();
+        let op = Op::Rename { from: ROOT, name: from, to: ROOT, new_name: to, flags };
+        let tag = c.start(c.home(ROOT), op, None);
+        // At the beginning of the wait, or near its end.
+        c.wait(if late { 9_000_000_000 } else { 100_000_000 });
+        assert_eq!(c.answer(tag), None, "it is waited for");
+        c.silence([]);
+        if is_restarted {
+            c.set_epoch(2);
+            c.restart_one(away);
+        }
+        let mut answer = None;
+        let mut looks = 0;
+        for _ in 0..1_000 {
+            if !c.step() {
+                c.pass_time(10_000_000);
+            }
+            answer = answer.or_else(|| c.answer(tag));
+            let stat = c.ask(away, Op::StatFs(away), Some(old_way.clone()));
+            let stat = stat.map(|reply| reply.result);
+            if answer.is_some() {
+                looks += 1;
+                assert_eq!(stat, Some(Err(Refusal::Stale)), "the rename was answered");
+            }
+            if looks > 20 {
+                break;
+            }
+        }
+        assert!(matches!(answer, Some(Ok(Body::Moved(..)))), "{answer:?}");
+        let op = create(&c, b, "f");
+        let made = c.begin(away, op, Some(old_way.clone()));
+        assert_eq!(made, Some(Err(Refusal::Stale)));
+        c.settle();
+        assert_eq!(c.list(b), Vec::<String>::new());
+        assert_eq!(refused(&mut c, version, &[ROOT, a, b]), [true; 4]);
+        assert_eq!(refused(&mut c, version, &[ROOT, b]), [false; 4]);
+    }
+}

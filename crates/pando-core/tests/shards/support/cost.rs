@@ -1,0 +1,66 @@
+//! What an operation costs: messages between shards, before its answer and after it, and what they wait for.
+
+use pando_core::Need;
+use pando_types::ShardIndex;
+use pando_types::op::Op;
+use pando_types::peer::{Peer, Prepare, Say};
+use pando_types::reply::{Body, Refusal};
+
+use super::Cluster;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cost {
+    /// The answer.
+    pub answer: Result<Body, Refusal>,
+    /// What the answer itself waited for.
+    pub need: Need,
+    /// Messages without which there is no answer.
+    pub before: Vec<(Need, ShardIndex, Peer)>,
+    /// Messages after it.
+    pub after: Vec<(Need, ShardIndex, Peer)>,
+}
+
+impl Cost {
+    /// Messages before the answer, and after it.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.before.len(), self.after.len())
+    }
+
+    /// Messages about versions, and the request for one: what has to do with all shards.
+    pub fn about_versions(&self) -> usize {
+        let is_such = |(_, _, peer): &&(Need, ShardIndex, Peer)| {
+            matches!(
+                peer.say,
+                Say::Versions { .. }
+                    | Say::VersionsKnown(_)
+                    | Say::Prepare(_, Prepare::Invalidate { .. })
+            )
+        };
+        self.before.iter().chain(&self.after).filter(is_such).count()
+    }
+}
+
+impl Cluster {
+    /// Runs a request of which all else has settled, and counts. Messages are delivered one by one, so those before the answer
+    /// are those that it needs.
+    pub fn cost(&mut self, shard: ShardIndex, op: Op) -> Cost {
+        assert_eq!(self.take_all_messages(), [], "something else is under way");
+        self.watch();
+        self.last_need = None;
+        let tag = self.start(shard, op, None);
+        let (mut delivered, mut answer) = (0, self.answer(tag).map(|answer| (answer, 0)));
+        let mut need = self.last_need;
+        while self.step() {
+            delivered += 1;
+            if answer.is_none() {
+                answer = self.answer(tag).map(|answer| (answer, delivered));
+                need = self.last_need;
+            }
+        }
+        let (answer, needed) = answer.expect("an answer");
+        let mut before = self.take_sent();
+        let after = before.split_off(needed);
+        Cost { answer, need: need.expect("it waited for something"), before, after }
+    }
+}

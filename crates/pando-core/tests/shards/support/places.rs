@@ -1,0 +1,37 @@
+//! Who owns what, and names whose owner is as wanted.
+
+use pando_placement::range;
+use pando_types::{DirRef, ShardIndex};
+
+use super::Cluster;
+
+/// A directory by this name, and a number, whose home is as wanted.
+pub fn dir_at(
+    c: &mut Cluster,
+    parent: DirRef,
+    stem: &str,
+    is_wanted: impl Fn(ShardIndex) -> bool,
+) -> (String, DirRef) {
+    for n in 0..1000 {
+        let name = format!("{stem}{n}");
+        let dir = c.mkdir(parent, &name).unwrap();
+        if is_wanted(c.home(dir)) {
+            return (name, dir);
+        }
+        c.rmdir(parent, &name).unwrap();
+    }
+    panic!("no directory where one is wanted");
+}
+
+impl Cluster {
+    /// Who owns the partition of a name.
+    pub fn owner(&mut self, dir: DirRef, name: &str) -> ShardIndex {
+        let order = self.secrets().order(name.as_bytes());
+        let owns = |c: &mut Self, shard| {
+            let list = c.inspected(shard, dir).into_iter().map(|it| it.delta);
+            list.into_iter().any(|it| range(it.partition, it.radix).contains(&order.0))
+        };
+        let mut shards = (0..self.shard_count()).map(ShardIndex);
+        shards.find(|shard| owns(self, *shard)).expect("some shard owns it")
+    }
+}

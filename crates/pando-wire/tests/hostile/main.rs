@@ -1,0 +1,146 @@
+//! Frames whose checksum is right and whose body is not: whoever can speak can seal what he likes. Nothing panics, and no
+//! memory is taken for what a body only says it has.
+
+mod counting;
+mod samples;
+
+use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, encode};
+
+/// Bodies beyond this are looked at in some places only: one is a table of 64 KiB.
+const WHOLE_MAX: usize = 2_000;
+
+fn framed(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut bytes, Stream(7), message);
+    bytes
+}
+
+/// A frame of these bytes with length and checksum as they must be.
+fn seal(frame: &mut [u8]) {
+    let length = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    let checksum = crc32c::crc32c(&frame[8..]);
+    frame[4..8].copy_from_slice(&checksum.to_le_bytes());
+}
+
+fn decode(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
+    let mut decoder = Decoder::new();
+    decoder.feed(frame);
+    decoder.message()
+}
+
+/// Where a body is changed.
+fn places(frame: &[u8]) -> impl Iterator<Item = usize> {
+    let step = if frame.len() > WHOLE_MAX { 997 } else { 1 };
+    (HEADER_LEN..frame.len()).step_by(step)
+}
+
+/// A sealed frame is a message of its kind, or none for a reason that is told.
+fn judge(frame: &mut [u8], sample: &Message) {
+    seal(frame);
+    let kind = frame[9];
+    match decode(frame) {
+        Err(error) => assert_eq!(error, FrameError::Body(kind), "{sample:?}"),
+        Ok(found) => {
+            let (stream, found) = found.expect("a whole frame");
+            assert_eq!(stream, Stream(7));
+            assert_eq!(std::mem::discriminant(&found), std::mem::discriminant(sample));
+        }
+    }
+}
+
+#[test]
+fn every_message_returns_as_it_was() {
+    for sample in samples::all() {
+        assert_eq!(decode(&framed(&sample)), Ok(Some((Stream(7), sample))));
+    }
+}
+
+#[test]
+fn any_byte_may_be_any_other() {
+    for sample in samples::all() {
+        let good = framed(&sample);
+        let mut bad = good.clone();
+        for at in places(&good) {
+            for change in [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x7f, 0xff] {
+                bad[at] = good[at] ^ change;
+                judge(&mut bad, &sample);
+            }
+            bad[at] = good[at];
+        }
+    }
+}
+
+#[test]
+fn a_body_may_end_anywhere_or_go_on() {
+    for sample in samples::all() {
+        let good = framed(&sample);
+        for end in places(&good) {
+            let mut cut = good[..end].to_vec();
+            seal(&mut cut);
+            assert_eq!(decode(&cut), Err(FrameError::Body(good[9])), "{sample:?} up to {end}");
+        }
+        let mut long = good.clone();
+        long.push(0);
+        seal(&mut long);
+        assert_eq!(decode(&long), Err(FrameError::Body(good[9])), "{sample:?}");
+    }
+}
+
+#[test]
+fn one_kind_under_the_name_of_another_is_told() {
+    for sample in samples::all() {
+        let good = framed(&sample);
+        for kind in 1..=10 {
+            let mut bad = good.clone();
+            bad[9] = kind;
+            seal(&mut bad);
+            // Some are both; none is neither.
+            match decode(&bad) {
+                Ok(Some(_)) => {}
+                other => assert_eq!(other, Err(FrameError::Body(kind)), "{sample:?}"),
+            }
+        }
+    }
+}
+
+/// Numbers as bodies have them, too large for anything.
+const HUGE: [&[u8]; 4] = [
+    &[0xff, 0xff, 0xff, 0xff, 0x0f],
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+    &[0x80, 0x80, 0x80, 0x80, 0x01],
+];
+
+#[test]
+fn nothing_is_allocated_for_elements_that_are_not_there() {
+    for sample in samples::all() {
+        let good = framed(&sample);
+        for at in places(&good) {
+            for huge in HUGE {
+                let mut bad = [&good[..at], huge, &good[at + 1..]].concat();
+                seal(&mut bad);
+                let mut decoder = Decoder::new();
+                decoder.feed(&bad);
+                let (_, most) = counting::most_allocated(|| decoder.message());
+                // Elements take more room than bytes of a frame, by a known measure.
+                let bound = 4_096 + 100 * bad.len();
+                assert!(most <= bound, "{most} bytes for a frame of {}: {sample:?}", bad.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn four_bytes_take_no_room_for_what_they_announce() {
+    for length in [HEADER_LEN as u32, 1 << 20, FRAME_MAX, FRAME_MAX + 1, u32::MAX] {
+        let (decoder, most) = counting::most_allocated(|| {
+            let mut decoder = Decoder::new();
+            decoder.feed(&length.to_le_bytes());
+            let _ = decoder.message();
+            decoder
+        });
+        assert!(most < 1_024, "{most} bytes for a length of {length}");
+        assert_eq!(decoder.pending(), 4);
+    }
+}

@@ -1,0 +1,544 @@
+//! A message of each kind, with each operation, answer and word there is.
+
+use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::{
+    FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
+    Request, RequestId, Target, XattrMode,
+};
+use pando_types::peer::{
+    Arrival, Change, Claim, Elsewhere, EntryRows, EntryValue, Inherit, Inode, InodeRows, Peer,
+    Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
+};
+use pando_types::reply::{
+    Access, Body, Delta, DirAttr, Found, Inspected, Layout, Listed, Refusal, Reply, Slice,
+    SlotNews, SplitHistory, Spread,
+};
+use pando_types::{
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, Lsn, Name, News, Order,
+    PartitionIndex, Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp,
+    Trail, TxnId,
+};
+use pando_wire::auth::{Secret, Side};
+use pando_wire::{
+    Ask, Census, Challenge, Group, Hello, Hosting, Message, MoveAsk, MoveStage, MoveToken,
+    MoveTold, Moving, Proof, Refused, Role, Told, VolumeFacts, Welcome,
+};
+
+const SHARD: ShardIndex = ShardIndex(3);
+const DIR: DirRef = DirRef { id: DirId([7; 16]), ino: Ino(1 << 40) };
+const TIME: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 7 };
+const OBJECT: ObjectRange = ObjectRange {
+    object: ObjectId(1 << 90),
+    offset: 4096,
+    len: 100,
+    object_len: 9000,
+    store: 1,
+    key: 0,
+    codec: 0,
+};
+const SLOT: SlotNews = SlotNews { slot: SlotIndex(300), version: 2, owner: SHARD };
+const TALLY: Tally = Tally { entries: 5, subdirs: 1, inodes: 4, bytes: 1 << 33 };
+
+/// All of them.
+pub fn all() -> Vec<Message> {
+    let mut all: Vec<_> = ops().into_iter().map(request).collect();
+    all.extend(bodies().into_iter().map(|body| reply(Ok(body))));
+    all.extend(refusals().into_iter().map(|refusal| reply(Err(refusal))));
+    all.extend(says().into_iter().map(peer));
+    all.extend(beginnings());
+    all.extend(asks().into_iter().map(Message::Ask));
+    all.extend(tolds().into_iter().map(Message::Told));
+    all
+}
+
+fn name() -> Name {
+    Name::new(b"a name").unwrap()
+}
+
+fn attr() -> Attr {
+    Attr {
+        ino: Ino(77),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        nlink: 1,
+        uid: 1000,
+        gid: 1000,
+        rdev: 0,
+        size: 12_345,
+        atime: TIME,
+        mtime: TIME,
+        ctime: TIME,
+        btime: TIME,
+        data_version: 9,
+        change: 11,
+        project: 0,
+    }
+}
+
+fn set() -> SetAttr {
+    SetAttr {
+        mode: Some(0o600),
+        uid: Some(1),
+        gid: None,
+        size: Some(1 << 40),
+        size_by_handle: true,
+        atime: Some(TimeSet::Now),
+        mtime: Some(TimeSet::To(TIME)),
+    }
+}
+
+fn request(op: Op) -> Message {
+    Message::Request(Request {
+        head: Head {
+            id: RequestId { session: SessionId(5), slot: 7, sequence: 300 },
+            trace: u64::MAX / 3,
+            cut: 1,
+            clock: 1 << 60,
+            version: 40,
+        },
+        credentials: Credentials { uid: 1000, gid: 1000, groups: vec![4, 24, 1000] },
+        op,
+        trail: Some(Trail { version: 40, dirs: vec![Ino(1), Ino(2), Ino(3)] }),
+    })
+}
+
+fn ops() -> Vec<Op> {
+    let file = || FileRef { ino: Ino(77), at: FileAt::Name(DIR, name()) };
+    let linked = || FileRef { ino: Ino(78), at: FileAt::Link };
+    let (of_file, of_dir) = (|| Target::File(file()), || Target::Dir(DIR));
+    let node =
+        NewNode { kind: FileKind::Symlink, mode: 0o777, rdev: 0, symlink: b"to/there".to_vec() };
+    let pieces = vec![
+        Piece { offset: 0, payload: Payload::Inline(vec![1, 2, 3]) },
+        Piece { offset: 9, payload: Payload::Object(OBJECT) },
+        Piece { offset: 200, payload: Payload::Hole(77) },
+    ];
+    let flags = RenameFlags { no_replace: true, exchange: false };
+    vec![
+        Op::Lookup(DIR, name()),
+        Op::Create { dir: DIR, name: name(), node, exclusive: true, open: true },
+        Op::Mkdir(DIR, name(), 0o755),
+        Op::Unlink(DIR, name()),
+        Op::Rmdir(DIR, name()),
+        Op::Link(linked(), DIR, name()),
+        Op::Rename { from: DIR, name: name(), to: DIR, new_name: name(), flags },
+        Op::GetAttr(file()),
+        Op::SetAttr(file(), set()),
+        Op::Readlink(file()),
+        Op::Open { file: linked(), access: 6, truncate: true },
+        Op::Release(file()),
+        Op::Access(file(), 4),
+        Op::ReadData { file: file(), offset: 1 << 30, len: 1 << 20 },
+        Op::WriteData { file: file(), base: Some(8), pieces, mtime: Some(TIME) },
+        Op::GetXattr(of_file(), b"user.a".to_vec()),
+        Op::ListXattr(of_dir()),
+        Op::SetXattr {
+            target: of_dir(),
+            name: b"user.a".to_vec(),
+            value: b"value".to_vec(),
+            mode: XattrMode::Replace,
+        },
+        Op::RemoveXattr(of_file(), b"user.a".to_vec()),
+        Op::DirGetAttr(DIR),
+        Op::PartitionStat(DIR, PartitionIndex(5)),
+        Op::DirSetAttr(DIR, set()),
+        Op::DirAccess(DIR, 5),
+        Op::ReadDir { dir: DIR, from: Order(1 << 50), limit: 100 },
+        Op::Parent(DIR),
+        Op::StatFs(SHARD),
+        Op::Sync(SHARD),
+        Op::OpenSession,
+        Op::EndSession(SessionId(5)),
+        Op::Garbage(SHARD, 100),
+        Op::GarbageDone(SHARD, vec![ObjectId(1), ObjectId(1 << 100)]),
+        Op::InspectDir(SHARD, DIR.id),
+        Op::HandOver(SHARD, SlotIndex(9), ShardIndex(4)),
+        Op::AddShard(SHARD),
+        Op::Renew(SessionId(5)),
+        Op::OpenName { dir: DIR, name: name(), access: 4, truncate: false },
+        Op::Glimpse(SHARD, vec![(DIR.id, name()), (DIR.id, name())]),
+    ]
+}
+
+fn reply(result: Result<Body, Refusal>) -> Message {
+    Message::Reply(Reply {
+        id: RequestId { session: SessionId(5), slot: 7, sequence: 300 },
+        trace: u64::MAX / 3,
+        cut: 1,
+        shard: SHARD,
+        epoch: Epoch(9),
+        durable: Lsn(1 << 40),
+        seen: Lsn(1 << 41),
+        version: 40,
+        clock: 1 << 60,
+        result,
+        news: Some(News { since: 38, version: 40, changed: vec![(39, Ino(5)), (40, Ino(6))] }),
+    })
+}
+
+fn history() -> SplitHistory {
+    SplitHistory {
+        of: Some(SHARD),
+        spread: Some(Spread { base: SHARD, servers: 4, per_server: 2 }),
+        leaves: vec![(PartitionIndex(0), Radix(1)), (PartitionIndex(1), Radix(1))],
+    }
+}
+
+fn delta() -> Delta {
+    Delta {
+        partition: PartitionIndex(1),
+        radix: Radix(1),
+        shard: SHARD,
+        entries: 4000,
+        subdirs: 7,
+        change: 9000,
+        mtime: TIME,
+        generation: 2,
+    }
+}
+
+fn dir_attr() -> DirAttr {
+    DirAttr { base: attr(), generation: 2, deltas: vec![delta(), delta()], history: history() }
+}
+
+const ACCESS: Access = Access { dir: DIR, mode: 0o755, uid: 0, gid: 0 };
+const SLICE: Slice = Slice { offset: 4096, range: OBJECT };
+
+fn bodies() -> Vec<Body> {
+    let listed = |found| Listed { order: Order(1 << 50), name: name(), found };
+    let search = Search::new(0o755, 0, 0);
+    vec![
+        Body::Done,
+        Body::Found(Found::File(attr())),
+        Body::Attr(attr()),
+        Body::Created(attr(), true),
+        Body::Linked(Ino(78), FileKind::Fifo),
+        Body::Dir(dir_attr()),
+        Body::Made(DIR, dir_attr()),
+        Body::Moved(Ino(77), FileKind::Directory, false),
+        Body::Delta(delta()),
+        Body::Page(
+            vec![
+                listed(Found::File(attr())),
+                listed(Found::Linked(Ino(78), FileKind::Regular)),
+                listed(Found::Dir(ACCESS)),
+            ],
+            Some(Order(7)),
+        ),
+        Body::Bytes(b"some bytes".to_vec()),
+        Body::Names(vec![b"user.a".to_vec(), b"user.b".to_vec()]),
+        Body::Layout(Layout {
+            attr: attr(),
+            is_inline: false,
+            inline: b"inline".to_vec(),
+            slices: vec![SLICE, SLICE],
+        }),
+        Body::Parent(DIR, Some(name())),
+        Body::StatFs { inodes: 1 << 30, bytes: 1 << 50 },
+        Body::Session(SessionId(5)),
+        Body::Objects(vec![ObjectId(1), ObjectId(2)]),
+        Body::Inspected(vec![Inspected { delta: delta(), state: "owned".to_owned() }]),
+        Body::Lease(60_000_000_000),
+        Body::Entry(Found::Dir(ACCESS), search),
+        Body::Glimpses(vec![
+            Glimpse::Nothing,
+            Glimpse::AskHome,
+            Glimpse::Dir { dir: Ino(5), search, access: ACCESS },
+        ]),
+    ]
+}
+
+fn refusals() -> Vec<Refusal> {
+    vec![
+        Refusal::Errno(Errno::ENOENT),
+        Refusal::Redirect(history()),
+        Refusal::AskHome,
+        Refusal::NotUnderName,
+        Refusal::DataChanged,
+        Refusal::Answered,
+        Refusal::NoSession,
+        Refusal::Stale,
+        Refusal::Slot(SLOT),
+    ]
+}
+
+fn peer(say: Say) -> Message {
+    Message::Peer(Peer {
+        from: SHARD,
+        trace: u64::MAX / 3,
+        clock: 1 << 60,
+        cut: 1,
+        txn: TxnId { shard: SHARD, number: 1 << 20 },
+        step: 3,
+        floor: 1 << 19,
+        say,
+    })
+}
+
+fn rows() -> Vec<RowChange> {
+    vec![
+        RowChange::Put(b"key".to_vec(), b"value".to_vec()),
+        RowChange::Delete(b"key".to_vec()),
+        RowChange::DeleteRange(b"a".to_vec(), b"z".to_vec()),
+    ]
+}
+
+fn inode_rows() -> InodeRows {
+    InodeRows {
+        xattrs: vec![(b"user.a".to_vec(), b"value".to_vec())],
+        inline: b"inline".to_vec(),
+        slices: vec![SLICE],
+        opens: vec![(SessionId(5), 2)],
+    }
+}
+
+fn inode() -> Inode {
+    Inode { attr: attr(), is_inline: true, has_xattrs: true }
+}
+
+fn entry() -> EntryRows {
+    EntryRows { value: EntryValue::File(inode()), inode: inode_rows() }
+}
+
+fn says() -> Vec<Say> {
+    let slots = || vec![(b"slot".to_vec(), b"outcome".to_vec())];
+    let place = || Place::Order(DIR, Order(1 << 50));
+    let partition = PartitionIndex(1);
+    let prepares = vec![
+        Prepare::Graph(Claim::Move { moved: DIR, above: vec![DIR, DIR], since: 8 }),
+        Prepare::Graph(Claim::Alone),
+        Prepare::Name { dir: DIR, name: name(), by: Some(Credentials::ROOT), redo: true },
+        Prepare::Look(DIR),
+        Prepare::Home(DIR),
+        Prepare::NewHome(DIR.id),
+        Prepare::Partition { dir: DIR, partition, seal: true },
+        Prepare::Link { ino: Ino(78), new: true },
+        Prepare::Arrive(Arrival {
+            dir: DIR,
+            header: b"header".to_vec(),
+            given_back: false,
+            pages: 9,
+            rows: rows(),
+            tally: TALLY,
+            opens: vec![(Ino(77), 1 << 50, SessionId(5), 1)],
+            slots: slots(),
+        }),
+        Prepare::Session(SessionId(5)),
+        Prepare::Invalidate { dirs: vec![Ino(5), Ino(6)], graph: Some(2) },
+        Prepare::TakeSlot(SlotArrival {
+            slot: SLOT,
+            pages: 9,
+            rows: rows(),
+            tally: TALLY,
+            opens: vec![(Ino(77), Some((DIR.id, 1 << 50)), SessionId(5), 1)],
+            slots: slots(),
+        }),
+        Prepare::Join,
+    ];
+    let mut says: Vec<_> =
+        prepares.into_iter().map(|prepare| Say::Prepare(place(), prepare)).collect();
+    says.push(Say::Prepare(Place::Link(Ino(78)), Prepare::Home(DIR)));
+    says.push(Say::Prepare(Place::Shard(SHARD), Prepare::Join));
+    says.extend(votes().into_iter().map(Say::Voted));
+    says.extend([
+        Say::Finish(None),
+        Say::Finish(Some(changes())),
+        Say::Finished,
+        Say::Ask,
+        Say::Page {
+            dir: DIR,
+            partition,
+            given_back: Some(7),
+            radix: Radix(1),
+            number: 0,
+            rows: rows(),
+        },
+        Say::PageDone(9),
+        Say::SlotPage { slot: SLOT, number: 1, rows: rows() },
+        Say::Elsewhere(Elsewhere::Slot(SLOT)),
+        Say::Elsewhere(Elsewhere::Split(DIR.id, history())),
+        Say::Versions {
+            since: 38,
+            version: 40,
+            changed: vec![(39, Ino(5)), (40, Ino(6))],
+            answers: Some(Epoch(9)),
+        },
+        Say::VersionsKnown(40),
+        Say::AskVersions(Epoch(9)),
+        Say::Shrunk { dir: DIR, partition },
+    ]);
+    says
+}
+
+fn votes() -> Vec<Vote> {
+    let inherit = Inherit { mode: 0o2755, uid: 0, gid: 4, project: 1 };
+    let seen = vec![
+        Seen::Nothing,
+        Seen::Name { entry: Some(entry()), inherit },
+        Seen::Home {
+            parent: DIR,
+            name: Some(name()),
+            base: attr(),
+            generation: 2,
+            history: history(),
+        },
+        Seen::Partition(history(), 7),
+        Seen::Link(attr(), vec![(SessionId(5), 1)]),
+        Seen::Arrived(TALLY),
+        Seen::Version(40),
+        Seen::Position(8),
+    ];
+    let mut votes: Vec<_> = seen.into_iter().map(Vote::Yes).collect();
+    votes.extend([
+        Vote::No(Errno::EEXIST),
+        Vote::Busy,
+        Vote::Redirect(history()),
+        Vote::AskHome,
+        Vote::Slot(SLOT),
+        Vote::Overtaken(8),
+    ]);
+    votes
+}
+
+fn changes() -> Vec<Change> {
+    let (dir, partition, at) = (DIR, PartitionIndex(1), TIME);
+    let linked = EntryRows {
+        value: EntryValue::Linked(Ino(78), FileKind::Regular),
+        inode: InodeRows::default(),
+    };
+    vec![
+        Change::RemoveEntry { dir, name: name(), destroy: true, at },
+        Change::PutEntry { dir, name: name(), entry: entry(), destroy: false, at },
+        Change::PutEntry { dir, name: name(), entry: linked, destroy: false, at },
+        Change::SetAccess { dir, name: name(), access: ACCESS },
+        Change::NewHome { dir, base: attr(), parent: DIR, name: name() },
+        Change::SetParent { dir, parent: DIR, name: name(), at },
+        Change::SetBase { dir, base: attr(), generation: 3 },
+        Change::SetHeader { dir, partition, inherit: Inherit::default(), generation: 3 },
+        Change::DropHome { dir, tombstone: true },
+        Change::DropPartition { dir, partition },
+        Change::Bury(DIR),
+        Change::PutLink { inode: inode(), rows: inode_rows(), names: vec![(DIR, name())] },
+        Change::AddName { ino: Ino(78), dir, name: name(), at },
+        Change::DropName { ino: Ino(78), dir, name: name(), at },
+        Change::Own { dir, partition },
+        Change::OwnSlot(SLOT),
+        Change::OpenSession(SessionId(5)),
+        Change::EndSession(SessionId(5)),
+        Change::Join(vec![SessionId(5), SessionId(6)]),
+    ]
+}
+
+fn hosting() -> Hosting {
+    let addresses = vec!["unix:/srv/volume/run/server.sock".to_owned(), "10.0.0.1:7400".to_owned()];
+    Hosting { shard: SHARD, epoch: Epoch(9), host: [5; 16], addresses }
+}
+
+fn beginnings() -> Vec<Message> {
+    let hello = |role| Hello::new([1; 16], role, [2; 32]);
+    let of_client = hello(Role::Client(SHARD));
+    let secret = Secret::new(b"a secret of some length").unwrap();
+    let proof = Some(secret.prove(Side::Opener, &of_client, &[1; 16], &[3; 32]));
+    let refusals = [
+        Refused::Version { oldest: 3, newest: 4 },
+        Refused::Volume([1; 16]),
+        Refused::NotHere(SHARD),
+        Refused::SecretWanted,
+        Refused::SecretWrong,
+        Refused::Full(4096),
+        Refused::Malformed("why".to_owned()),
+        Refused::Stopping,
+        Refused::Features { needed: 2, found: 1 },
+    ];
+    let mut words = vec![
+        Message::Hello(of_client),
+        Message::Hello(hello(Role::Peer(SHARD, vec![hosting(), hosting()]))),
+        Message::Hello(hello(Role::Tool)),
+        Message::Challenge(Challenge {
+            volume: [1; 16],
+            nonce: [3; 32],
+            features: 1,
+            wants_proof: true,
+            proof,
+        }),
+        Message::Proof(Proof { proof }),
+        Message::Proof(Proof { proof: None }),
+        Message::Welcome(Welcome { epoch: Epoch(9), in_flight: 1024, hosts: vec![hosting()] }),
+    ];
+    words.extend(refusals.map(Message::Refused));
+    words
+}
+
+fn asks() -> Vec<Ask> {
+    let token = MoveToken([4; 16]);
+    let steps = [
+        MoveAsk::Follow(None),
+        MoveAsk::Follow(Some(Lsn(9))),
+        MoveAsk::Freeze(Lsn(9)),
+        MoveAsk::GiveAway { last: (Epoch(9), Lsn(9)), to: hosting() },
+        MoveAsk::Moved(hosting()),
+    ];
+    let mut asks = vec![
+        Ask::Volume,
+        Ask::Hosts,
+        Ask::Status,
+        Ask::Scan { shard: SHARD, from: b"key".to_vec(), bytes: 1 << 20 },
+        Ask::Stop,
+        Ask::Superblock,
+        Ask::Census(SHARD, b"key".to_vec()),
+        Ask::Moves,
+        Ask::Adopt(SHARD, 1 << 30),
+        Ask::Found(SHARD),
+    ];
+    asks.extend(steps.map(|step| Ask::Move(SHARD, token, step)));
+    asks
+}
+
+fn tolds() -> Vec<Told> {
+    let group = || Group { now: 1 << 60, changes: rows() };
+    let moving = |stage| Moving {
+        shard: SHARD,
+        from: vec!["10.0.0.1:7400".to_owned()],
+        stage,
+        copied: 1 << 30,
+        total: 1 << 31,
+    };
+    vec![
+        Told::Volume(Box::new(VolumeFacts {
+            id: [1; 16],
+            secrets: Secrets { dir: [7; 32], name: [9; 16] },
+            map: ClusterMap::new(4),
+            objects: "/srv/objects".to_owned(),
+            host: [5; 16],
+            hosts: vec![hosting()],
+        })),
+        Told::Hosts(vec![hosting(), hosting()]),
+        Told::Json("{}".to_owned()),
+        Told::Rows { rows: vec![(b"key".to_vec(), b"value".to_vec())], is_last: false },
+        Told::Stopping,
+        Told::Failed("why".to_owned()),
+        Told::Superblock { file: vec![7; 100], objects: "/srv/objects".to_owned() },
+        Told::Census(Census { partitions: 5, entries: 4000, next: Some(b"key".to_vec()) }),
+        Told::Moves(vec![
+            moving(MoveStage::Copying),
+            moving(MoveStage::Exchanging),
+            moving(MoveStage::Asking),
+            moving(MoveStage::Opening),
+            moving(MoveStage::Done),
+            moving(MoveStage::Failed("why".to_owned())),
+        ]),
+        Told::Adopting,
+        Told::Move(MoveTold::Changes {
+            groups: vec![group(), group()],
+            upto: Lsn(9),
+            last: Lsn(9),
+            epoch: Epoch(9),
+            clock: 1 << 60,
+            bytes: 1 << 30,
+        }),
+        Told::Move(MoveTold::Given),
+        Told::Move(MoveTold::Done),
+        Told::Move(MoveTold::Over("why".to_owned())),
+        Told::Founded,
+    ]
+}
