@@ -61,6 +61,7 @@ pub fn batch(
 pub fn explain(config: SimConfig) -> String {
     let seed = config.seed;
     let splitting = match config.handover_interval {
+        0 if config.moves > 0 => "PANDO_SIM_MOVING=1 ",
         0 if config.names > 20 => "PANDO_SIM_SPLITTING=1 ",
         0 => "",
         _ => "PANDO_SIM_HANDING_OVER=1 ",

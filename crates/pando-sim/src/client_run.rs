@@ -41,6 +41,8 @@ pub struct Shared {
     pub churn: u64,
     /// Operations of a hundred that go by path.
     pub by_path: u64,
+    /// Operations of a hundred, of those by number, that move directories.
+    pub moves: u64,
     /// What clients may use to remember ways, bytes.
     pub ways_bytes: usize,
     /// How often it is emptied and filled again in between.
@@ -81,12 +83,12 @@ impl ClientRun {
     /// A client with so many lanes of so many operations each.
     #[must_use]
     pub fn new(who: Who, shared: Shared, lanes: usize, operations: u64) -> Arc<Self> {
-        let names = shared.names;
+        let (names, moves) = (shared.names, shared.moves);
         Arc::new(Self {
             who,
             shared,
             client: Mutex::new(None),
-            known: Mutex::new(Known::new(names)),
+            known: Mutex::new(Known::new(names, moves)),
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,
             operations,

@@ -60,6 +60,8 @@ pub struct SimConfig {
     pub by_path: u64,
     /// What that memory may take, bytes.
     pub ways_bytes: usize,
+    /// Operations of a hundred, of those by number, that make directories and move them into each other.
+    pub moves: u64,
     /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
     pub versions_wait: u64,
     /// How often such a directory is emptied and filled again before it is removed.
@@ -139,6 +141,14 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which directories are moved into each other all the time, by number: whoever comes by a path is
+    /// refused for what was announced meanwhile, while here nothing but the renaming graph stands in the way of a loop.
+    #[must_use]
+    pub fn moving(seed: u64) -> Self {
+        let base = Self::new(seed);
+        Self { by_path: 0, moves: 80, lanes: base.lanes + 1, ..base }
+    }
+
     /// All shards that run.
     #[must_use]
     pub const fn hosts(&self) -> u16 {
@@ -181,6 +191,7 @@ impl SimConfig {
             churn: 60,
             by_path: 15,
             ways_bytes: 1 << 20,
+            moves: 0,
             versions_wait: 10 * SECOND,
             ebbs: 0,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),

@@ -83,13 +83,23 @@ impl Run {
         let map = map(config.shards);
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
-        let (names, churn, ebbs) = (config.names, config.churn, config.ebbs);
+        let (names, churn, ebbs, moves) = (config.names, config.churn, config.ebbs, config.moves);
         let (by_path, ways_bytes) = (config.by_path, config.ways_bytes);
         let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
         let mail = world.mail.clone();
-        let shared =
-            Shared { mail, volume, history, patience, names, churn, ebbs, by_path, ways_bytes };
+        let shared = Shared {
+            mail,
+            volume,
+            history,
+            patience,
+            names,
+            churn,
+            ebbs,
+            by_path,
+            moves,
+            ways_bytes,
+        };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0 }
     }
@@ -244,7 +254,7 @@ impl Run {
         for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
             if let Some(client) = run.client() {
                 let losses = run.losses.load(std::sync::atomic::Ordering::Relaxed);
-                self.world.stats.client(client.counters(), losses as u64);
+                self.world.stats.client(&client, losses as u64);
             }
         }
         let history = lock(&self.shared.history).clone();
@@ -322,7 +332,7 @@ async fn bury(mail: Mail, session: SessionId, delay: u64) {
     let op = Wire::EndSession(session);
     let request =
         Request { head: Head::default(), credentials: Credentials::ROOT, op, trail: None };
-    while mail.call(ShardIndex(0), request.clone()).await.is_err() {
+    while mail.call(ShardIndex(0), Box::new(request.clone())).await.is_err() {
         mail.sleep(20 * MILLISECOND).await;
     }
 }

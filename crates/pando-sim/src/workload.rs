@@ -20,6 +20,7 @@ const FIRST: u8 = b'a';
 #[derive(Clone, Default, Debug)]
 pub struct Known {
     names: u8,
+    moves: u64,
     dirs: BTreeSet<Ino>,
     files: BTreeMap<Ino, FileKind>,
     opens: Vec<Ino>,
@@ -28,10 +29,11 @@ pub struct Known {
 }
 
 impl Known {
-    /// Nothing yet, of a client that uses so many file names.
+    /// Nothing yet, of a client that uses so many file names and of whose operations by number so many of a hundred make and
+    /// move directories.
     #[must_use]
-    pub fn new(names: u8) -> Self {
-        Self { names, ..Self::default() }
+    pub fn new(names: u8, moves: u64) -> Self {
+        Self { names, moves, ..Self::default() }
     }
 
     fn file_name(&self, random: &mut Random) -> Name {
@@ -115,7 +117,11 @@ impl Known {
         if by_path {
             return (by, self.by_path(random));
         }
-        let op = self.operation(random);
+        let op = match self.moves {
+            0 => self.operation(random),
+            moves if random.below(100) < moves => self.move_dirs(random),
+            _ => self.operation(random),
+        };
         // The kernel waits for a create or a rename of a name before it lets another begin.
         match given(&op) {
             Some(at) if self.making.contains(&at) => (by, Op::Lookup(at.0, at.1)),
@@ -174,6 +180,22 @@ impl Known {
         }
     }
 
+    /// A directory that is made, or moved into another.
+    fn move_dirs(&self, random: &mut Random) -> Op {
+        let dir = self.dir(random);
+        match random.below(4) {
+            0 => Op::Mkdir(dir, dir_name(random), 0o777),
+            1 => Op::Lookup(dir, dir_name(random)),
+            _ => Op::Rename {
+                from: dir,
+                name: dir_name(random),
+                to: self.dir(random),
+                new_name: dir_name(random),
+                flags: RenameFlags::default(),
+            },
+        }
+    }
+
     /// An operation by path, on few directories that move all the time.
     fn by_path(&self, random: &mut Random) -> Op {
         let (way, to_way) = (some_way(random), some_way(random));
@@ -201,7 +223,8 @@ impl Known {
                     flags: RenameFlags { exchange, no_replace: !exchange && random.chance(1, 6) },
                 }
             }
-            74..92 => Op::Lookup(dir, self.any_name(random)),
+            74..87 => Op::Lookup(dir, self.any_name(random)),
+            87..93 => Op::SetAttr(dir, way_change(random)),
             _ => Op::ReadDir(dir),
         };
         Op::ByPath { way, to_way, op: Box::new(op) }
@@ -287,6 +310,18 @@ fn dir_change(random: &mut Random) -> SetAttr {
             let modes = [0o777, 0o777, 0o777, 0o755, 0o1777, 0o2777, 0o700];
             SetAttr { mode: Some(*random.pick(&modes)), ..SetAttr::default() }
         }
+    }
+}
+
+/// What closes a directory on ways to some, and what opens it again.
+fn way_change(random: &mut Random) -> SetAttr {
+    let modes = [0o777, 0o777, 0o755, 0o750, 0o700, 0o700];
+    let mode = Some(*random.pick(&modes));
+    match random.below(6) {
+        0 => SetAttr { uid: Some(*random.pick(&[0, 1000, 1001])), ..SetAttr::default() },
+        1 => SetAttr { gid: Some(*random.pick(&[0, 100, 1000])), ..SetAttr::default() },
+        2 => SetAttr { mode, uid: Some(*random.pick(&[0, 1000])), ..SetAttr::default() },
+        _ => SetAttr { mode, ..SetAttr::default() },
     }
 }
 

@@ -78,11 +78,13 @@ fn an_announcement_before_the_locks_is_found() {
 }
 
 #[test]
+fn a_directory_closed_without_a_word_to_the_shards_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SubdirsNotCounted);
+    is_found_among("SubdirsNotCounted", SimConfig::by_path, plant);
+}
+
+#[test]
 fn moves_that_are_not_checked_against_each_other_are_found() {
-    // Whoever comes by a path is refused for what was announced meanwhile; by number nothing else stands in the way of a loop.
-    let plant = |c: &mut SimConfig| {
-        c.planted = Some(Planted::ClaimUnchecked);
-        (c.by_path, c.operations) = (0, 4 * c.operations);
-    };
-    is_found("ClaimUnchecked", plant);
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ClaimUnchecked);
+    is_found_among("ClaimUnchecked", SimConfig::moving, plant);
 }

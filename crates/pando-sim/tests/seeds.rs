@@ -186,11 +186,34 @@ fn enough_was_handed_over(stats: &Stats) {
     }
 }
 
+/// Enough for a loop to be made in nearly each of them, were it not for the renaming graph.
+const MOVING_SEEDS: u64 = 200;
+
+#[test]
+fn directories_that_are_moved_into_each_other_stay_one_tree() {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(MOVING_SEEDS);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, SimConfig::moving);
+    println!("{stats}");
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(SimConfig::moving(first.seed)));
+    }
+    if count >= MOVING_SEEDS {
+        let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
+        assert!(moved > 2_000, "{moved} directories moved over several shards");
+    }
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
     // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
-    // `PANDO_SIM_PATHS=1`: that by path; `PANDO_SIM_HANDING_OVER=1`: that with many handovers.
+    // `PANDO_SIM_PATHS=1`: that by path; `PANDO_SIM_MOVING=1`: that with many moves; `PANDO_SIM_HANDING_OVER=1`: that with many
+    // handovers.
     let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
         (power, _) if number("PANDO_SIM_HANDING_OVER") == Some(1) => {
             let config = SimConfig::handing_over(seed);
@@ -205,6 +228,7 @@ fn one_seed() {
         (Some(1), _) => SimConfig::losing_power(seed),
         (_, Some(1)) => SimConfig::splitting(seed),
         _ if number("PANDO_SIM_PATHS") == Some(1) => SimConfig::by_path(seed),
+        _ if number("PANDO_SIM_MOVING") == Some(1) => SimConfig::moving(seed),
         _ => SimConfig::new(seed),
     };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });

@@ -93,36 +93,45 @@ pub(super) fn claim_all(view: &View<'_, '_>) -> Option<Next> {
     view.votes.claim().is_none().then(|| ask(Claim::Alone))
 }
 
-/// Walks up from a directory, who has the graph alone; `EINVAL` if it is `moved`, or beneath it.
+/// What is known of a new parent.
+pub(super) enum Claimed {
+    /// Nothing yet: this is to be asked.
+    Ask(Next),
+    /// It is what moves, or beneath it, and stays so until the claim ends.
+    Beneath,
+    /// It is neither, and stays so until the claim ends.
+    Apart,
+}
+
+/// Walks up from a directory, who has the graph alone.
 pub(super) fn walk_alone(
     view: &View<'_, '_>,
     moved: DirRef,
     from: DirRef,
-) -> Result<Option<Next>, Stop> {
+) -> Result<Claimed, Stop> {
     let since = view.votes.claim().map_or(0, |(step, _)| usize::from(step) + 1);
     match walk(view, since, moved, from, usize::MAX) {
-        Walk::Whole(above) if above.contains(&moved) => Err(Errno::EINVAL.into()),
-        Walk::At(dir) => Ok(Some(look(view, dir)?)),
+        Walk::Whole(above) if above.contains(&moved) => Ok(Claimed::Beneath),
+        Walk::At(dir) => Ok(Claimed::Ask(look(view, dir)?)),
         Walk::Circle => Err(Errno::EIO.into()),
-        Walk::Whole(_) | Walk::Deep => Ok(None),
+        Walk::Whole(_) | Walk::Deep => Ok(Claimed::Apart),
     }
 }
 
-/// Gets the right to move a directory to another parent; `EINVAL` if that is itself, or anything beneath. `since` is when the first
-/// walk began.
+/// Gets the right to move a directory to another parent. `since` is when the first walk began.
 pub(super) fn claim(
     view: &View<'_, '_>,
     moved: DirRef,
     to: DirRef,
     since: &mut Option<u64>,
-) -> Result<Option<Next>, Stop> {
+) -> Result<Claimed, Stop> {
     match view.votes.claim() {
         Some((_, Claim::Alone)) => return walk_alone(view, moved, to),
         // What was found with nothing held was so when the claim was given.
-        Some((_, Claim::Move { above, .. })) if above.contains(&moved) => {
-            return Err(Errno::EINVAL.into());
+        Some((_, Claim::Move { above, .. })) => {
+            let beneath = above.contains(&moved);
+            return Ok(if beneath { Claimed::Beneath } else { Claimed::Apart });
         }
-        Some((_, Claim::Move { .. })) => return Ok(None),
         None => {}
     }
     let is_refused = |step: &&Step| {
@@ -136,9 +145,9 @@ pub(super) fn claim(
         _ => *since.get_or_insert_with(|| view.shard.versions.known().unwrap_or(0)),
     };
     if walks == WALKS {
-        return Ok(Some(ask(Claim::Alone)));
+        return Ok(Claimed::Ask(ask(Claim::Alone)));
     }
-    Ok(Some(match walk(view, last.map_or(0, |last| last + 1), moved, to, ABOVE_MAX) {
+    Ok(Claimed::Ask(match walk(view, last.map_or(0, |last| last + 1), moved, to, ABOVE_MAX) {
         Walk::Whole(above) => ask(Claim::Move { moved, above, since }),
         Walk::At(dir) => look(view, dir)?,
         Walk::Deep | Walk::Circle => ask(Claim::Alone),

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryRows, EntryValue};
 use pando_types::{DirRef, Errno, Name, SessionId};
 
-use super::claim::{claim_all, walk_alone};
+use super::claim::{Claimed, claim_all, walk_alone};
 use super::rename::{Fate, ask_links, carry, check_linked_sticky, check_moved, dir_of, fate};
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
@@ -89,10 +89,12 @@ fn ask_dirs(
 ) -> Result<Option<Next>, Stop> {
     let changes_parent = dir_a != dir_b;
     for (entry, to) in [(a, dir_b), (b, dir_a)] {
-        if let Some(moving) = dir_of(entry).filter(|_| changes_parent)
-            && let Some(ask) = walk_alone(view, moving, to)?
-        {
-            return Ok(Some(ask));
+        if let Some(moving) = dir_of(entry).filter(|_| changes_parent) {
+            match walk_alone(view, moving, to)? {
+                Claimed::Ask(ask) => return Ok(Some(ask)),
+                Claimed::Beneath => return Err(Errno::EINVAL.into()),
+                Claimed::Apart => {}
+            }
         }
     }
     check_moved(view, a, changes_parent)?;

@@ -9,7 +9,7 @@ use pando_types::peer::{Change, EntryRows, EntryValue, Inherit, Inode, InodeRows
 use pando_types::reply::Access;
 use pando_types::{DirRef, Errno, FileKind, Ino, Name, SessionId};
 
-use super::claim::claim;
+use super::claim::{Claimed, claim};
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
 use crate::names::kind;
@@ -78,10 +78,13 @@ impl Rename {
         {
             return Ok(ask);
         }
-        if let Some(ask) = self.walk_up(view)? {
-            return Ok(ask);
-        }
-        if let Some(ask) = self.ask_names(view) {
+        let is_beneath = match self.walk_up(view)? {
+            Claimed::Ask(ask) => return Ok(ask),
+            Claimed::Beneath => true,
+            Claimed::Apart => false,
+        };
+        // Linux tells of the loop before it asks who may write.
+        if let Some(ask) = self.ask_names(view, !is_beneath) {
             return Ok(ask);
         }
         let votes = view.votes;
@@ -95,6 +98,10 @@ impl Rename {
         let source = source.ok_or(Errno::ENOENT)?;
         if self.moved != dir_of(source) {
             return Ok(Next::Restart);
+        }
+        if is_beneath {
+            let exists = self.no_replace && target.is_some();
+            return Err(if exists { Errno::EEXIST } else { Errno::EINVAL }.into());
         }
         if let Some(done) = self.check(view, source, target)? {
             return Ok(done);
@@ -123,22 +130,23 @@ impl Rename {
         Ok(Next::Decide(Decision { changes, then, body: moved(&source.value, linked) }))
     }
 
-    /// A directory that changes its parent: not into itself or anything beneath (`EINVAL`).
-    fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Option<Next>, Stop> {
-        let Some(moved) = self.moved else { return Ok(None) };
+    /// A directory that changes its parent goes neither into itself nor anything beneath (`EINVAL`), which is told when its name is
+    /// locked: it may have been moved out of the way, and what is above the new parent with it.
+    fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Claimed, Stop> {
+        let Some(moved) = self.moved else { return Ok(Claimed::Apart) };
         if self.from == self.to {
-            return Ok(None);
+            return Ok(Claimed::Apart);
         }
         claim(view, moved, self.to, &mut self.walked_since)
     }
 
-    fn ask_names(&self, view: &View<'_, '_>) -> Option<Next> {
+    fn ask_names(&self, view: &View<'_, '_>, checked: bool) -> Option<Next> {
         let mut names = [(self.from, &self.name), (self.to, &self.new_name)];
         names.sort_by_key(|(dir, name)| (dir.id, view.shard.order(name)));
         names
             .into_iter()
             .find(|(dir, name)| view.votes.name(*dir, name).is_none())
-            .map(|(dir, name)| view.ask_name(dir, name, true))
+            .map(|(dir, name)| view.ask_name(dir, name, checked))
     }
 
     /// Linux' rules about what may replace what. `Some`: two names of one file, and nothing to do.
