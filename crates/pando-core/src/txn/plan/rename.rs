@@ -95,6 +95,10 @@ impl Rename {
         else {
             return Ok(Next::Restart);
         };
+        if is_beneath {
+            perm::check_dir(&from_inherit, view.by, perm::X)?;
+            perm::check_dir(&to_inherit, view.by, perm::X)?;
+        }
         let source = source.ok_or(Errno::ENOENT)?;
         if self.moved != dir_of(source) {
             return Ok(Next::Restart);
