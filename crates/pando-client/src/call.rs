@@ -518,7 +518,10 @@ impl Drop for UnderWay<'_> {
 fn concerns_only_its_session(op: &Op) -> bool {
     matches!(
         op,
-        Op::Open { truncate: false, .. } | Op::OpenName { truncate: false, .. } | Op::Release(_)
+        Op::Open { truncate: false, .. }
+            | Op::OpenName { truncate: false, .. }
+            | Op::Release(_)
+            | Op::ReleaseAll(..)
     )
 }
 

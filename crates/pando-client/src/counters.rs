@@ -23,7 +23,7 @@ kinds! {
     GetAttr, SetAttr, Readlink, Open, Release, Access, ReadData, WriteData,
     GetXattr, ListXattr, SetXattr, RemoveXattr,
     DirGetAttr, PartitionStat, DirSetAttr, DirAccess, ReadDir, Parent,
-    StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir, HandOver, AddShard, Renew, OpenName, Glimpse,
+    StatFs, Sync, OpenSession, EndSession, Garbage, GarbageDone, InspectDir, HandOver, AddShard, Renew, OpenName, Glimpse, ReleaseAll,
 }
 
 /// Counts since the client began. They only go up.

@@ -46,6 +46,7 @@ pub mod net;
 mod nodes;
 mod pages;
 pub mod path;
+mod releases;
 mod renames;
 mod reopen;
 mod route;

@@ -117,7 +117,7 @@ impl Client {
 /// The file that `op` has opened.
 fn opened(op: &Op, body: Body) -> Option<FileRef> {
     match (op, body) {
-        (Op::Create { dir, name, open: true, .. }, Body::Created(attr, _)) => {
+        (Op::Create { dir, name, open: true, .. }, Body::Created(attr, ..)) => {
             Some(FileRef { ino: attr.ino, at: FileAt::Name(*dir, name.clone()) })
         }
         (Op::Open { file, .. }, Body::Attr(_)) => Some(file.clone()),

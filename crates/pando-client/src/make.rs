@@ -60,7 +60,8 @@ impl Client {
                 Box::pin(backoff.pause(self)).await;
             }
             let ino = match self.run_told(Via::Current, c, Asked { op, on }).await? {
-                (Body::Created(attr, is_new), session) => {
+                (Body::Created(attr, is_new, radix), session) => {
+                    self.routes.deepen(*dir, radix, || self.secrets.order(name.as_bytes()));
                     let spot = Spot::File(FileAt::Name(*dir, name.clone()));
                     return Ok((Entry { attr, spot }, is_new, session));
                 }

@@ -133,6 +133,6 @@ impl Client {
 }
 
 /// `None`: the session is over, and with it all that was open in it.
-fn find(sessions: &Sessions, id: pando_types::SessionId) -> Option<Arc<Session>> {
+pub(crate) fn find(sessions: &Sessions, id: SessionId) -> Option<Arc<Session>> {
     sessions.state().find(id)
 }

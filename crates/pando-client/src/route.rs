@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use pando_placement::{ClusterMap, DirMap, Secrets, range};
 use pando_types::op::{FileAt, FileRef, Op, Target};
 use pando_types::reply::{SlotNews, SplitHistory};
-use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, ShardIndex};
+use pando_types::{DirId, DirRef, Ino, Name, Order, PartitionIndex, Radix, ShardIndex};
 use parking_lot::RwLock;
 
 /// Most split directories remembered.
@@ -89,7 +89,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::Garbage(shard, _)
         | Op::InspectDir(shard, _)
         | Op::Glimpse(shard, _) => (Route::Shard(*shard), false),
-        Op::GarbageDone(shard, _) => (Route::Shard(*shard), true),
+        Op::GarbageDone(shard, _) | Op::ReleaseAll(shard, _) => (Route::Shard(*shard), true),
         Op::HandOver(shard, ..) => (Route::Shard(*shard), false),
         // Twice does no harm.
         Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
@@ -232,6 +232,18 @@ impl Routes {
         Some(read(known))
     }
 
+    /// A name was found in a partition this deep: what that one has split off by then exists, so the next names that went there are
+    /// not looked for where they are no more. Half of the names of a partition that has split are still found where they were.
+    pub(crate) fn deepen(&self, dir: DirRef, radix: Radix, order: impl FnOnce() -> Order) {
+        if radix == Radix(0) {
+            return;
+        }
+        let news = self.with(dir, |map| map.deeper(order(), radix)).flatten();
+        if let Some(history) = news {
+            self.learn(dir, &history);
+        }
+    }
+
     /// Learns where partitions of `dir` are, and where they are no more; true if anything was new. A directory that has
     /// shrunk to one partition is forgotten.
     pub(crate) fn learn(&self, dir: DirRef, history: &SplitHistory) -> bool {
@@ -283,7 +295,6 @@ fn sweep(split: &mut HashMap<DirId, Known, FixedState>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pando_types::Radix;
     use pando_types::reply::Spread;
 
     fn dir(n: u64) -> DirRef {

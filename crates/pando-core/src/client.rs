@@ -271,6 +271,7 @@ impl Shard {
                 self.open(ctx, file, *access, *truncate, session, by).map(Ran::from)
             }
             Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
+            Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
             Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
             Op::ReadData { file, offset, len } => {
                 self.read_data(ctx, file, *offset, *len).map(Ran::from)

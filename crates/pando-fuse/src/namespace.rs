@@ -71,6 +71,7 @@ pub trait Namespace: Send + Sync {
         truncate: bool,
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
+    fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
     fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()>;
     fn readdir<'a>(
         &'a self,
@@ -204,6 +205,10 @@ impl Namespace for Client {
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {
         Box::pin(self.release(ino))
+    }
+
+    fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()> {
+        Box::pin(self.release_all(inos))
     }
 
     fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()> {

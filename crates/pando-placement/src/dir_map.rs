@@ -16,6 +16,7 @@
 //! 2. A partition's depth follows from what is present: the first at or after its birth with no child there.
 //! 3. The leaves' ranges tile the orders.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use pando_types::reply::{SplitHistory, Spread};
 use pando_types::{Order, PartitionIndex, Radix, ShardIndex};
@@ -129,7 +130,7 @@ impl DirMap {
     /// those of the partitions that the hash's low bits name, one for each depth. Each once, home first.
     #[must_use]
     pub fn candidates(&self, home: ShardIndex, order: Order, shards: u16) -> Vec<ShardIndex> {
-        let mut found = alloc::vec![home];
+        let mut found = vec![home];
         let hash = hash_of_order(order);
         for r in (0..=Radix::MAX.0).map(Radix) {
             let shard = self.shard(home, partition_of(hash, r));
@@ -184,6 +185,17 @@ impl DirMap {
             learned |= self.insert_path(i, r);
         }
         learned
+    }
+
+    /// What it says of the split tree that the partition which holds `order` is this deep, if that is news. `None` too while it is not known how
+    /// the directory is spread, or if nothing can be that deep.
+    #[must_use]
+    pub fn deeper(&self, order: Order, radix: Radix) -> Option<SplitHistory> {
+        let is_news = radix <= Radix::MAX && self.locate(order).1 < radix;
+        self.spread.filter(|_| is_news).map(|spread| {
+            let leaf = (partition_of(hash_of_order(order), radix), radix);
+            SplitHistory { of: None, spread: Some(spread), leaves: vec![leaf] }
+        })
     }
 
     /// `i` was given back to its parent, and with it is gone whatever implies it (invariant 1). False if it was not known.
@@ -264,6 +276,23 @@ mod tests {
         let leaves = leaves.iter().map(|&(i, r)| leaf(i, r)).collect();
         map.merge(&SplitHistory { of: None, spread: None, leaves });
         map
+    }
+
+    #[test]
+    fn an_answer_tells_how_deep_its_partition_is() {
+        let spread = Spread { base: ShardIndex(0), servers: 8, per_server: 1 };
+        let mut map = DirMap::with_spread(spread);
+        let low = order_of_hash(0);
+        assert_eq!(map.deeper(low, Radix(0)), None);
+        let told = map.deeper(low, Radix(3)).expect("news");
+        assert!(map.merge(&told));
+        assert_eq!(map.leaves(), [leaf(0, 3), leaf(4, 3), leaf(2, 2), leaf(1, 1)]);
+        for radix in [Radix(0), Radix(2), Radix(3)] {
+            assert_eq!(map.deeper(low, radix), None, "{radix:?}: known");
+        }
+        let nonsense = Radix(Radix::MAX.0 + 1);
+        assert_eq!(map.deeper(low, nonsense), None);
+        assert_eq!(DirMap::new().deeper(low, Radix(1)), None, "who knows where those are?");
     }
 
     #[test]

@@ -113,6 +113,7 @@ kinds! {
     Readlink: Op::Readlink(..),
     Open: Op::Open { .. },
     Release: Op::Release(..),
+    ReleaseAll: Op::ReleaseAll(..),
     Access: Op::Access(..),
     ReadData: Op::ReadData { .. },
     WriteData: Op::WriteData { .. },

@@ -360,7 +360,8 @@ impl World {
         match result {
             // The client has to go on.
             Ok(Body::Linked(..)) => {}
-            Ok(Body::Created(attr, true)) => history.told(event, id, Some(Some(attr.ino))),
+            Ok(Body::Left(left)) if !left.is_empty() => {}
+            Ok(Body::Created(attr, true, _)) => history.told(event, id, Some(Some(attr.ino))),
             Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
             Ok(_) => history.told(event, id, Some(None)),
             Err(Refusal::Errno(_) | Refusal::Stale) => history.told(event, id, None),

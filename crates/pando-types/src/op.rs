@@ -164,6 +164,9 @@ pub struct ObjectRange {
 )]
 pub struct ObjectId(pub u128);
 
+/// Most files of one [`Op::ReleaseAll`].
+pub const RELEASES_MAX: usize = 64;
+
 /// Largest file data kept in the metadata store, bytes.
 pub const INLINE_MAX: u64 = 4096;
 /// Largest value of one extended attribute, bytes, as Linux.
@@ -252,6 +255,9 @@ pub enum Op {
     },
     /// One open less. An inode without a name and without an open is destroyed.
     Release(FileRef),
+    /// One open less of each of these, at most [`RELEASES_MAX`], which a shard is thought to have under their names. What it has not, or
+    /// not at hand, or comes again, it leaves alone and tells ([`Body::Left`](crate::reply::Body::Left)): that is released by itself.
+    ReleaseAll(ShardIndex, Vec<FileRef>),
     /// `access(2)` on a file.
     Access(FileRef, AccessMask),
     /// Where the bytes `offset .. offset + len` are.

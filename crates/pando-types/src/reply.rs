@@ -206,8 +206,8 @@ pub enum Body {
     Found(Found),
     /// Attributes after the operation.
     Attr(Attr),
-    /// Create: attributes, and whether it is new.
-    Created(Attr, bool),
+    /// Create: attributes, whether it is new, and how deep the partition is that has the name.
+    Created(Attr, bool, Radix),
     /// Create without `exclusive` found a file whose inode is at its link shard: open it there.
     Linked(crate::Ino, FileKind),
     /// Attributes of a directory.
@@ -247,4 +247,6 @@ pub enum Body {
     Entry(Found, Search),
     /// Components of a path, in the order in which they were asked for.
     Glimpses(Vec<Glimpse>),
+    /// Files that are as open as they were: their places in the request, ascending.
+    Left(Vec<u32>),
 }

@@ -122,6 +122,12 @@ impl Directory {
         (i, shard_of(&self.spread, i))
     }
 
+    /// How deep the partition is that has a name.
+    #[must_use]
+    pub fn radix(&self, order: Order) -> Radix {
+        self.map.locate(order).1
+    }
+
     /// Entries of a partition.
     #[must_use]
     pub fn entries(&self, i: PartitionIndex) -> u64 {

@@ -11,6 +11,7 @@ mod listing;
 mod pages;
 mod paths;
 mod places;
+mod releases;
 mod routing;
 mod sessions;
 mod shrinking;

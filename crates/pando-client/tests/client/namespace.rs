@@ -353,6 +353,17 @@ impl Namespace {
                 }
                 Ok(Body::Done)
             }
+            Op::ReleaseAll(_, files) => {
+                let mut left = Vec::new();
+                for (nth, file) in files.iter().enumerate() {
+                    let is_first = files[..nth].iter().all(|other| other.ino != file.ino);
+                    match self.file(shard, file) {
+                        Ok(inode) if is_first => inode.opens -= 1,
+                        _ => left.push(nth as u32),
+                    }
+                }
+                Ok(Body::Left(left))
+            }
             Op::DirAccess(dir, _) => self.at(shard, *dir, Order(0)).map(|_| Body::Done),
             Op::Parent(dir) => {
                 self.at(shard, *dir, Order(0)).map(|dir| Body::Parent(dir.parent, None))
@@ -413,17 +424,18 @@ impl Namespace {
         let ino = self.ino();
         let order = self.secrets.order(name.as_bytes());
         let dir = self.by_name(shard, dir, name)?;
+        let radix = dir.map.locate(order).1;
         match dir.entries.get_mut(&order) {
             Some(_) if exclusive => errno(Errno::EEXIST),
             Some((_, Value::Dir(_))) => errno(Errno::EISDIR),
             Some((_, Value::Linked(ino, kind))) => Ok(Body::Linked(*ino, *kind)),
             Some((_, Value::File(inode))) => {
                 inode.opens += u32::from(open);
-                Ok(Body::Created(inode.attr.clone(), false))
+                Ok(Body::Created(inode.attr.clone(), false, radix))
             }
             None => {
                 let attr = attr(ino, node.kind, node.mode);
-                let body = Body::Created(attr.clone(), true);
+                let body = Body::Created(attr.clone(), true, radix);
                 let inode = Inode { attr, target: node.symlink.clone(), opens: u32::from(open) };
                 dir.entries.insert(order, (name.clone(), Value::File(inode)));
                 Ok(body)

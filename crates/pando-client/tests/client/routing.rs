@@ -1,9 +1,10 @@
 //! From stale maps to the owner.
 
 use pando_client::{Client, block_on};
+use pando_placement::DirMap;
 use pando_types::op::{NewNode, Op};
 use pando_types::reply::{Refusal, SplitHistory};
-use pando_types::{DirRef, Errno, FileKind, Ino};
+use pando_types::{DirRef, Errno, FileKind, Ino, PartitionIndex};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
 
@@ -119,6 +120,30 @@ fn creates_go_astray_only_while_the_directory_splits() {
     assert!(worst <= 2 && astray <= CLIENTS * 8, "{astray} of {}, {worst}", CLIENTS * FILES);
     assert!(astray * 10_000 <= CLIENTS * FILES * 10, "{astray} of {}", CLIENTS * FILES);
     assert!(last < FILES / 2, "{last}");
+}
+
+/// Past GIGA+: what went to the right server tells how deep the partition is, so what it has split off is found at once.
+#[test]
+fn a_create_that_stays_tells_where_the_others_went() {
+    let cluster = Cluster::with_shards(8, 1);
+    let client = cluster.client();
+    cluster.state().namespace.split(DirRef::ROOT, 0);
+    fill(&client, 20);
+    let learned = client.counters().redirects();
+    let secrets = cluster.state().namespace.secrets.clone();
+    let mut map = DirMap::new();
+    map.split(PartitionIndex(0));
+    for (step, i) in [0, 1, 0, 1, 2, 3].map(PartitionIndex).into_iter().enumerate() {
+        cluster.state().namespace.split(DirRef::ROOT, i.0);
+        // A name that has stayed, then one that has moved.
+        for at in [i, map.split(i)] {
+            let text = |n: &u32| format!("{step}.{}.{n}", at.0);
+            let is_there = |n: &u32| map.locate(secrets.order(text(n).as_bytes())).0 == at;
+            let name = name(&text(&(0..).find(is_there).expect("half of them, a fourth, ...")));
+            block_on(client.create(ROOT, Ino::ROOT, &name, file(), true, false)).expect("made");
+        }
+    }
+    assert_eq!(client.counters().redirects(), learned);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Shard {
                             let loc = Loc::of_entry(dir.id, &entry, name);
                             self.add_open(ctx, inode.attr.ino, session, loc.open_at());
                         }
-                        Ok(Body::Created(inode.attr.clone(), false))
+                        Ok(Body::Created(inode.attr.clone(), false, header.radix))
                     }
                 };
             }
@@ -61,7 +61,7 @@ impl Shard {
         if let Some(session) = open {
             self.add_open(ctx, ino, session, loc.open_at());
         }
-        Ok(Body::Created(attr, true))
+        Ok(Body::Created(attr, true, header.radix))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Open and release: so that a file lives as long as somebody has it open.
 
-use pando_types::op::{AccessMask, FileAt, FileRef};
+use alloc::vec::Vec;
+use pando_types::op::{AccessMask, FileAt, FileRef, RELEASES_MAX};
 use pando_types::reply::{Body, Found};
 use pando_types::{Credentials, DirRef, Errno, FileKind, Name, Order, SessionId};
 
@@ -93,5 +94,27 @@ impl Shard {
             self.destroy_link(ctx, &inode)?;
         }
         Ok(Body::Done)
+    }
+
+    /// See [`pando_types::op::Op::ReleaseAll`].
+    pub(crate) fn release_all(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        files: &[FileRef],
+        session: SessionId,
+    ) -> Result<Body, Stop> {
+        if files.len() > RELEASES_MAX {
+            return Err(Errno::EINVAL.into());
+        }
+        let mut left = Vec::new();
+        for (nth, file) in files.iter().enumerate() {
+            // What opens there are is known as it was before this request.
+            let is_first = files[..nth].iter().all(|other| other.ino != file.ino);
+            match self.open_under_name(ctx, file, session).filter(|_| is_first) {
+                Some(at) => _ = self.drop_open(ctx, file.ino, session, at),
+                None => left.push(nth as u32),
+            }
+        }
+        Ok(Body::Left(left))
     }
 }

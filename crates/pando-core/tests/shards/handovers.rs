@@ -288,8 +288,8 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     let id_set = pando_types::op::RequestId { slot: 7, sequence: 1, ..id };
     c.run_as(from, id_set, set.clone()).unwrap();
     hand_over(&mut c, dir.id.slot(), from, to);
-    assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true))));
-    assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true))));
+    assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true, _))));
+    assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true, _))));
     assert!(c.run_as(to, id_set, set).is_ok());
 }
 

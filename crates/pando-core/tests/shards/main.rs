@@ -16,6 +16,7 @@ mod messages;
 mod moves;
 mod namespace;
 mod power;
+mod releases;
 mod splits;
 mod support;
 mod three_renames;

@@ -234,7 +234,7 @@ fn open_files_go_along() {
     let upper = fresh(&s.c, "open", true);
     let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
     let op = Op::Create { dir: s.dir, name: s.c.name(&upper), node, exclusive: true, open: true };
-    let Ok(Body::Created(attr, true)) = s.c.on_owner(&op) else { panic!("made") };
+    let Ok(Body::Created(attr, true, _)) = s.c.on_owner(&op) else { panic!("made") };
     s.drain(false, 6);
     s.drain(true, 0);
     s.names.insert(upper.clone());

@@ -86,7 +86,7 @@ fn all_on_one_name(c: &mut Cluster, dir: DirRef, name: &str) {
         exclusive: true,
         open,
     };
-    let Body::Created(attr, true) = alone(c, owner, create(FileKind::Regular, true)) else {
+    let Body::Created(attr, true, _) = alone(c, owner, create(FileKind::Regular, true)) else {
         panic!("it is new")
     };
     let file = FileRef { ino: attr.ino, at: at.clone() };
@@ -122,7 +122,7 @@ fn all_on_one_name(c: &mut Cluster, dir: DirRef, name: &str) {
         alone(c, owner, op);
     }
     alone(c, owner, Op::Unlink(dir, name.clone()));
-    let Body::Created(attr, true) = alone(c, owner, create(FileKind::Symlink, false)) else {
+    let Body::Created(attr, true, _) = alone(c, owner, create(FileKind::Symlink, false)) else {
         panic!("it is new")
     };
     alone(c, owner, Op::Readlink(FileRef { ino: attr.ino, at }));

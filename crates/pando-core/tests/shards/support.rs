@@ -634,7 +634,7 @@ impl Cluster {
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
         let op = Op::Create { dir, name: self.name(name), node, exclusive: true, open: false };
         Self::errno(self.on_owner(&op), |body| match body {
-            Body::Created(attr, true) => Some(attr),
+            Body::Created(attr, true, _) => Some(attr),
             _ => None,
         })
     }

@@ -164,7 +164,7 @@ impl Cluster {
         let node = NewNode { kind, mode: 0o644, rdev: 0, symlink: target.into() };
         let op = Op::Create { dir, name: name(file), node, exclusive: true, open: false };
         match self.done(op) {
-            Body::Created(attr, true) => attr,
+            Body::Created(attr, true, _) => attr,
             other => panic!("{other:?}"),
         }
     }

@@ -30,8 +30,10 @@ const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
 /// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS.md).
 const LINGER: Duration = Duration::from_micros(50);
-/// Requests read in a row after which one that was put off is done, though there are more to read.
-const IN_A_ROW_MAX: u32 = 4;
+/// How much of that passes before it does what was put off: whoever is busy asks for the next thing sooner.
+const PUT_OFF_FOR: Duration = Duration::from_micros(20);
+/// Requests read in a row after which what was put off is done, though there are more to read.
+const IN_A_ROW_MAX: u32 = 32;
 /// How long the end waits for operations that are under way.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -54,7 +56,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn has_put_off(&self) -> bool {
         false
     }
-    /// Does the oldest of these.
+    /// Does these, or the oldest of them.
     fn catch_up(&self) {}
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
@@ -300,21 +302,23 @@ impl Session {
     /// Meanwhile what was put off is done, all of it before this thread sleeps; then whoever else could use this CPU gets it.
     /// Nothing: somebody else has the post.
     fn linger(&self, channel: usize, mut post: Post) -> Option<Post> {
-        let until = Instant::now() + self.linger;
+        let begun = Instant::now();
+        let (until, busy) = (begun + self.linger, begun + PUT_OFF_FOR.min(self.linger));
         loop {
             let mut ready = [PollFd::new(&self.channels[channel], PollFlags::IN)];
             // Anything but silence is for the read that follows.
             if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
                 return Some(post);
             }
-            if self.fs.has_put_off() {
+            let now = Instant::now();
+            if now >= busy && self.fs.has_put_off() {
                 post = self.work_at(post, || self.fs.catch_up())?;
                 continue;
             }
-            std::thread::yield_now();
-            if Instant::now() >= until {
+            if now >= until {
                 return Some(post);
             }
+            std::thread::yield_now();
         }
     }
 

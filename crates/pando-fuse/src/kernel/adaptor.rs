@@ -10,7 +10,7 @@ use std::time::Duration;
 use pando_types::op::INLINE_MAX;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
-use super::closing::{Closing, may_overtake_a_close};
+use super::closing::{Closed, Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::credentials::credentials_of;
 use super::session::{Mounted, Options};
@@ -126,6 +126,17 @@ impl Inner {
         reply.run(move |reply| async move {
             fs.release(ino).await;
             empty(reply, Ok(()));
+        });
+    }
+
+    /// Files were closed.
+    fn release_all(&self, closed: Vec<Closed>) {
+        let (mut replies, inos): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
+        let Some(last) = replies.pop() else { return };
+        let fs = Arc::clone(&self.fs);
+        last.run(move |last| async move {
+            fs.release_all(&inos).await;
+            replies.into_iter().chain([last]).for_each(|reply| empty(reply, Ok(())));
         });
     }
 
@@ -299,9 +310,7 @@ impl FileSystem for Adaptor {
     }
 
     fn catch_up(&self) {
-        if let Some((reply, ino)) = self.0.closing.take() {
-            self.0.release(reply, ino);
-        }
+        self.0.release_all(self.0.closing.take());
     }
 
     fn end(&self) {
@@ -460,9 +469,7 @@ impl Adaptor {
                 self.aside(true, reply, move |_, reply| inner.release(reply, node));
             }
             Operation::Release { .. } => {
-                if let Some((reply, ino)) = self.0.closing.put_off(reply, node) {
-                    self.0.release(reply, ino);
-                }
+                self.0.release_all(self.0.closing.put_off(reply, node));
             }
             Operation::Fsyncdir => {
                 let ino = self.0.ways.ino(request.node);

@@ -1,10 +1,10 @@
-//! Files that were closed, and whose shard is told in a moment in which nobody waits.
+//! Files that were closed, and whose shards are told together, in a moment in which nobody waits.
 //!
 //! Linux does not wait for the answer to RELEASE: whoever closed the file goes on, and often asks for the next name at once.
-//! That request is answered first. What is put off is done as soon as there is nothing to read, before a request that
-//! could tell the difference, and after a few others in any case ([`FileSystem::catch_up`](crate::device::FileSystem)).
+//! That request is answered first. What is put off is done when there has been nothing to read for a while, before a request that
+//! could tell the difference, and after some others in any case ([`FileSystem::catch_up`](crate::device::FileSystem)): a request of
+//! its own for each would take a third as long as to create the file did.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,22 +12,22 @@ use pando_types::Ino;
 
 use crate::device::{Operation, Reply};
 
-/// Most that are put off. Well below the requests of this kind that Linux has under way at a time (12).
-const PUT_OFF_MAX: usize = 4;
+/// Most that are put off. Below the requests of this kind that Linux has under way at a time (12).
+const PUT_OFF_MAX: usize = 8;
 
 /// A file that was closed, and where the answer to that goes.
-type Closed = (Reply, Ino);
+pub(super) type Closed = (Reply, Ino);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Closing {
-    files: Mutex<VecDeque<Closed>>,
+    files: Mutex<Vec<Closed>>,
     /// How many: readable without the lock.
     count: AtomicUsize,
 }
 
 impl Closing {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Closed>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Closed>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -36,21 +36,20 @@ impl Closing {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// One more. Returns the oldest if there are too many, which is to be done now.
-    pub(super) fn put_off(&self, reply: Reply, ino: Ino) -> Option<Closed> {
+    /// One more. Returns all if that is too many, to be done now.
+    pub(super) fn put_off(&self, reply: Reply, ino: Ino) -> Vec<Closed> {
         let mut files = self.lock();
-        files.push_back((reply, ino));
-        let due = if files.len() > PUT_OFF_MAX { files.pop_front() } else { None };
+        files.push((reply, ino));
+        let due = if files.len() > PUT_OFF_MAX { std::mem::take(&mut *files) } else { Vec::new() };
         self.count.store(files.len(), Ordering::SeqCst);
         due
     }
 
-    /// The oldest.
-    pub(super) fn take(&self) -> Option<Closed> {
+    /// All.
+    pub(super) fn take(&self) -> Vec<Closed> {
         let mut files = self.lock();
-        let oldest = files.pop_front();
-        self.count.store(files.len(), Ordering::SeqCst);
-        oldest
+        self.count.store(0, Ordering::SeqCst);
+        std::mem::take(&mut *files)
     }
 }
 

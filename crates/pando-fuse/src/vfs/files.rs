@@ -130,6 +130,13 @@ impl Vfs {
         let _ = self.namespace.release(ino).await;
     }
 
+    /// Handles are gone.
+    pub async fn release_all(&self, inos: &[Ino]) {
+        inos.iter().for_each(|ino| self.data.release(*ino));
+        // As of one.
+        let _ = self.namespace.release_all(inos).await;
+    }
+
     /// Bytes of a file.
     pub fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
         self.data.read(ino, offset, u64::from(len))

@@ -484,6 +484,10 @@ impl Namespace for Memory {
         now(self.do_release(ino))
     }
 
+    fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()> {
+        now(inos.iter().try_for_each(|ino| self.do_release(*ino)))
+    }
+
     fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()> {
         now(self.do_opendir(&by.credentials, ino))
     }

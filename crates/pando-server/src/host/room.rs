@@ -45,6 +45,7 @@ fn of_request(request: &Request) -> Wants {
         Op::Unlink(..)
         | Op::Rmdir(..)
         | Op::Release(..)
+        | Op::ReleaseAll(..)
         | Op::SetAttr(..)
         | Op::DirSetAttr(..)
         | Op::RemoveXattr(..)

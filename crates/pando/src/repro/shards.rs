@@ -180,7 +180,7 @@ impl Shards {
             let home = self.map.home(known.dir.id);
             let shard = known.map.shard(home, known.map.locate(order).0);
             match self.call_as(shard, self.sequence, op.clone())? {
-                Ok(Body::Created(_, true)) => return Ok(()),
+                Ok(Body::Created(_, true, _)) => return Ok(()),
                 Err(Refusal::Redirect(history)) => {
                     known.astray += 1;
                     if !known.map.merge(&history) {
@@ -445,7 +445,7 @@ impl Kind {
                     _ => {}
                 },
                 (Out::Reply(_, reply), Self::Create) => match reply.result {
-                    Ok(Body::Created(_, true)) => return (Step::Create, 0),
+                    Ok(Body::Created(_, true, _)) => return (Step::Create, 0),
                     Err(Refusal::Redirect(_)) => return (Step::Redirect, 0),
                     _ => {}
                 },

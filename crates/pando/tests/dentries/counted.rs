@@ -17,12 +17,13 @@ type Counts = BTreeMap<String, u64>;
 
 /// What a mount was asked, and what it asked; without what happens at any time.
 fn counts(mount: &Path) -> (Counts, Counts) {
-    const ANY_TIME: [&str; 9] = [
+    const ANY_TIME: [&str; 10] = [
         "FORGET",
         "BATCH_FORGET",
         "RELEASE",
         "RELEASEDIR",
         "Release",
+        "ReleaseAll",
         "Renew",
         "Garbage",
         "GarbageDone",

@@ -95,8 +95,9 @@ impl Cluster {
             Op::Create { name, .. } => {
                 let order = self.secrets.order(name.as_bytes());
                 let state = &mut *self.owned(shard, order)?;
+                let radix = state.directory.radix(order);
                 state.splits += state.directory.create(order, &mut state.rng);
-                Ok(Body::Created(file(), true))
+                Ok(Body::Created(file(), true, radix))
             }
             // Nothing is remembered but how many there are.
             Op::Lookup(_, name) => {

@@ -99,7 +99,7 @@ pub fn unexpected(what: &impl std::fmt::Debug) -> Failure {
 /// The inode a reply tells of.
 pub fn ino(reply: &Reply) -> Result<Ino, Failure> {
     match &reply.result {
-        Ok(Body::Created(attr, true) | Body::Attr(attr) | Body::Found(Found::File(attr))) => {
+        Ok(Body::Created(attr, true, _) | Body::Attr(attr) | Body::Found(Found::File(attr))) => {
             Ok(attr.ino)
         }
         other => Err(unexpected(other)),

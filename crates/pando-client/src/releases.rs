@@ -1,0 +1,87 @@
+//! Files that were closed, told together: one request to each shard, however many it has.
+
+use pando_types::op::{FileAt, FileRef, Op, RELEASES_MAX};
+use pando_types::reply::Body;
+use pando_types::{Errno, Ino, SessionId, ShardIndex};
+
+use crate::call::{Failure, Via, stale};
+use crate::client::{Client, SYSTEM};
+use crate::reopen::find;
+use crate::route::Route;
+
+/// What one shard is thought to have, in one session.
+struct Together {
+    session: SessionId,
+    shard: ShardIndex,
+    files: Vec<FileRef>,
+}
+
+impl Client {
+    /// One open less of each, as by [`Client::release`]. What is not where it was thought to be is released by itself. Tells the last error,
+    /// when all have been tried.
+    pub async fn release_all(&self, inos: &[Ino]) -> Result<(), Errno> {
+        let (mut pins, mut all, mut told) = (Vec::new(), Vec::new(), Ok(()));
+        for ino in inos {
+            match self.nodes.close(*ino) {
+                Ok((file, Some(session), pin)) => {
+                    pins.push(pin);
+                    if let Some(file) = self.gather(&mut all, session, file) {
+                        told = self.let_go_in(&file, Some(session)).await.and(told);
+                    }
+                }
+                Ok(_) => {}
+                Err(errno) => told = Err(errno),
+            }
+        }
+        for together in all {
+            told = self.release_together(together).await.and(told);
+        }
+        told
+    }
+
+    /// Adds a file to those of its shard. Returns one at its link shard: few are, and it may have to be destroyed there.
+    fn gather(
+        &self,
+        all: &mut Vec<Together>,
+        session: SessionId,
+        file: FileRef,
+    ) -> Option<FileRef> {
+        let FileAt::Name(dir, name) = &file.at else { return Some(file) };
+        let order = self.secrets.order(name.as_bytes());
+        let shard = self.routes.shard(Route::Order(*dir, order));
+        let fits = |it: &&mut Together| {
+            (it.session, it.shard) == (session, shard) && it.files.len() < RELEASES_MAX
+        };
+        match all.iter_mut().find(fits) {
+            Some(together) => together.files.push(file),
+            None => all.push(Together { session, shard, files: vec![file] }),
+        }
+        None
+    }
+
+    async fn release_together(&self, together: Together) -> Result<(), Errno> {
+        let Together { session, shard, files } = together;
+        // With the session, all that was open in it is over.
+        let Some(session) = find(&self.sessions, session) else { return Ok(()) };
+        let op = Op::ReleaseAll(shard, files);
+        let left = match self.run_told(Via::In(&session), SYSTEM, (&op).into()).await {
+            Ok((Body::Left(left), _)) => left,
+            Ok(_) => return Err(Errno::EIO),
+            Err(Failure::Over) => Vec::new(),
+            Err(failure) => return Err(stale(failure.into())),
+        };
+        let Op::ReleaseAll(_, files) = &op else { return Err(Errno::EIO) };
+        let mut told = Ok(());
+        for file in left.iter().filter_map(|nth| files.get(*nth as usize)) {
+            told = Box::pin(self.release_in(&session, file)).await.and(told);
+        }
+        // What was opened anew while this was under way may be too many.
+        for file in files {
+            let excess = self.nodes.take_excess(file.ino);
+            if excess.is_some() {
+                told = Box::pin(self.let_go_in(file, excess)).await.and(told);
+            }
+        }
+        told
+    }
+}
