@@ -17,7 +17,8 @@
 //!    is let go, by the same thread: a whole operation over several shards needs no other.
 //! 3. Whoever gets the shard with a request in hand runs that last, and takes his reply along: neither inbox nor slot has a part in
 //!    it ([`Host::call_at_once`]). If the reply has to wait he leaves a slot before he lets go.
-//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on.
+//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on. It also copies what moves in splits and
+//!    handovers, page by page.
 
 pub(crate) mod cell;
 pub mod connection;
@@ -48,6 +49,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use pando_placement::ClusterMap;
 use pando_types::op::Request;
+use pando_types::peer::Say;
 use pando_types::reply::Reply;
 use pando_types::{Epoch, ShardIndex};
 use parking_lot::Mutex;
@@ -313,8 +315,11 @@ impl Shared {
                 }
                 continue;
             };
+            let is_for_later = is_copying(&peer.say);
             cell.push(Incoming::Peer(peer));
-            if to != from.shard && !work.contains(&to) {
+            if is_for_later {
+                self.timer.hand_over(to);
+            } else if to != from.shard && !work.contains(&to) {
                 work.push(to);
             }
         }
@@ -337,6 +342,12 @@ impl Shared {
             from.complain(&format!("old files stay until the next start: {error}"));
         }
     }
+}
+
+/// Whether it is about rows that move while their names are in use. Nobody waits for that, least of all the caller whose request
+/// made a partition large enough to split: another thread sees to it, unless one that has the shard anyway comes first.
+const fn is_copying(say: &Say) -> bool {
+    matches!(say, Say::Page { .. } | Say::SlotPage { .. } | Say::PageDone(_))
 }
 
 /// A request under way.
