@@ -24,15 +24,34 @@ pub enum HandshakeError {
     /// The other side said so.
     #[error("refused: {0}")]
     Refused(#[from] Refused),
+    /// This side said so: what it told, and why in words for those who read its log.
+    #[error("{why}")]
+    Denied {
+        /// What the other side is told.
+        refused: Refused,
+        /// What is wrong with it, as seen from here.
+        why: String,
+    },
+    /// Nobody listens there, or there is no way.
+    #[error("cannot connect: {0}")]
+    Unreached(io::Error),
     /// It ended, or is no Pando.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// It says nothing.
-    #[error("no answer within {} s", WORD_WITHIN.as_secs())]
-    Silent,
+    /// What was dialled is something else.
+    #[error("what answers there does not speak Pando's protocol: it sends {0}")]
+    Stranger(FrameError),
+    /// It says nothing for so long.
+    #[error("no answer within {} s", .0.as_secs())]
+    Silent(Duration),
     /// It cannot prove to know the secret.
-    #[error("the server does not know the secret: it has another one, or none (--secret)")]
+    #[error(
+        "the server does not know this secret, it has another one or none: name the file of the server's own with --secret"
+    )]
     Impostor,
+    /// It was to prove that it knows the secret, and left.
+    #[error("it left without a proof that it knows the secret: it may have another one")]
+    Unproved,
     /// It says something out of turn.
     #[error("it speaks out of turn")]
     OutOfTurn,
@@ -83,7 +102,13 @@ pub async fn open(
     let mut talk = Talk::new(stream);
     let hello = Hello::new(volume, role, nonce()?);
     talk.say(&hello.clone().into()).await?;
-    let challenge = match talk.hear().await? {
+    let first = talk.hear().await.map_err(|error| match error {
+        HandshakeError::Closed(Closed::Frame(error)) if !is_of_version(&error) => {
+            HandshakeError::Stranger(error)
+        }
+        other => other,
+    })?;
+    let challenge = match first {
         Message::Challenge(challenge) => challenge,
         other => return Err(unexpected(other)),
     };
@@ -113,6 +138,11 @@ pub async fn open(
     }
 }
 
+/// Of another version it may well be Pando's.
+const fn is_of_version(error: &FrameError) -> bool {
+    matches!(error, FrameError::Version(_))
+}
+
 fn unexpected(message: Message) -> HandshakeError {
     match message {
         Message::Refused(refused) => refused.into(),
@@ -139,24 +169,47 @@ pub async fn accept<T>(
     admit: impl FnOnce(&Role) -> Result<(Welcome, T), Refused>,
 ) -> Result<(Inbound, Role, T), HandshakeError> {
     let mut talk = Talk::new(stream);
-    match talk.receive(reception).await {
+    let error = match talk.receive(reception).await {
         Ok(role) => match admit(&role) {
             Ok((welcome, admitted)) => {
                 talk.say(&Message::Welcome(welcome)).await?;
                 talk.inbound.welcome();
-                Ok((talk.inbound, role, admitted))
+                return Ok((talk.inbound, role, admitted));
             }
-            Err(refused) => Err(talk.refuse(refused).await),
+            Err(refused) => not_admitted(refused),
         },
-        Err(HandshakeError::Refused(refused)) => Err(talk.refuse(refused).await),
-        Err(HandshakeError::Closed(Closed::Frame(FrameError::Version(_)))) => {
-            Err(talk.refuse(Refused::Version { oldest: VERSION, newest: VERSION }).await)
-        }
         Err(HandshakeError::Closed(Closed::Frame(error))) => {
-            Err(talk.refuse(Refused::Malformed(error.to_string())).await)
+            let refused = if is_of_version(&error) {
+                OWN_VERSIONS
+            } else {
+                Refused::Malformed(error.to_string())
+            };
+            denied(refused, format!("it sends {error}"))
         }
-        Err(other) => Err(other),
+        Err(other) => other,
+    };
+    if let HandshakeError::Denied { refused, .. } = &error {
+        // That it could be said does not matter.
+        let _ = talk.say(&Message::Refused(refused.clone())).await;
     }
+    Err(error)
+}
+
+const OWN_VERSIONS: Refused = Refused::Version { oldest: VERSION, newest: VERSION };
+
+fn denied(refused: Refused, why: impl Into<String>) -> HandshakeError {
+    HandshakeError::Denied { refused, why: why.into() }
+}
+
+/// The same words are of no use on both sides: what the other is told to do is not for who reads the log here.
+fn not_admitted(refused: Refused) -> HandshakeError {
+    let why = match &refused {
+        Refused::NotHere(shard) => format!("it asks for shard {shard}, which is not served here"),
+        Refused::Full(most) => format!("there are {most} connections, as many as are taken"),
+        Refused::Malformed(what) => what.clone(),
+        other => other.to_string(),
+    };
+    denied(refused, why)
 }
 
 struct Talk {
@@ -184,28 +237,20 @@ impl Talk {
             }
             Ok(())
         };
-        timeout(WORD_WITHIN, write).await.map_err(|_| HandshakeError::Silent)?
+        timeout(WORD_WITHIN, write).await.map_err(|_| HandshakeError::Silent(WORD_WITHIN))?
     }
 
     async fn hear(&mut self) -> Result<Message, HandshakeError> {
         let heard = timeout(WORD_WITHIN, self.inbound.message(&mut self.buffer)).await;
-        Ok(heard.map_err(|_| HandshakeError::Silent)??.1)
+        Ok(heard.map_err(|_| HandshakeError::Silent(WORD_WITHIN))??.1)
     }
 
     async fn receive(&mut self, reception: Reception<'_>) -> Result<Role, HandshakeError> {
         let Message::Hello(hello) = self.hear().await? else {
-            return Err(Refused::Malformed("it does not begin with a greeting".to_owned()).into());
+            let what = "it does not begin with a greeting";
+            return Err(denied(Refused::Malformed(what.to_owned()), what));
         };
-        if hello.oldest > VERSION || hello.newest < VERSION {
-            return Err(Refused::Version { oldest: VERSION, newest: VERSION }.into());
-        }
-        if hello.features < FEATURES_NEEDED {
-            let (needed, found) = (FEATURES_NEEDED, hello.features);
-            return Err(Refused::Features { needed, found }.into());
-        }
-        if hello.volume != [0; 16] && hello.volume != reception.volume {
-            return Err(Refused::Volume(reception.volume).into());
-        }
+        check(&hello, &reception.volume)?;
         let nonce = nonce()?;
         let prove = |side| {
             let secret = reception.secret?;
@@ -220,22 +265,47 @@ impl Talk {
         };
         let wants_proof = challenge.wants_proof;
         self.say(&Message::Challenge(challenge)).await?;
-        let Message::Proof(Proof { proof }) = self.hear().await? else {
-            return Err(Refused::Malformed("no proof follows the greeting".to_owned()).into());
+        let proof = match self.hear().await {
+            Ok(Message::Proof(Proof { proof })) => proof,
+            Ok(_) => {
+                let what = "no proof follows the greeting";
+                return Err(denied(Refused::Malformed(what.to_owned()), what));
+            }
+            // So does who finds that this side knows another secret.
+            Err(HandshakeError::Closed(Closed::End)) if wants_proof => {
+                return Err(HandshakeError::Unproved);
+            }
+            Err(other) => return Err(other),
         };
         match proof {
-            None if wants_proof => return Err(Refused::SecretWanted.into()),
-            Some(_) if wants_proof && proof != prove(Side::Opener) => {
-                return Err(Refused::SecretWrong.into());
+            None if wants_proof => {
+                Err(denied(Refused::SecretWanted, "it has no secret, and this server demands one"))
             }
-            _ => {}
+            Some(_) if wants_proof && proof != prove(Side::Opener) => {
+                Err(denied(Refused::SecretWrong, "its secret is not the one of this server"))
+            }
+            _ => Ok(hello.role),
         }
-        Ok(hello.role)
     }
+}
 
-    /// Says why not; that it could be said does not matter.
-    async fn refuse(&self, refused: Refused) -> HandshakeError {
-        let _ = self.say(&Message::Refused(refused.clone())).await;
-        refused.into()
+/// Whether a server of this volume can speak with it.
+fn check(hello: &Hello, volume: &[u8; 16]) -> Result<(), HandshakeError> {
+    let Hello { oldest, newest, features: found, volume: wanted, .. } = hello;
+    if *oldest > VERSION || *newest < VERSION {
+        let why = format!(
+            "it speaks versions {oldest} to {newest} of the protocol, this server {VERSION}"
+        );
+        return Err(denied(OWN_VERSIONS, why));
     }
+    if *found < FEATURES_NEEDED {
+        let (needed, found) = (FEATURES_NEEDED, *found);
+        let why = format!("it has feature level {found}, this server needs at least {needed}");
+        return Err(denied(Refused::Features { needed, found }, why));
+    }
+    if *wanted != [0; 16] && wanted != volume {
+        let why = format!("it asks for volume {}, this is {}", uuid(wanted), uuid(volume));
+        return Err(denied(Refused::Volume(*volume), why));
+    }
+    Ok(())
 }

@@ -91,10 +91,35 @@ fn talk<Q: DeserializeOwned, A: Serialize>(
     }
 }
 
-/// Asks one thing.
+/// Asks one thing, and waits for the answer as long as it takes.
 pub fn ask<Q: Serialize, A: DeserializeOwned>(path: &Path, request: &Q) -> io::Result<Answer<A>> {
+    ask_for(path, request, None)
+}
+
+/// The same, of a process that may be suspended: `TimedOut` if nothing comes for so long.
+pub fn ask_within<Q: Serialize, A: DeserializeOwned>(
+    path: &Path,
+    request: &Q,
+    limit: Duration,
+) -> io::Result<Answer<A>> {
+    ask_for(path, request, Some(limit)).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let text = format!("no answer within {} s", limit.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        _ => error,
+    })
+}
+
+fn ask_for<Q: Serialize, A: DeserializeOwned>(
+    path: &Path,
+    request: &Q,
+    limit: Option<Duration>,
+) -> io::Result<Answer<A>> {
     let (_folder, short) = short_path(path)?;
     let stream = UnixStream::connect(short)?;
+    stream.set_read_timeout(limit)?;
+    stream.set_write_timeout(limit)?;
     let mut bytes = serde_json::to_vec(request)?;
     bytes.push(b'\n');
     (&stream).write_all(&bytes)?;
@@ -161,6 +186,16 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             let _ = fs::remove_file(temp.path().join("admin.sock"));
         }
+    }
+
+    #[test]
+    fn a_process_that_does_not_answer_is_waited_for_no_longer_than_wanted() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("admin.sock");
+        let _suspended = UnixListener::bind(&path).unwrap();
+        let error = ask_within::<_, u64>(&path, &4, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        assert!(error.to_string().contains("no answer"), "{error}");
     }
 
     #[test]

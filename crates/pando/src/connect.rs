@@ -81,10 +81,13 @@ impl Named {
                 NOT_RUNNING,
                 format!("no server of {shown} has ever been started: {start}"),
             ),
-            NetError::Unreachable { is_refusal: false, .. } => Failure::new(
-                NOT_RUNNING,
-                format!("no server of {shown} answers ({error}): {start}"),
-            ),
+            NetError::Unreachable { is_refusal: false, .. } => {
+                let whose = match self {
+                    Self::Folder(..) => format!("no server of {shown} answers"),
+                    Self::Servers(_) => "no server answers".to_owned(),
+                };
+                Failure::new(NOT_RUNNING, format!("{whose} ({error}): {start}"))
+            }
             _ => Failure::new(FAILED, error),
         }
     }

@@ -15,7 +15,7 @@ pub fn run(args: &FormatArgs) -> Result<ExitCode, Failure> {
     let superblock = format(&folder, args.shards)?;
     if args.json {
         output::json(&serde_json::json!({
-            "folder": folder.path(),
+            "folder": folder.path().display().to_string(),
             "uuid": superblock.uuid,
             "shards": superblock.shards,
         }));

@@ -4,12 +4,12 @@ use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use pando_net::this_host;
+use pando_net::{ListenError, this_host};
 use pando_server::folder::FolderLock;
 use pando_server::founding::Site;
 use pando_server::host::HostOptions;
 use pando_server::moving::{DieAt, Moves, Parts};
-use pando_server::net::{Answer, Hosts, Server, ServerOptions};
+use pando_server::net::{Answer, Hosts, Server, ServerOptions, StartError};
 use pando_server::store::StoreOptions;
 use pando_server::{Folder, Host, Superblock};
 use pando_types::ShardIndex;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{DurabilityArg, SizesArgs};
-use crate::failure::{Failure, IN_USE};
+use crate::failure::{FAILED, Failure, IN_USE};
 use crate::protocol::ServerStatus;
 
 /// See the module. Fields are dropped in this order.
@@ -112,7 +112,7 @@ impl Hosting {
             founding: Mutex::new(()),
         };
         let server = Server::start(host.clone(), listen, |hosts| answers.into_answer(hosts))
-            .map_err(|error| Failure::new(IN_USE, error))?;
+            .map_err(not_started)?;
         let server = Arc::new(server);
         let _ = itself.set(Arc::downgrade(&server));
         if let Some(moves) = &moves {
@@ -140,6 +140,14 @@ impl Hosting {
             }
         }
     }
+}
+
+fn not_started(error: StartError) -> Failure {
+    let code = match &error {
+        StartError::Listen(ListenError::InUse(_)) => IN_USE,
+        _ => FAILED,
+    };
+    Failure::new(code, error)
 }
 
 /// Stores keep each of their index files open, and connections take one each; the usual limit of 1,024 is for programs that

@@ -81,7 +81,7 @@ impl Service for Tree {
     fn summary(&self) -> serde_json::Value {
         serde_json::json!({
             "volume": self.named,
-            "mount": self.mounting.mountpoint(),
+            "mount": self.mounting.mountpoint().display().to_string(),
             "shards": self.connected.facts.map.shards,
             "pid": std::process::id(),
         })

@@ -169,7 +169,7 @@ impl Serving {
 impl Service for Serving {
     fn summary(&self) -> serde_json::Value {
         serde_json::json!({
-            "folder": self.hosting.folder.path(),
+            "folder": self.hosting.folder.path().display().to_string(),
             "uuid": self.hosting.superblock.uuid,
             "shards": self.shards,
             "addresses": self.addresses(),

@@ -115,7 +115,7 @@ fn stopped(args: &StatusArgs, folder: &Folder, superblock: &Superblock) {
     if args.json {
         return output::json(&serde_json::json!({
             "running": false,
-            "folder": folder.path(),
+            "folder": folder.path().display().to_string(),
             "uuid": superblock.uuid,
             "shards": superblock.shards,
         }));

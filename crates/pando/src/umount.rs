@@ -1,48 +1,50 @@
 //! `pando umount`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use pando_server::Folder;
 use pando_server::admin::{self, Answer, SocketFile};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 
 use crate::cli::{DownArgs, UmountArgs};
 use crate::down::is_hanging_up;
 use crate::failure::{Failure, IN_USE, NOT_RUNNING};
 use crate::mounting::admin::socket;
+use crate::mounts::Mount;
 use crate::protocol::{Query, Told};
 use crate::{mounts, output};
 
 /// The process has this long to store what was written, after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(120);
+/// One that is not suspended says what it is doing, whatever its servers do.
+const AWAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Where a path leads is known by then, unless a mount on the way does not answer.
+const FOUND_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether the process is alive. Connections that a suspended one does not accept pile up, so not
 /// often.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn run(args: &UmountArgs) -> Result<ExitCode, Failure> {
-    let absolute = std::path::absolute(&args.path)
-        .map_err(|error| Failure::plain(format!("cannot find {}: {error}", args.path.display())))?;
-    // Of a mount whose servers do not answer, nothing may be asked but by name.
-    let list = mounts::all()
-        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
-    let is_there = |path: &Path| list.iter().rfind(|mount| mount.path == path).cloned();
-    let found = is_there(&absolute).or_else(|| is_there(&absolute.canonicalize().ok()?));
-    let Some((mount, volume)) = found.and_then(|mount| Some((mount.clone(), mount.volume()?)))
-    else {
-        return Err(Failure::new(
-            NOT_RUNNING,
-            format!("nothing of Pando is mounted at {}", absolute.display()),
-        ));
-    };
+    let (mount, volume) = find(&args.path)?;
     let (path, shown) = (&mount.path, mount.path.display());
     let socket = socket(path)?;
     let noted = SocketFile::at(&socket).ok();
-    match admin::ask::<_, Told>(&socket, &Query::Down { force: args.force }) {
+    // What a suspended process is told to do, it would do when nobody expects it any more.
+    let told = admin::ask_within::<_, Told>(&socket, &Query::Status, AWAKE_WITHIN).and_then(|_| {
+        admin::ask_within::<_, Told>(&socket, &Query::Down { force: args.force }, END_WITHIN)
+    });
+    match told {
         Ok(Answer::Ok(_)) => {}
         Ok(Answer::Error(error)) => return Err(Failure::new(IN_USE, error)),
         Err(error) if is_hanging_up(&error) => {}
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            return suspended(args, path, &error);
+        }
         Err(error) => return other_process(args, path, &volume, &error),
     }
     if let Some(noted) = noted {
@@ -50,6 +52,41 @@ pub fn run(args: &UmountArgs) -> Result<ExitCode, Failure> {
     }
     output::line(&format!("{shown} is unmounted, all is stored"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The mount of Pando at a path, and its volume.
+fn find(path: &Path) -> Result<(Mount, String), Failure> {
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::plain(format!("cannot find {}: {error}", path.display())))?;
+    // Of a mount whose servers do not answer, nothing may be asked but by name.
+    let list = mounts::all()
+        .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
+    let is_there = |path: &Path| list.iter().rfind(|mount| mount.path == path).cloned();
+    let found = match is_there(&absolute) {
+        Some(found) => Some(found),
+        None => resolved(&absolute)?.and_then(|path| is_there(&path)),
+    };
+    found.and_then(|mount| Some((mount.clone(), mount.volume()?))).ok_or_else(|| {
+        let text = format!("nothing of Pando is mounted at {}", absolute.display());
+        Failure::new(NOT_RUNNING, text)
+    })
+}
+
+/// Free of links; `None` if it leads nowhere.
+fn resolved(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    let (tell, told) = channel();
+    let asked = path.to_owned();
+    let resolve = move || drop(tell.send(asked.canonicalize()));
+    // If it cannot begin, it is as if it led nowhere.
+    let _ = std::thread::Builder::new().name("pando-path".to_owned()).spawn(resolve);
+    match told.recv_timeout(FOUND_WITHIN) {
+        Ok(resolved) => Ok(resolved.ok()),
+        Err(RecvTimeoutError::Disconnected) => Ok(None),
+        Err(RecvTimeoutError::Timeout) => Err(Failure::plain(format!(
+            "cannot find out where {} leads: something on the way does not answer. Name the mount by its own path",
+            path.display()
+        ))),
+    }
 }
 
 /// A process that has stored all removes its socket, and only then.
@@ -82,6 +119,23 @@ fn await_end(path: &Path, socket: &Path, noted: &SocketFile) -> Result<(), Failu
     Ok(())
 }
 
+/// There is a process, but it says nothing.
+fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<ExitCode, Failure> {
+    let shown = path.display();
+    if !args.force {
+        return Err(Failure::plain(format!(
+            "the process of the mount at {shown} does not answer ({error}), perhaps it is suspended: let it go on, or \
+             `pando umount --force {shown}`, which leaves to it what is not stored yet"
+        )));
+    }
+    unmount(path, UnmountFlags::DETACH)
+        .map_err(|errno| Failure::plain(format!("cannot detach the mount at {shown}: {errno}")))?;
+    output::line(&format!(
+        "{shown} is detached; its process does not answer, and stores what is left if it goes on"
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// No `pando mount` answers: it is the mount of a `pando up`, or its process is gone.
 fn other_process(
     args: &UmountArgs,
@@ -89,23 +143,55 @@ fn other_process(
     volume: &str,
     error: &io::Error,
 ) -> Result<ExitCode, Failure> {
-    let folder = Folder::new(Path::new(volume))?;
-    if folder.is_formatted() && folder.holder()?.is_some() {
+    if let Some(folder) = up_at(args, path, volume)? {
         return crate::down::run(&DownArgs { folder: folder.path().to_owned(), force: args.force });
     }
-    let flags = if args.force {
-        rustix::mount::UnmountFlags::DETACH
-    } else {
-        rustix::mount::UnmountFlags::empty()
-    };
-    rustix::mount::unmount(path, flags).map_err(|errno| {
-        Failure::plain(format!(
-            "the process of the mount at {} does not answer ({error}), and it cannot be unmounted: {errno}",
-            path.display()
-        ))
+    let shown = path.display();
+    let flags = if args.force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    unmount(path, flags).map_err(|errno| match errno {
+        Errno::BUSY => Failure::new(
+            IN_USE,
+            format!(
+                "the process of the mount at {shown} does not answer ({error}), and programs have files open or work \
+                 within: end them, or `pando umount --force {shown}`"
+            ),
+        ),
+        _ => Failure::plain(format!(
+            "the process of the mount at {shown} does not answer ({error}), and it cannot be unmounted: {errno}"
+        )),
     })?;
-    output::line(&format!("{} is unmounted; its process was gone", path.display()));
+    let process = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "its process was gone",
+        // Of another user's mount, or with another PANDO_RUN.
+        _ => "its process was not found: if there is one, it stores what is left by itself",
+    };
+    output::line(&format!("{shown} is unmounted; {process}"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), Errno> {
+    rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW)
+}
+
+/// The folder of the volume, if it is up and this is its own mount: a dead one of `pando mount` may be of the same volume.
+fn up_at(args: &UmountArgs, path: &Path, volume: &str) -> Result<Option<Folder>, Failure> {
+    let folder = Path::new(volume);
+    // Servers' addresses are none.
+    if !folder.is_absolute() {
+        return Ok(None);
+    }
+    let folder = Folder::new(folder)?;
+    let holder = if folder.is_formatted() { folder.holder()? } else { None };
+    let Some(pid) = holder else { return Ok(None) };
+    match admin::ask_within(&folder.socket(), &Query::Status, AWAKE_WITHIN) {
+        Ok(Answer::Ok(Told::Status(status))) => {
+            Ok((status.mount.path == path.display().to_string()).then_some(folder))
+        }
+        // It is ending, or nothing of the kind.
+        Ok(_) => Ok(Some(folder)),
+        Err(_) if args.force => Ok(None),
+        Err(error) => Err(crate::down::not_answering(&folder, &pid, &error)),
+    }
 }
 
 #[cfg(test)]

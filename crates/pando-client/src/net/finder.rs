@@ -145,10 +145,11 @@ pub(super) async fn dial(
     secret: Option<&Secret>,
 ) -> Result<Opened, HandshakeError> {
     let attempt = async {
-        let stream = Stream::connect(address).await?;
+        let stream = Stream::connect(address).await.map_err(HandshakeError::Unreached)?;
         open(stream, volume, role, secret).await
     };
-    timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(HandshakeError::Silent))
+    let silent = HandshakeError::Silent(CONNECT_WITHIN);
+    timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(silent))
 }
 
 /// Asks one server one thing.

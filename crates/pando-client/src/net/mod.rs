@@ -174,6 +174,7 @@ impl From<&VolumeFacts> for Volume {
 }
 
 fn unreachable(address: &Address, error: &HandshakeError) -> NetError {
-    let is_refusal = !matches!(error, HandshakeError::Closed(_) | HandshakeError::Silent);
+    use HandshakeError::{Closed, Silent, Stranger, Unreached};
+    let is_refusal = !matches!(error, Closed(_) | Silent(_) | Stranger(_) | Unreached(_));
     NetError::Unreachable { address: address.clone(), why: error.to_string(), is_refusal }
 }

@@ -41,7 +41,7 @@ impl Questions {
         self.out.append(|bytes| encode(bytes, Stream(1), &Message::Ask(ask)));
         self.out.flush();
         let told = timeout(TOLD_WITHIN, self.inbound.message(&mut self.buffer)).await;
-        match told.map_err(|_| unreachable(&self.address, &HandshakeError::Silent))? {
+        match told.map_err(|_| unreachable(&self.address, &HandshakeError::Silent(TOLD_WITHIN)))? {
             Ok((_, Message::Told(told))) => Ok(told),
             Ok(_) => Err(NetError::OutOfTurn(self.address.clone())),
             Err(closed) => Err(unreachable(&self.address, &closed.into())),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pando_net::{Accepted, HandshakeError, Listener, Reception, accept};
+use pando_net::{Accepted, Closed, HandshakeError, Listener, Reception, accept};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Refused, Role, Welcome};
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use super::hosts::Hosts;
 use super::limits::Limits;
-use super::say;
 use super::tool::{self, Answer};
 use super::worker::{Arriving, Place, Workers};
+use super::{say, say_end};
 use crate::host::Host;
 
 /// Who has not come in by then is shown out.
@@ -72,16 +72,17 @@ async fn receive(
     };
     let greeting = timeout(GREETING_WITHIN, accept(stream, reception, admit)).await;
     drop(permit);
-    match greeting.unwrap_or(Err(HandshakeError::Silent)) {
+    match greeting.unwrap_or(Err(HandshakeError::Silent(GREETING_WITHIN))) {
         Ok((inbound, role, place)) => door.hand_over(inbound, role, from, place).await,
-        Err(HandshakeError::Refused(refused)) => {
-            say(&format!("refused a connection from {from}: {refused}"));
-        }
-        Err(HandshakeError::Silent) => {
-            say(&format!("closed the connection from {from}: it said nothing"));
+        Err(error @ HandshakeError::Denied { .. }) => {
+            say(&format!("refused a connection from {from}: {error}"));
         }
         // It looked whether somebody listens, or went away.
-        Err(_) => {}
+        Err(HandshakeError::Closed(Closed::End | Closed::Io(_))) => {}
+        Err(HandshakeError::Closed(closed)) => {
+            say_end(&format!("the connection from {from}"), &closed)
+        }
+        Err(error) => say(&format!("closed the connection from {from}: {error}")),
     }
 }
 

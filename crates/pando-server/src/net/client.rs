@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use super::budget::{Budget, Share};
 use super::limits::CLIENT_FRAME_MAX;
-use super::say;
 use super::sink::Sink;
 use super::worker::Worker;
+use super::{say, say_end};
 use crate::host::connection::{Asked, ReplySink};
 
 /// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
@@ -53,18 +53,17 @@ pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inboun
     out.close();
     drop(writing);
     match end {
-        End::Closed(Closed::End | Closed::Cut | Closed::Io(_)) => {}
-        End::Closed(Closed::Frame(error)) => {
-            say(&format!("shard {shard}: closed the connection from {from}: it sent {error}"));
+        End::Closed(closed) => {
+            say_end(&format!("the connection from {from} to shard {shard}"), &closed)
         }
         End::OutOfTurn => {
             say(&format!(
-                "shard {shard}: closed the connection from {from}: a client sends requests only"
+                "closed the connection from {from} to shard {shard}: a client sends requests only"
             ));
         }
         End::Memory => {
             say(&format!(
-                "shard {shard}: closed the connection from {from}: memory for connections is used up, and it \
+                "closed the connection from {from} to shard {shard}: memory for connections is used up, and it \
                  holds a frame that is long and not whole"
             ));
         }
@@ -102,11 +101,7 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
         if is_more {
             continue;
         }
-        if sink.out.waiting() > 0 && is_drained(&inbound, &sink.out).await {
-            // Given back even if nothing more comes.
-            share.set(inbound.pending());
-        }
-        if let Err(closed) = worker.fill(&mut inbound, budget).await {
+        if let Err(closed) = fill(worker, &mut inbound, sink, &mut share).await {
             return closed.into();
         }
         if sink.out.is_closed() {
@@ -138,18 +133,44 @@ async fn await_memory(
             return Err(Closed::End.into());
         }
         // What others hold shrinks also without their giving it back.
-        let _ = timeout(LOOK_AGAIN, share.freed()).await;
+        let _ = timeout(LOOK_AGAIN, is_relieved(share, sink, untaken)).await;
     }
 }
 
-/// Returns when there is something to read, or nothing left to write: whether the latter.
-async fn is_drained(inbound: &Inbound, out: &Outbound) -> bool {
-    let (mut readable, mut drained) = (pin!(inbound.stream().readable()), pin!(out.below(1)));
+/// Returns when others have given something back, or the connection holds less itself: of its replies, `untaken` bytes that
+/// waited, the last is taken, or a request of its own is answered.
+async fn is_relieved(share: &Share, sink: &Sink, untaken: usize) {
+    let (is_untaken, in_flight) = (untaken > 0, sink.in_flight());
+    let (mut freed, mut drained) = (pin!(share.freed()), pin!(sink.out.below(1)));
+    let mut answered = pin!(sink.below(in_flight));
     poll_fn(|context| {
-        if drained.as_mut().poll(context).is_ready() {
-            return Poll::Ready(true);
+        if freed.as_mut().poll(context).is_ready()
+            || (is_untaken && drained.as_mut().poll(context).is_ready())
+        {
+            return Poll::Ready(());
         }
-        readable.as_mut().poll(context).map(|_| false)
+        answered.as_mut().poll(context)
+    })
+    .await;
+}
+
+/// Waits for more, and gives back what replies held once they are taken, also if nothing more comes.
+async fn fill(
+    worker: &Worker,
+    inbound: &mut Inbound,
+    sink: &Sink,
+    share: &mut Share,
+) -> Result<(), Closed> {
+    let (sent, budget) = (inbound.pending(), &worker.budgets.clients);
+    let mut filling = pin!(worker.fill(inbound, budget));
+    let mut drained = pin!(sink.out.below(1));
+    let mut is_drained = false;
+    poll_fn(|context| {
+        if !is_drained && drained.as_mut().poll(context).is_ready() {
+            is_drained = true;
+            share.set(sent);
+        }
+        filling.as_mut().poll(context)
     })
     .await
 }

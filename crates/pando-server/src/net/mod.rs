@@ -27,6 +27,8 @@ mod sink;
 mod tool;
 mod worker;
 
+use pando_net::Closed;
+
 pub use hosts::Hosts;
 pub use limits::Limits;
 pub use server::{Server, ServerOptions, StartError};
@@ -35,4 +37,13 @@ pub use tool::Answer;
 /// A line in the log.
 pub(crate) fn say(what: &str) {
     eprintln!("pando: {what}");
+}
+
+/// Why a connection was closed; nothing, if the other side has ended it between two frames, or is gone.
+fn say_end(connection: &str, closed: &Closed) {
+    match closed {
+        Closed::End | Closed::Io(_) => {}
+        Closed::Cut => say(&format!("closed {connection}: it ended in the middle of a frame")),
+        Closed::Frame(error) => say(&format!("closed {connection}: it sent {error}")),
+    }
 }

@@ -41,7 +41,7 @@ pub(super) async fn serve(
     out.close();
     drop(writing);
     if let Some(why) = why {
-        say(&format!("shard {shard}: closed the connection of shards from {from}: {why}"));
+        say(&format!("closed the connection of shards from {from} to shard {shard}: {why}"));
     }
 }
 
@@ -80,7 +80,8 @@ async fn next(
 ) -> Result<(), Option<String>> {
     let closed = |closed| match closed {
         Closed::Frame(error) => Some(format!("it sent {error}")),
-        _ => None,
+        Closed::Cut => Some("it ended in the middle of a frame".to_owned()),
+        Closed::End | Closed::Io(_) => None,
     };
     let before = inbound.pending();
     while let Some((_, message)) = inbound.next_message().map_err(closed)? {

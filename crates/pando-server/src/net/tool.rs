@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pando_net::{Closed, Inbound, Outbound};
+use pando_net::{Inbound, Outbound};
 use pando_wire::{Ask, Message, Told, encode};
 
 use super::limits::TOOL_FRAME_MAX;
-use super::say;
+use super::{say, say_end};
 
 /// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix socket.
 pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
@@ -23,11 +23,10 @@ pub(super) async fn serve(mut inbound: Inbound, from: String, answer: Answer) {
                 say(&format!("closed the connection from {from}: a tool asks questions only"));
                 break;
             }
-            Err(Closed::Frame(error)) => {
-                say(&format!("closed the connection from {from}: it sent {error}"));
+            Err(closed) => {
+                say_end(&format!("the connection from {from}"), &closed);
                 break;
             }
-            Err(_) => break,
         };
         let (answer, is_unix) = (answer.clone(), inbound.stream().is_unix());
         let told = tokio::task::spawn_blocking(move || answer(ask, is_unix)).await;

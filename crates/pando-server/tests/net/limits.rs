@@ -215,6 +215,45 @@ fn what_requests_hold_is_given_back_though_their_connection_has_ended() {
     });
 }
 
+/// A root whose listing takes 10 KiB.
+async fn make_long_names(served: &Served, client: &mut Client) {
+    let session = open_session(served).await;
+    for sequence in 1..=40 {
+        let id = RequestId { session, slot: 0, sequence };
+        client.send_as(1, request(id, mkdir(&format!("{sequence:0>250}"))));
+        assert!(client.reply().await.unwrap().1.result.is_ok());
+    }
+}
+
+/// Asks for the root's listing, all at once.
+fn ask_for_listings(client: &Client, count: u64) {
+    let list = Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 };
+    let list = request(RequestId::default(), list);
+    for stream in 0..count {
+        client.out.append(|bytes| encode_request(bytes, pando_wire::Stream(stream), &list));
+    }
+    client.out.flush();
+}
+
+#[test]
+fn what_answers_hold_is_given_back_when_they_are_taken_though_nothing_more_is_asked() {
+    // As many as are run at once, and more than a socket holds.
+    const ASKED: u64 = 31;
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        let mut client = served.client(&served.unix()).await;
+        make_long_names(&served, &mut client).await;
+        ask_for_listings(&client, ASKED);
+        until(|| served.server.waiting().0 > 0).await;
+        for _ in 0..ASKED {
+            assert!(client.reply().await.unwrap().1.result.is_ok());
+        }
+        until(|| served.server.waiting() == (0, 0)).await;
+        assert!(client.works().await);
+    });
+}
+
 #[test]
 fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
     const DEAF: usize = 6;
@@ -226,19 +265,12 @@ fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
     options.limits.in_flight = 4;
     let served = volume.serve(&[0], options);
     run(async {
-        let session = open_session(&served).await;
         let mut witness = served.client(&served.unix()).await;
-        for sequence in 1..=40 {
-            let id = RequestId { session, slot: 0, sequence };
-            witness.send_as(1, request(id, mkdir(&format!("{sequence:0>250}"))));
-            assert!(witness.reply().await.unwrap().1.result.is_ok());
-        }
+        make_long_names(&served, &mut witness).await;
         let mut deaf = Vec::new();
         for _ in 0..DEAF {
             let client = served.client(&served.unix()).await;
-            for stream in 0..ASKED {
-                client.send(stream, Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 });
-            }
+            ask_for_listings(&client, ASKED);
             deaf.push(client);
         }
         until(|| served.server.waiting().0 > 300 << 10).await;

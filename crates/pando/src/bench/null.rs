@@ -26,7 +26,7 @@ pub fn serve(args: &NullArgs) -> Result<ExitCode, Failure> {
     };
     let mounted =
         nullfs::mount(&args.mountpoint, &options, Behaviour::default()).map_err(Failure::plain)?;
-    output::json(&serde_json::json!({ "mount": mounted.mountpoint() }));
+    output::json(&serde_json::json!({ "mount": mounted.mountpoint().display().to_string() }));
     while signals.pending().next().is_none() && !mounted.is_over() {
         std::thread::sleep(LOOK);
     }

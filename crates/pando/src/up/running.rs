@@ -76,8 +76,8 @@ impl Running {
 impl Service for Running {
     fn summary(&self) -> serde_json::Value {
         serde_json::json!({
-            "folder": self.hosting.folder.path(),
-            "mount": self.mounting.mountpoint(),
+            "folder": self.hosting.folder.path().display().to_string(),
+            "mount": self.mounting.mountpoint().display().to_string(),
             "uuid": self.hosting.superblock.uuid,
             "shards": self.hosting.host.hosted().len(),
             "pid": std::process::id(),

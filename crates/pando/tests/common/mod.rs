@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -27,6 +28,39 @@ pub fn pando() -> Command {
     // Killed mounts leave their sockets: not among the system's.
     command.env("PANDO_RUN", Path::new(env!("CARGO_TARGET_TMPDIR")).join("run"));
     command
+}
+
+/// The same, killed (exit code 137) after so many seconds: it is to end long before.
+pub fn pando_within(seconds: u32) -> Command {
+    let program = pando();
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", &seconds.to_string()]).arg(program.get_program());
+    for (name, value) in program.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    command
+}
+
+/// Whether something is mounted there, by the kernel's list: whoever is mounted is not asked.
+pub fn is_mounted(path: &Path) -> bool {
+    let list = fs::read("/proc/self/mountinfo").unwrap();
+    let mut paths =
+        list.split(|&byte| byte == b'\n').filter_map(|line| line.split(|&b| b == b' ').nth(4));
+    paths.any(|listed| unescaped(listed) == path.as_os_str().as_bytes())
+}
+
+/// Undoes the octal escapes of `/proc` (`\040` for a space).
+fn unescaped(listed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = listed;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let is_escape = byte == b'\\';
+        let digits = if is_escape { &tail[..3] } else { &[] };
+        let code = digits.iter().fold(0, |code, digit| code * 8 + u32::from(digit - b'0'));
+        bytes.push(if is_escape { code as u8 } else { byte });
+        rest = &tail[digits.len()..];
+    }
+    bytes
 }
 
 /// A folder that goes away in the end, with everything mounted in it.

@@ -1,7 +1,8 @@
 //! A volume with servers and mounts in the background, on this machine. Nothing of it stays.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -63,12 +64,30 @@ impl Site {
 
     pub fn mount(&mut self, extra: &[&str]) -> Pid {
         let path = self.scratch.path().join(format!("mount-{}", self.mounts.len()));
+        self.mount_at(self.folder.clone().as_os_str(), path, extra)
+    }
+
+    /// Of a folder or of addresses, wherever.
+    pub fn mount_at(&mut self, target: &OsStr, path: PathBuf, extra: &[&str]) -> Pid {
         let log = self.scratch.path().join("mount-log");
         let mut command = pando();
-        command.arg("mount").arg(&self.folder).arg(&path).args(["-d", "--json", "--log"]).arg(log);
+        command.arg("mount").arg(target).arg(&path).args(["-d", "--json", "--log"]).arg(log);
         let output = command.args(extra).output().unwrap();
         self.mounts.push(path);
         self.note(&output)
+    }
+
+    /// Where everything of it is.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The address at which its first server listens for other machines.
+    pub fn tcp(&self) -> String {
+        let status = &self.statuses()[0];
+        let all = status["addresses"].as_array().unwrap().iter();
+        let mut all = all.map(|address| address.as_str().unwrap());
+        all.find(|address| !address.starts_with("unix:")).unwrap().to_owned()
     }
 
     pub fn at(&self, mount: usize, path: &str) -> PathBuf {

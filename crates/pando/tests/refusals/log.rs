@@ -1,0 +1,227 @@
+//! Who sends what is no frame, or comes without what he must know: his connection is closed, the server's log names him and says why,
+//! and nobody else notices.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use pando_net::{Opened, Stream, open};
+use pando_server::Folder;
+use pando_types::Credentials;
+use pando_types::ShardIndex;
+use pando_types::op::{Head, Op, Request};
+use pando_wire::auth::{Secret, Side};
+use pando_wire::{Ask, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Proof, Role, VERSION, encode};
+
+use crate::common::site::until;
+use crate::{Guarded, SECRET};
+
+/// Nothing takes this long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What somebody sends, and what the log says of it.
+struct Case {
+    sends: Vec<u8>,
+    /// It ends after that.
+    ends: bool,
+    logged: String,
+}
+
+impl Case {
+    fn new(sends: impl Into<Vec<u8>>, logged: impl Into<String>) -> Self {
+        Self { sends: sends.into(), ends: false, logged: logged.into() }
+    }
+
+    fn then_ends(self) -> Self {
+        Self { ends: true, ..self }
+    }
+}
+
+fn framed(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut bytes, pando_wire::Stream(1), message);
+    bytes
+}
+
+/// With the byte at `at` changed, and a checksum that is right.
+fn sealed(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+    frame[at] = byte;
+    let checksum = crc32c::crc32c(&frame[8..]);
+    frame[4..8].copy_from_slice(&checksum.to_le_bytes());
+    frame
+}
+
+/// Says that it has this length.
+fn of_length(mut frame: Vec<u8>, length: u32) -> Vec<u8> {
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    frame
+}
+
+/// What is wrong with a frame whoever sends it, where `most` bytes are allowed.
+fn no_frames(good: &[u8], most: u32) -> Vec<Case> {
+    let good = good.to_vec();
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    let shorter = good[..good.len() - 1].to_vec();
+    let kind = shorter[9];
+    let body_is_cut = of_length(shorter, (good.len() - 5) as u32);
+    vec![
+        Case::new(flipped, "a frame whose checksum is wrong"),
+        Case::new(
+            of_length(good.clone(), most + 1),
+            format!("a frame of {} bytes; from 16 to {most} are allowed", most + 1),
+        ),
+        Case::new(of_length(good.clone(), u32::MAX), "a frame of 4294967295 bytes"),
+        Case::new(of_length(good.clone(), 15), "a frame of 15 bytes"),
+        Case::new(
+            sealed(good.clone(), 8, VERSION + 1),
+            format!("a frame of version {}; this is version {VERSION}", VERSION + 1),
+        ),
+        Case::new(sealed(good.clone(), 9, 99), "a frame of unknown kind 99"),
+        Case::new(sealed(good.clone(), 10, 1), "a frame with unknown flags 0x0001"),
+        Case::new(
+            sealed(body_is_cut, 9, kind),
+            format!("a frame of kind {kind} whose body is malformed"),
+        ),
+        Case::new(&good[..good.len() - 1], "it ended in the middle of a frame").then_ends(),
+        Case::new(&good[..3], "it ended in the middle of a frame").then_ends(),
+    ]
+}
+
+/// What else can be wrong before somebody is let in.
+fn no_beginnings(volume: [u8; 16]) -> Vec<Case> {
+    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), [7; 32]);
+    let said = |hello: Hello| framed(&hello.into());
+    let with_proof =
+        |proof| [said(hello.clone()), framed(&Message::Proof(Proof { proof }))].concat();
+    let guess = Secret::new(b"another horse battery").unwrap();
+    let guess = guess.prove(Side::Opener, &hello, &volume, &[7; 32]);
+    let future = Hello { oldest: VERSION + 1, newest: VERSION + 2, ..hello.clone() };
+    vec![
+        // `GET ` as a length.
+        Case::new(&b"GET / HTTP/1.1\r\n\r\n"[..], "a frame of 542393671 bytes"),
+        Case::new(
+            said(future),
+            format!(
+                "versions {} to {} of the protocol, this server {VERSION}",
+                VERSION + 1,
+                VERSION + 2
+            ),
+        ),
+        Case::new(
+            said(Hello { features: FEATURES_NEEDED - 1, ..hello.clone() }),
+            format!(
+                "has feature level {}, this server needs at least {FEATURES_NEEDED}",
+                FEATURES_NEEDED - 1
+            ),
+        ),
+        Case::new(
+            said(Hello { volume: [9; 16], ..hello.clone() }),
+            format!(
+                "asks for volume 09090909-0909-0909-0909-090909090909, this is {}",
+                pando_wire::uuid(&volume)
+            ),
+        ),
+        Case::new(with_proof(None), "it has no secret, and this server demands one"),
+        Case::new(with_proof(Some(guess)), "its secret is not the one of this server"),
+        // So ends who finds that the server has another secret.
+        Case::new(said(hello.clone()), "it left without a proof").then_ends(),
+        Case::new(framed(&Message::Proof(Proof { proof: None })), "does not begin with a greeting"),
+        Case::new([said(hello.clone()), said(hello.clone())].concat(), "no proof follows"),
+    ]
+}
+
+impl Guarded {
+    fn volume(&self) -> [u8; 16] {
+        Folder::new(&self.site.folder).unwrap().read().unwrap().id()
+    }
+
+    /// A line of the log names him and has these words.
+    fn is_logged(&self, from: &SocketAddr, words: &str) {
+        let named = format!("from {from}");
+        let is_it = |line: &str| {
+            let rest = line.split_once(&named).map(|(_, rest)| rest);
+            rest.is_some_and(|rest| rest.starts_with([':', ' ']) && rest.contains(words))
+        };
+        until(&format!("{named}: {words}"), || self.site.log().lines().any(is_it));
+    }
+}
+
+#[test]
+fn who_begins_wrongly_is_shut_out_and_the_log_says_why() {
+    let guarded = Guarded::new();
+    let volume = guarded.volume();
+    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), [7; 32]);
+    let mut cases = no_frames(&framed(&hello.into()), pando_wire::FIRST_FRAMES_MAX);
+    cases.extend(no_beginnings(volume));
+    // Kept, so that each has an address of his own.
+    let mut strangers = Vec::new();
+    for Case { sends, ends, logged } in cases {
+        let mut stranger = TcpStream::connect(&guarded.address).unwrap();
+        stranger.set_read_timeout(Some(LONG)).unwrap();
+        stranger.write_all(&sends).unwrap();
+        if ends {
+            stranger.shutdown(Shutdown::Write).unwrap();
+        }
+        guarded.is_logged(&stranger.local_addr().unwrap(), &logged);
+        match stranger.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{logged}"),
+        }
+        guarded.others_go_on();
+        strangers.push(stranger);
+    }
+}
+
+#[test]
+fn who_sends_nonsense_later_is_shut_out_and_the_log_says_why() {
+    let guarded = Guarded::new();
+    let ask = framed(&Message::Ask(Ask::Hosts));
+    let request = framed(&Message::Request(Request {
+        head: Head::default(),
+        credentials: Credentials::ROOT,
+        op: Op::StatFs(ShardIndex(0)),
+        trail: None,
+    }));
+    assert!(ask.len() > HEADER_LEN && request.len() > HEADER_LEN);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut strangers = Vec::new();
+    for (role, good, most, out_of_turn, reason) in [
+        (Role::Client(ShardIndex(0)), &request, 1 << 20, &ask, "a client sends requests only"),
+        (Role::Tool, &ask, 64 << 10, &request, "a tool asks questions only"),
+        (
+            Role::Peer(ShardIndex(0), Vec::new()),
+            &request,
+            16 << 20,
+            &request,
+            "shards send messages to shards only",
+        ),
+    ] {
+        let mut cases = no_frames(good, most);
+        cases.push(Case::new(&out_of_turn[..], reason));
+        for case in cases {
+            strangers.push(runtime.block_on(is_shut_out(&guarded, role.clone(), &case)));
+            guarded.others_go_on();
+        }
+    }
+}
+
+/// Comes in as it should, and then does not go on so.
+async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
+    let secret = Secret::new(SECRET.as_bytes()).unwrap();
+    let stream = Stream::connect(&guarded.address.parse().unwrap()).await.unwrap();
+    let Stream::Tcp(tcp) = &stream else { unreachable!() };
+    let from = tcp.local_addr().unwrap();
+    let mut opened = open(stream, guarded.volume(), role, Some(&secret)).await.unwrap();
+    // So little is taken at once.
+    opened.inbound.stream().writable().await.unwrap();
+    assert_eq!(opened.inbound.stream().try_write(&case.sends).unwrap(), case.sends.len());
+    if case.ends {
+        opened.inbound.stream().shut();
+    }
+    guarded.is_logged(&from, &case.logged);
+    let mut buffer = vec![0; 4096];
+    let heard = tokio::time::timeout(LONG, opened.inbound.message(&mut buffer)).await;
+    assert!(heard.expect("it is closed").is_err(), "{}", case.logged);
+    opened
+}

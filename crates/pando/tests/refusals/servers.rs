@@ -1,0 +1,58 @@
+//! `pando server` that cannot listen, or not there: it says why, and the volume is as free as before.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common::site::{Site, until};
+use crate::common::{Scratch, pando_within};
+use crate::words::{Stranger, nobody, processes_with};
+use crate::{SECRET, assert_said, secret_file};
+
+#[test]
+fn a_server_that_cannot_listen_ends_says_why_and_lets_go_of_its_shards() {
+    let mut site = Site::new(&[], &[]);
+    let taken = Stranger::silent();
+    let secret = secret_file(site.scratch(), "secret", SECRET);
+    let open = secret_file(site.scratch(), "open", SECRET);
+    fs::set_permissions(&open, Permissions::from_mode(0o604)).unwrap();
+    let missing = site.scratch().join("missing");
+    let [secret, open, missing] = [&secret, &open, &missing].map(|path| path.to_str().unwrap());
+    let cases: [(&[&str], i32, &[&str]); 6] = [
+        (&["--listen", &taken.address], 4, &[&taken.address, "in use", "Name another address"]),
+        (&["--listen", "0.0.0.0:0"], 1, &["other machines", "--secret"]),
+        (&["--listen", "0.0.0.0:0", "--secret", secret], 1, &["--advertise HOST:PORT"]),
+        // Set aside for examples: nobody has it.
+        (
+            &["--listen", "192.0.2.1:0", "--secret", secret],
+            1,
+            &["192.0.2.1:0 is not an address of this machine"],
+        ),
+        (&["--listen", "127.0.0.1:0", "--secret", open], 1, &[open, "chmod 600"]),
+        (&["--listen", "127.0.0.1:0", "--secret", missing], 1, &[missing, "No such file"]),
+    ];
+    for (extra, code, words) in cases {
+        for detach in [&[][..], &["-d"]] {
+            let mut command = pando_within(60);
+            command.arg("server").arg(&site.folder).args(["--shard", "all"]);
+            let output = command.args(extra).args(detach).output().unwrap();
+            assert_said(&output, code, words);
+        }
+    }
+    until("no process is left behind", || processes_with(&site.folder).is_empty());
+    site.serve("all", &["--listen", "127.0.0.1:0", "--secret", secret]);
+    site.mount(&[]);
+    fs::write(site.at(0, "file"), "text").unwrap();
+}
+
+#[test]
+fn a_folder_does_not_become_one_of_a_volume_whose_server_is_none() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("new");
+    let (ssh, silent, nobody) = (Stranger::ssh(), Stranger::silent(), nobody());
+    for address in [&ssh.address, &silent.address, &nobody] {
+        let mut command = pando_within(60);
+        command.arg("server").arg(&folder).args(["--shard", "all", "--join", address.as_str()]);
+        assert_said(&command.output().unwrap(), 3, &[address, "see that it runs"]);
+        assert!(!folder.join("superblock").exists());
+    }
+}
