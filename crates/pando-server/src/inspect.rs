@@ -4,11 +4,12 @@
 //! reads.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use pando_placement::{ClusterMap, DirMap, Secrets};
 use pando_types::attr::Attr;
 use pando_types::op::{FileAt, FileRef, Head, Op, Request};
-use pando_types::reply::{Access, Body, Found, Refusal, Reply};
+use pando_types::reply::{Access, Body, Found, Refusal, Reply, SplitHistory};
 use pando_types::{
     Credentials, DirRef, Errno, FileKind, Ino, Name, PartitionIndex, Radix, ShardIndex,
 };
@@ -155,13 +156,24 @@ impl<'a> Inspector<'a> {
     }
 
     fn directory(&self, dir: DirRef) -> Result<Info, Errno> {
+        let (_, body) = self.ask_owner(&|map| map.home(dir.id), &Op::DirGetAttr(dir))?;
+        let Body::Dir(attr) = body else { return Err(Errno::EIO) };
+        let home = self.map.borrow().home(dir.id);
+        let mut known = DirMap::new();
+        known.learn(&attr.history);
         let mut partitions = Vec::new();
-        let shards = self.map.borrow().shards;
-        self.ask_owner(&|map| map.home(dir.id), &Op::DirGetAttr(dir))?;
-        for shard in (0..shards).map(ShardIndex) {
+        let mut to_ask: BTreeSet<_> = (0..self.map.borrow().shards).map(ShardIndex).collect();
+        let mut asked = BTreeSet::new();
+        while let Some(shard) = to_ask.pop_first() {
+            asked.insert(shard);
             let Body::Inspected(found) = self.ask(shard, Op::InspectDir(shard, dir.id))? else {
                 return Err(Errno::EIO);
             };
+            let leaves = found.iter().map(|it| (it.delta.partition, it.delta.radix)).collect();
+            known.merge(&SplitHistory { of: None, spread: attr.history.spread, leaves });
+            // Their depths tell of all that split off, which may be on shards of which only they have heard.
+            let implied = known.leaves().into_iter().map(|(index, _)| known.shard(home, index));
+            to_ask.extend(implied.filter(|shard| !asked.contains(shard)));
             partitions.extend(found.into_iter().map(|inspected| PartitionInfo {
                 index: inspected.delta.partition.0,
                 depth: inspected.delta.radix.0,
@@ -174,7 +186,7 @@ impl<'a> Inspector<'a> {
         Ok(Info::Directory(DirectoryInfo {
             id: dir.id.to_string(),
             ino: dir.ino.0,
-            home: self.map.borrow().home(dir.id).0,
+            home: home.0,
             entries: partitions.iter().map(|partition| partition.entries).sum(),
             partitions,
         }))

@@ -185,7 +185,7 @@ pub enum Ask {
     Superblock,
     /// What some directories of a shard add up to, from a key on.
     Census(ShardIndex, Vec<u8>),
-    /// Shards that are on their way here.
+    /// Shards that are on their way here, or from here.
     Moves,
     /// Take a shard over from the process that serves it, at no more than so many bytes a second.
     Adopt(ShardIndex, u64),

@@ -6,6 +6,7 @@
 //!   |                        | -- Follow (begin) ---------------------->|   from now on it keeps what changes
 //!   |                        | -- Scan, Scan, … ----------------------->|   all records, page by page
 //!   |                        | -- Follow (after …) -------------------->|   what has changed since
+//!   |                        | -- SoFar ------------------------------->|   so that it can tell, too
 //!   | -- Moves: how far? --->|    … until little is left …              |
 //!   |                        | -- Freeze ------------------------------>|   runs nothing more, for some seconds; syncs
 //!   |                        |    syncs its copy: it is ready           |
@@ -40,6 +41,8 @@ pub enum MoveAsk {
     },
     /// Its new host serves it: what is left of the old copy can go.
     Moved(Hosting),
+    /// How far it is: whoever asks the source shall hear it. Said from time to time while records are copied.
+    SoFar(Moving),
 }
 
 /// Answers.
@@ -62,7 +65,7 @@ pub enum MoveTold {
     },
     /// To [`MoveAsk::GiveAway`]: it is done, for good.
     Given,
-    /// To [`MoveAsk::Moved`].
+    /// To [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
     Done,
     /// Not this attempt (any more): it must begin anew.
     Over(String),
@@ -84,6 +87,8 @@ pub struct Moving {
     pub shard: ShardIndex,
     /// Where it comes from.
     pub from: Vec<String>,
+    /// Where it goes.
+    pub to: Vec<String>,
     /// What is being done.
     pub stage: MoveStage,
     /// Bytes of keys and values copied.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pando_server::Durability;
-use pando_server::moving::DieAt;
+use pando_server::moving::Point;
 use pando_wire::Address;
 
 use crate::bench::args::BenchArgs;
@@ -252,7 +252,10 @@ pub struct ServerArgs {
     pub sizes: SizesArgs,
     /// Die at this point of a move, for tests
     #[arg(long, value_name = "POINT", hide = true)]
-    pub die_at: Option<DieAt>,
+    pub die_at: Option<Point>,
+    /// Wait at the point of a move that FOLDER/run/hold names, for tests
+    #[arg(long, hide = true)]
+    pub may_be_held: bool,
     /// Seconds after which a client that takes no replies is cut off
     #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 60)]
     pub stall_seconds: u64,
@@ -421,7 +424,7 @@ pub struct FsckArgs {
     pub json: bool,
 }
 
-/// Which shards a volume has, and where they run: list, move
+/// Which shards a volume has, and where they run: list, add, move
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -435,7 +438,7 @@ pub struct ShardArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum ShardCommand {
-    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is on its way elsewhere
+    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is being added or on its way elsewhere
     List(ShardListArgs),
     /// Add a shard while the volume is in use, and give it its share of all directories
     ///
@@ -490,6 +493,9 @@ pub struct ShardAddArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Milliseconds between two lines about how far it is, where standard error is no terminal
+    #[arg(long, value_name = "MS", hide = true, default_value_t = 5_000)]
+    pub tell_every: u64,
 }
 
 #[derive(Args, Debug)]
@@ -509,6 +515,9 @@ pub struct ShardMoveArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Milliseconds between two lines about how far it is, where standard error is no terminal
+    #[arg(long, value_name = "MS", hide = true, default_value_t = 5_000)]
+    pub tell_every: u64,
 }
 
 /// Look at the stores of a stopped volume: check, stats, dump

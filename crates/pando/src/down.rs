@@ -1,12 +1,14 @@
 //! `pando down`.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pando_server::Folder;
 use pando_server::admin::{self, Answer};
 
+use pando_types::SHARDS_MAX;
 use pando_wire::{Address, Ask, Told as wire};
 
 use crate::cli::DownArgs;
@@ -24,10 +26,11 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     let folder = Folder::new(&args.folder)?;
     folder.read()?;
     let Some(pid) = folder.holder()? else {
-        if !folder.shard_holders()?.is_empty() {
-            return stop_servers(folder);
+        let has_shards = !folder.shard_holders()?.is_empty();
+        if has_shards {
+            stop_servers(&folder)?;
         }
-        if stop_empty(&folder)? {
+        if stop_empty(&folder)? || has_shards {
             return Ok(ExitCode::SUCCESS);
         }
         return Err(Failure::new(
@@ -58,13 +61,23 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops a server that has no shard; whether there was one.
+/// Stops servers that have no shard, or none any more; whether there were any.
 fn stop_empty(folder: &Folder) -> Result<bool, Failure> {
-    let socket = folder.empty_server_socket();
-    if !socket.exists() {
-        return Ok(false);
+    let named = (0..SHARDS_MAX).map(|shard| folder.server_socket(shard));
+    let mut is_any = false;
+    for socket in named.chain([folder.empty_server_socket()]).filter(|socket| socket.exists()) {
+        is_any |= stop_at(folder, &socket)?;
     }
-    let address = Address::Unix(socket.clone());
+    if is_any {
+        let shown = folder.path().display();
+        output::line(&format!("the server of {shown}, which has no shard, is stopped"));
+    }
+    Ok(is_any)
+}
+
+/// Stops whoever listens there.
+fn stop_at(folder: &Folder, socket: &Path) -> Result<bool, Failure> {
+    let address = Address::Unix(socket.to_owned());
     let named = Named::Servers(vec![address.clone()]);
     let Ok(mut questioner) = Questioner::new(&named, None) else { return Ok(false) };
     if let Ok(wire::Failed(error)) = questioner.ask(&[address], Ask::Stop) {
@@ -79,12 +92,11 @@ fn stop_empty(folder: &Folder) -> Result<bool, Failure> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    output::line(&format!("the server of {} is stopped", folder.path().display()));
     Ok(true)
 }
 
 /// Stops all servers of this folder's shards.
-fn stop_servers(folder: Folder) -> Result<ExitCode, Failure> {
+fn stop_servers(folder: &Folder) -> Result<(), Failure> {
     let named = Named::Folder(folder.clone(), folder.read()?);
     let mut questioner = Questioner::new(&named, None)?;
     let held = folder.shard_holders()?;
@@ -116,7 +128,7 @@ fn stop_servers(folder: Folder) -> Result<ExitCode, Failure> {
         std::thread::sleep(Duration::from_millis(10));
     }
     output::line(&format!("the servers of {} are stopped", folder.path().display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// It ended before it could answer.

@@ -8,7 +8,7 @@ use pando_net::{ListenError, this_host};
 use pando_server::folder::FolderLock;
 use pando_server::founding::Site;
 use pando_server::host::HostOptions;
-use pando_server::moving::{DieAt, Moves, Parts};
+use pando_server::moving::{Faults, Moves, Parts};
 use pando_server::net::{Answer, Hosts, Server, ServerOptions, StartError};
 use pando_server::store::StoreOptions;
 use pando_server::{Folder, Host, Superblock};
@@ -53,7 +53,7 @@ pub struct Plan<'a> {
 #[derive(Clone, Copy)]
 pub enum MayMove {
     No,
-    Yes { die_at: Option<DieAt> },
+    Yes { faults: Faults },
 }
 
 pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
@@ -85,7 +85,7 @@ impl Hosting {
         }
         let host = Arc::new(host);
         let (mut lock, mut moves) = (Some(lock), None);
-        if let MayMove::Yes { die_at } = plan.may_move
+        if let MayMove::Yes { faults } = plan.may_move
             && let Some(lock) = lock.take()
         {
             moves = Some(Arc::new(Moves::new(Parts {
@@ -95,7 +95,7 @@ impl Hosting {
                 secret: listen.secret.clone(),
                 host: host.clone(),
                 lock,
-                die_at,
+                faults,
             })));
         }
         let itself = Arc::new(OnceLock::new());

@@ -14,6 +14,7 @@ mod fsck;
 mod hosting;
 mod info;
 mod manifest;
+mod meter;
 mod mount;
 mod mounting;
 mod mounts;

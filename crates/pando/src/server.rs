@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pando_net::HostsFolder;
 use pando_server::founding::make;
-use pando_server::moving::{Given, finish_taken};
+use pando_server::moving::{Faults, Given, finish_taken};
 use pando_server::net::{Limits, ServerOptions};
 use pando_server::{Folder, Superblock};
 use pando_types::{SHARDS_MAX, ShardIndex};
@@ -53,6 +53,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
     let listen = ServerOptions {
         volume: superblock.id(),
         listen,
+        also: former_sockets(&folder, &args.shards, &shards),
         advertise: args.advertise.clone(),
         only_advertised: args.only_advertised,
         secret: secret(args.secret.as_ref())?,
@@ -76,7 +77,9 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         options: &host_options(args.durability, &args.sizes),
         listen,
         on_stop: Box::new(move || drop(stop.send(Stop::Asked))),
-        may_move: MayMove::Yes { die_at: args.die_at },
+        may_move: MayMove::Yes {
+            faults: Faults { die_at: args.die_at, may_be_held: args.may_be_held },
+        },
     })?;
     Ok((Serving { hosting, shards }, stops))
 }
@@ -122,6 +125,18 @@ fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec
         }
     });
     is_gone.map(|()| shards)
+}
+
+/// Where earlier processes of this folder may have been: each was named after the first of the shards it had, or after having none.
+/// Others ask there, such as a server with a whole copy of a shard that it waits to be given.
+fn former_sockets(folder: &Folder, text: &str, shards: &[u16]) -> Vec<Address> {
+    let is_asked_for =
+        |shard: u16| text == ALL || text.split(',').any(|part| part.trim().parse() == Ok(shard));
+    let is_given = |shard: u16| matches!(Given::read(folder, shard), Ok(Some(_)));
+    let had = |shard: &u16| shards.contains(shard) || (is_asked_for(*shard) && is_given(*shard));
+    let sockets = (0..SHARDS_MAX).filter(had).map(|shard| folder.server_socket(shard));
+    let empty = (text == ALL).then(|| folder.empty_server_socket());
+    sockets.chain(empty).map(Address::Unix).collect()
 }
 
 /// How many shards the volume has, as far as this folder can tell.

@@ -154,6 +154,16 @@ impl Host {
         Ok(())
     }
 
+    /// Whether what changes is kept for this attempt.
+    #[must_use]
+    pub fn is_followed(&self, shard: ShardIndex, token: MoveToken) -> bool {
+        let Some(cell) = self.shared.cell(shard) else { return false };
+        let is_followed = cell.state.lock().leaving.left(token).is_some();
+        // Others may have come while it was held.
+        self.run(shard);
+        is_followed
+    }
+
     fn leaver(&self, shard: ShardIndex) -> Result<Arc<Cell>, MoveRefused> {
         let cell = self.shared.cell(shard).ok_or_else(|| MoveRefused::elsewhere(shard))?;
         match cell.failure() {

@@ -22,6 +22,8 @@
 //! 5. The old copy goes when the source knows a host of the later epoch: from its word, or from the table of hosts.
 
 mod ask;
+mod faults;
+mod going;
 mod journal;
 mod source;
 mod target;
@@ -31,9 +33,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pando_types::{SHARDS_MAX, ShardIndex};
+use pando_types::{Epoch, SHARDS_MAX, ShardIndex};
 use pando_wire::auth::Secret;
 use pando_wire::{Ask, MoveStage, Moving, Told};
 use parking_lot::{Condvar, Mutex};
@@ -43,7 +45,9 @@ use crate::founding::Site;
 use crate::host::HostOptions;
 use crate::net::{Hosts, Server, say};
 use crate::{Folder, Host, Superblock};
+use going::Going;
 
+pub use faults::{Faults, Point};
 pub use journal::{Given, finish_taken};
 
 /// What is needed to move shards from and to this process.
@@ -60,38 +64,8 @@ pub struct Parts {
     pub host: Arc<Host>,
     /// The lock on them.
     pub lock: FolderLock,
-    /// Where this process dies, for tests.
-    pub die_at: Option<DieAt>,
-}
-
-/// A moment in a move at which a test lets the process die.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DieAt {
-    /// Target: a first page of records is copied.
-    Copying,
-    /// Target: the copy is complete, and the source has not been asked.
-    Ready,
-    /// Source: it is given away, and nobody has heard it.
-    Given,
-    /// Target: it has heard it, and has not opened its copy.
-    Taken,
-    /// Target: it serves, and the source has not heard it.
-    Opened,
-}
-
-impl std::str::FromStr for DieAt {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
-            "copying" => Self::Copying,
-            "ready" => Self::Ready,
-            "given" => Self::Given,
-            "taken" => Self::Taken,
-            "opened" => Self::Opened,
-            _ => return Err("copying, ready, given, taken or opened"),
-        })
-    }
+    /// What becomes of it at points of a move, for tests.
+    pub faults: Faults,
 }
 
 /// All moves from and to this process.
@@ -107,11 +81,12 @@ struct Shared {
     secret: Option<Secret>,
     host: Arc<Host>,
     lock: Mutex<FolderLock>,
-    die_at: Option<DieAt>,
+    faults: Faults,
     hosts: OnceLock<Arc<Hosts>>,
     server: OnceLock<Weak<Server>>,
     /// Shards that are, or were, on their way here.
     coming: Mutex<BTreeMap<ShardIndex, Moving>>,
+    going: Mutex<Going>,
     is_stopped: AtomicBool,
     stopping: Condvar,
     waiting: Mutex<()>,
@@ -120,7 +95,7 @@ struct Shared {
 impl Moves {
     /// None yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { folder, superblock, options, secret, host, lock, die_at } = parts;
+        let Parts { folder, superblock, options, secret, host, lock, faults } = parts;
         let shared = Shared {
             folder,
             superblock,
@@ -128,10 +103,11 @@ impl Moves {
             secret,
             host,
             lock: Mutex::new(lock),
-            die_at,
+            faults,
             hosts: OnceLock::new(),
             server: OnceLock::new(),
             coming: Mutex::default(),
+            going: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             stopping: Condvar::new(),
             waiting: Mutex::default(),
@@ -163,7 +139,7 @@ impl Moves {
     /// Answers what is asked about moves; `None`: it is something else.
     pub fn answer(&self, ask: &Ask) -> Option<Told> {
         Some(match ask {
-            Ask::Moves => Told::Moves(self.shared.coming.lock().values().cloned().collect()),
+            Ask::Moves => Told::Moves(self.shared.all_moves()),
             Ask::Adopt(shard, rate) => match self.adopt(*shard, *rate) {
                 Ok(()) => Told::Adopting,
                 Err(why) => Told::Failed(why),
@@ -275,9 +251,25 @@ impl Drop for Moves {
 
 impl Shared {
     fn note(&self, shard: ShardIndex, change: impl FnOnce(&mut Moving)) {
-        let fresh =
-            Moving { shard, from: Vec::new(), stage: MoveStage::Copying, copied: 0, total: 0 };
-        change(self.coming.lock().entry(shard).or_insert(fresh));
+        let fresh = || Moving {
+            shard,
+            from: Vec::new(),
+            to: self
+                .hosts
+                .get()
+                .map_or_else(Vec::new, |hosts| hosts.here(shard, Epoch(0)).addresses),
+            stage: MoveStage::Copying,
+            copied: 0,
+            total: 0,
+        };
+        change(self.coming.lock().entry(shard).or_insert_with(fresh));
+    }
+
+    /// Those that come here first, since who asked for one looks for it there.
+    fn all_moves(&self) -> Vec<Moving> {
+        let mut moves: Vec<Moving> = self.coming.lock().values().cloned().collect();
+        moves.extend(self.going.lock().under_way(Instant::now()));
+        moves
     }
 
     /// A copy that was not complete when an earlier process of this folder ended goes.
@@ -303,13 +295,6 @@ impl Shared {
         let mut waiting = self.waiting.lock();
         if !self.is_stopped() {
             self.stopping.wait_for(&mut waiting, time);
-        }
-    }
-
-    fn die_at(&self, point: DieAt) {
-        if self.die_at == Some(point) {
-            say(&format!("dies as it was told, at {point:?}"));
-            std::process::abort();
         }
     }
 

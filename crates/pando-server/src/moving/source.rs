@@ -6,7 +6,7 @@ use std::time::Duration;
 use pando_types::ShardIndex;
 use pando_wire::{Hosting, MoveAsk, MoveToken, MoveTold};
 
-use super::{DieAt, Given, Shared};
+use super::{Given, Point, Shared};
 use crate::host::{Changes, MoveRefused};
 use crate::net::say;
 
@@ -24,10 +24,18 @@ pub(super) fn answer(
     let host = &shared.host;
     match ask {
         MoveAsk::Follow(after) => {
+            if after.is_some() {
+                shared.pass(Point::Following);
+            }
             (host.follow(shard, token, *after).map_or_else(over, changes), false)
         }
         MoveAsk::Freeze(after) => {
-            (host.freeze(shard, token, *after).map_or_else(over, changes), false)
+            let told = host.freeze(shard, token, *after);
+            if told.is_ok() {
+                shared.going.lock().stands_still(shard);
+                shared.pass(Point::Frozen);
+            }
+            (told.map_or_else(over, changes), false)
         }
         MoveAsk::GiveAway { last, to } => {
             let given = Given { token, to: to.clone() };
@@ -38,7 +46,8 @@ pub(super) fn answer(
             }
             match host.give_away(shard, token, *last, || given.write(&shared.folder)) {
                 Ok(()) => {
-                    shared.die_at(DieAt::Given);
+                    shared.going.lock().is_given(shard);
+                    shared.pass(Point::Given);
                     is_given(shared, shard, to);
                     (MoveTold::Given, true)
                 }
@@ -48,6 +57,13 @@ pub(super) fn answer(
         MoveAsk::Moved(to) => {
             if let Some(hosts) = shared.hosts.get() {
                 hosts.learn(std::slice::from_ref(to));
+            }
+            (MoveTold::Done, false)
+        }
+        MoveAsk::SoFar(moving) => {
+            // Nobody speaks for a shard but who copies it.
+            if host.is_followed(shard, token) && moving.shard == shard {
+                shared.going.lock().hear(moving.clone());
             }
             (MoveTold::Done, false)
         }
@@ -70,6 +86,11 @@ fn is_given(shared: &Shared, shard: ShardIndex, to: &Hosting) {
 
 /// Removes what is left of a shard that was given away, once its new host is known to serve it.
 pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
+    remove_old(shared, shard);
+    shared.going.lock().is_over(shard);
+}
+
+fn remove_old(shared: &Shared, shard: ShardIndex) {
     while !shared.is_stopped() {
         // It may have come back.
         let Ok(Some(given)) = Given::read(&shared.folder, shard.0) else { return };

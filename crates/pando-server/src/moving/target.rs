@@ -1,6 +1,6 @@
 //! The process that a shard comes to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_core::contract::{GroupMeta, Write};
 use pando_types::peer::RowChange;
@@ -9,7 +9,7 @@ use pando_wire::{Ask, Group, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, T
 
 use super::ask::{Asked, Silent};
 use super::journal::{Coming, put_in_place};
-use super::{DieAt, Shared};
+use super::{Point, Shared};
 use crate::net::say;
 use crate::store::{Room, Store, StoreOptions};
 
@@ -25,6 +25,8 @@ const ATTEMPTS_MAX: u32 = 5;
 const CHANGE_BYTES: u64 = 64;
 /// Exchanges with one copy, likewise.
 const EXCHANGES_MAX: u32 = 10;
+/// The source is told how far it is, so often.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Why a move has ended.
@@ -115,7 +117,8 @@ fn attempt(shared: &Shared, shard: ShardIndex, from: &Hosting, rate: u64) -> Res
     let id = shared.superblock.database_id(shard.0);
     let (store, _) = Store::open(&shared.folder.coming(shard.0), id, &options)?;
     let checkpoint_bytes = shared.options.checkpoint_bytes;
-    let mut copy = Copy { shared, shard, token, asked, store, checkpoint_bytes, at: begun.upto };
+    let mut copy =
+        Copy { shared, shard, token, asked, store, checkpoint_bytes, at: begun.upto, told: None };
     copy.records(rate)?;
     let mut tries = 0;
     let coming = loop {
@@ -167,6 +170,8 @@ struct Copy<'a> {
     checkpoint_bytes: usize,
     /// Changes of the source up to here are in the copy.
     at: Lsn,
+    /// When the source was told last how far this is.
+    told: Option<Instant>,
 }
 
 impl Copy<'_> {
@@ -189,7 +194,7 @@ impl Copy<'_> {
             self.shared.note(self.shard, |moving| moving.copied += bytes as u64);
             // Also so that the source need not keep much.
             self.follow()?;
-            self.shared.die_at(DieAt::Copying);
+            self.shared.pass(Point::Copying);
             if is_last {
                 return Ok(());
             }
@@ -203,9 +208,23 @@ impl Copy<'_> {
         if self.shared.is_stopped() {
             return Err(End::Stopped);
         }
+        self.tell()?;
         let ask = MoveAsk::Follow(Some(self.at));
         let told = changes(self.asked.ask_move(self.shard, self.token, ask)?)?;
         self.take_groups(told.groups, told.upto)
+    }
+
+    /// Now and then: whoever asks the source hears how far this is.
+    fn tell(&mut self) -> Result<(), End> {
+        if self.told.is_some_and(|at| at.elapsed() < TELL_EVERY) {
+            return Ok(());
+        }
+        self.told = Some(Instant::now());
+        let moving = self.shared.coming.lock().get(&self.shard).cloned();
+        match moving.map(MoveAsk::SoFar) {
+            Some(ask) => Ok(self.asked.ask_move(self.shard, self.token, ask).map(drop)?),
+            None => Ok(()),
+        }
     }
 
     fn take_groups(&mut self, groups: Vec<Group>, upto: Lsn) -> Result<usize, End> {
@@ -237,6 +256,7 @@ impl Copy<'_> {
         self.shared.note(self.shard, |moving| moving.stage = MoveStage::Exchanging);
         let ask = MoveAsk::Freeze(self.at);
         let told = changes(self.asked.ask_move(self.shard, self.token, ask)?)?;
+        self.shared.pass(Point::Exchanging);
         if told.upto != told.last {
             return Err(End::Again("not all changes were told".to_owned()));
         }
@@ -247,7 +267,7 @@ impl Copy<'_> {
         let last = (told.epoch, told.last);
         let mut coming = Coming { token: self.token, from: from.clone(), last, is_taken: false };
         coming.write(&self.shared.folder).map_err(|error| End::Failed(error.to_string()))?;
-        self.shared.die_at(DieAt::Ready);
+        self.shared.pass(Point::Ready);
         let answer = obtain(self.shared, &mut self.asked, &mut coming)?;
         Ok((coming, answer))
     }
@@ -361,7 +381,7 @@ fn serve(shared: &Shared, asked: &mut Asked, coming: &Coming) -> Result<(), End>
         shared.note(shard, |moving| moving.stage = MoveStage::Failed(why));
         End::Stopped
     })?;
-    shared.die_at(DieAt::Opened);
+    shared.pass(Point::Opened);
     // If it is not heard now, the source learns it as all others do.
     let _ = asked.ask_move(shard, coming.token, MoveAsk::Moved(hosting));
     shared.note(shard, |moving| moving.stage = MoveStage::Done);
@@ -373,7 +393,7 @@ fn open(shared: &Shared, coming: &Coming) -> Result<Hosting, String> {
     let words = |error: std::io::Error| error.to_string();
     shared.note(shard, |moving| moving.stage = MoveStage::Opening);
     coming.write(&shared.folder).map_err(words)?;
-    shared.die_at(DieAt::Taken);
+    shared.pass(Point::Taken);
     put_in_place(&shared.folder, shard).map_err(words)?;
     let path = shared.folder.shard(shard.0);
     let (host, superblock) = (&shared.host, &shared.superblock);

@@ -20,6 +20,7 @@ use super::accept::{Door, listen};
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::links::{Links, Way};
+use super::say;
 use super::tool::Answer;
 use super::worker::Workers;
 use crate::host::Host;
@@ -31,6 +32,8 @@ pub struct ServerOptions {
     pub volume: [u8; 16],
     /// Where to listen.
     pub listen: Vec<Address>,
+    /// Where to listen as well, unless somebody else does, and others are not told: where earlier processes of the folder were.
+    pub also: Vec<Address>,
     /// What others are told instead of a TCP address that says "any of this machine's".
     pub advertise: Vec<Address>,
     /// Whether others are told nothing else: they come through something that stands in between.
@@ -95,7 +98,7 @@ impl Server {
         answer: impl FnOnce(Arc<Hosts>) -> Answer,
     ) -> Result<Self, StartError> {
         check(&options)?;
-        let (entrance, net) = Entrance::open(options.listen.clone())?;
+        let (entrance, net) = Entrance::open(options.listen.clone(), options.also.clone())?;
         let addresses = entrance.addresses.clone();
         let own: Vec<_> =
             host.hosted().into_iter().filter_map(|s| Some((s, host.epoch(s)?))).collect();
@@ -253,7 +256,10 @@ struct Entrance {
 }
 
 impl Entrance {
-    fn open(listen: Vec<Address>) -> Result<(Self, JoinHandle<()>), StartError> {
+    fn open(
+        listen: Vec<Address>,
+        also: Vec<Address>,
+    ) -> Result<(Self, JoinHandle<()>), StartError> {
         let (begin, duty) = oneshot::channel::<Duty>();
         let (opened, is_open) = sync_channel(1);
         let body = move || {
@@ -263,7 +269,14 @@ impl Entrance {
             };
             runtime.block_on(async {
                 match bind(&listen).await {
-                    Ok((listeners, addresses)) => {
+                    Ok((mut listeners, addresses)) => {
+                        for address in also.iter().filter(|at| !listen.contains(at)) {
+                            match Listener::bind(address).await {
+                                Ok(listener) => listeners.push(listener),
+                                Err(ListenError::InUse(_)) => {}
+                                Err(error) => say(&error.to_string()),
+                            }
+                        }
                         let _ = opened.send(Ok(addresses));
                         if let Ok(duty) = duty.await {
                             duty.serve(listeners).await;

@@ -46,6 +46,7 @@ impl Volume {
                 Address::Unix(self.folder.server_socket(first)),
                 Address::Tcp("127.0.0.1".to_owned(), 0),
             ],
+            also: Vec::new(),
             advertise: Vec::new(),
             only_advertised: false,
             secret: None,

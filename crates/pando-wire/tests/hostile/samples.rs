@@ -471,6 +471,11 @@ fn beginnings() -> Vec<Message> {
     words
 }
 
+fn moving(stage: MoveStage) -> Moving {
+    let (from, to) = (vec!["10.0.0.1:7400".to_owned()], vec!["10.0.0.2:7400".to_owned()]);
+    Moving { shard: SHARD, from, to, stage, copied: 1 << 30, total: 1 << 31 }
+}
+
 fn asks() -> Vec<Ask> {
     let token = MoveToken([4; 16]);
     let steps = [
@@ -479,6 +484,7 @@ fn asks() -> Vec<Ask> {
         MoveAsk::Freeze(Lsn(9)),
         MoveAsk::GiveAway { last: (Epoch(9), Lsn(9)), to: hosting() },
         MoveAsk::Moved(hosting()),
+        MoveAsk::SoFar(moving(MoveStage::Copying)),
     ];
     let mut asks = vec![
         Ask::Volume,
@@ -498,13 +504,6 @@ fn asks() -> Vec<Ask> {
 
 fn tolds() -> Vec<Told> {
     let group = || Group { now: 1 << 60, changes: rows() };
-    let moving = |stage| Moving {
-        shard: SHARD,
-        from: vec!["10.0.0.1:7400".to_owned()],
-        stage,
-        copied: 1 << 30,
-        total: 1 << 31,
-    };
     vec![
         Told::Volume(Box::new(VolumeFacts {
             id: [1; 16],

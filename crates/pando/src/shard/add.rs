@@ -20,6 +20,7 @@ use super::list::whole_map;
 use crate::cli::ShardAddArgs;
 use crate::connect::{Named, Questioner, connect, secret};
 use crate::failure::Failure;
+use crate::meter::{Meter, Unit};
 use crate::output;
 use crate::text::count;
 
@@ -28,6 +29,8 @@ const AT_ONCE: usize = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// After a shard did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
+/// What is to be told is told so late at most; so much later is it noticed that all is done.
+const TELL_WITHIN: Duration = Duration::from_millis(20);
 /// A new shard is known to all servers within this time.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -64,19 +67,19 @@ pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The slots that a new shard takes: those for which it bids most.
-fn share(shard: ShardIndex) -> impl Iterator<Item = SlotIndex> {
+pub fn share(shard: ShardIndex) -> impl Iterator<Item = SlotIndex> {
     let slots = (0..=u16::MAX).map(SlotIndex);
     slots.filter(move |&slot| slot != DirId::ROOT.slot() && rendezvous(slot, shard.0 + 1) == shard)
 }
 
 /// The newest shard, if it was added and has not got all that it is to have.
-fn unfinished(map: &ClusterMap, made_with: u16) -> Option<ShardIndex> {
+pub fn unfinished(map: &ClusterMap, made_with: u16) -> Option<ShardIndex> {
     let last = ShardIndex(map.shards - 1);
     let is_behind = share(last).any(|slot| map.slot_owner(slot) != last);
     (last.0 >= made_with && is_behind).then_some(last)
 }
 
-fn superblock(questioner: &mut Questioner) -> Result<Superblock, Failure> {
+pub fn superblock(questioner: &mut Questioner) -> Result<Superblock, Failure> {
     match questioner.ask_shard(ShardIndex(0), Ask::Superblock).map_err(Failure::plain)? {
         Told::Superblock { file, .. } => Superblock::decode(&file).map_err(Failure::plain),
         Told::Failed(why) => Err(Failure::plain(why)),
@@ -187,17 +190,28 @@ fn take_over(
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} slots, {eta} left") {
         bar.set_style(style);
     }
+    let every = Duration::from_millis(args.tell_every);
+    let mut meter = Meter::new(&format!("shard {shard}"), Unit::Slots, every);
     std::thread::scope(|scope| {
         for owner in (0..map.shards).filter(|&owner| owner != shard.0) {
             let (work, bar) = (&work, &bar);
             scope.spawn(move || drain(transport, work, ShardIndex(owner), shard, bar));
         }
+        loop {
+            meter.tell("", work.moved.load(Ordering::Relaxed), total);
+            if work.is_over() {
+                break;
+            }
+            std::thread::sleep(TELL_WITHIN);
+        }
     });
     bar.finish_and_clear();
-    match work.failure.into_inner() {
-        Some(why) => Err(Failure::plain(why)),
-        None => Ok(work.moved.into_inner()),
+    if let Some(why) = work.failure.into_inner() {
+        return Err(Failure::plain(why));
     }
+    let moved = work.moved.into_inner();
+    meter.finish(moved);
+    Ok(moved)
 }
 
 /// Lets one shard hand over what it owns, as long as any is left anywhere: it may get more from others.

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use pando_placement::ClusterMap;
 use pando_types::{ShardIndex, SlotIndex};
-use pando_wire::{Address, Ask, MoveStage, Told, uuid};
+use pando_wire::{Address, Ask, MoveStage, Moving, Told, uuid};
 use serde::Serialize;
 
+use super::add::{share, superblock, unfinished};
 use crate::cli::ShardListArgs;
 use crate::connect::{Named, Questioner, secret};
 use crate::failure::{FAILED, Failure};
@@ -22,6 +23,7 @@ struct List {
     /// Of the table of slots.
     map_epoch: u64,
     shards: Vec<Row>,
+    adds: Vec<Addition>,
     moves: Vec<Move>,
 }
 
@@ -40,6 +42,14 @@ struct Row {
     /// Of its store, in index files and memory.
     bytes: Option<u64>,
     error: Option<String>,
+}
+
+/// One that has joined, and has not got all its slots: `pando shard add` is at it, or was when it ended.
+#[derive(Serialize)]
+struct Addition {
+    shard: u16,
+    slots: u64,
+    of_slots: u64,
 }
 
 /// One on its way to another process.
@@ -84,7 +94,7 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
             error: Some("never started, or nobody knows where".to_owned()),
         })
         .collect();
-    let mut moves = Vec::new();
+    let mut moves: Vec<(bool, Moving)> = Vec::new();
     for (addresses, shards) in questioner.processes() {
         let shown: Vec<String> = addresses.iter().map(Address::to_string).collect();
         let status = status(questioner, &addresses);
@@ -96,20 +106,9 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
                 fill(row, status, questioner, &addresses);
             }
         }
-        if let Ok(Told::Moves(coming)) = questioner.ask(&addresses, Ask::Moves) {
-            let coming = coming.into_iter().filter(|moving| moving.stage != MoveStage::Done);
-            moves.extend(coming.map(|moving| Move {
-                shard: moving.shard.0,
-                from: moving.from,
-                to: shown.clone(),
-                stage: moving.stage.name(),
-                copied_bytes: moving.copied,
-                total_bytes: moving.total,
-                error: match moving.stage {
-                    MoveStage::Failed(why) => Some(why),
-                    _ => None,
-                },
-            }));
+        if let Ok(Told::Moves(told)) = questioner.ask(&addresses, Ask::Moves) {
+            let from_afar = |moving: &Moving| !moving.to.iter().any(|to| shown.contains(to));
+            moves.extend(told.into_iter().map(|moving| (from_afar(&moving), moving)));
         }
     }
     List {
@@ -117,8 +116,43 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> List {
         uuid: uuid(&facts.id),
         map_epoch: facts.map.epoch,
         shards: rows,
-        moves,
+        adds: additions(questioner, &facts.map),
+        moves: each_once(moves),
     }
+}
+
+fn additions(questioner: &mut Questioner, map: &ClusterMap) -> Vec<Addition> {
+    let Ok(superblock) = superblock(questioner) else { return Vec::new() };
+    let unfinished = unfinished(map, superblock.shards).into_iter();
+    let addition = |shard: ShardIndex| Addition {
+        shard: shard.0,
+        slots: share(shard).filter(|&slot| map.slot_owner(slot) == shard).count() as u64,
+        of_slots: share(shard).count() as u64,
+    };
+    unfinished.map(addition).collect()
+}
+
+/// Moves that both sides tell of are told once, by who knows more: the target. The flag: the source has told it.
+fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
+    told.sort_by_key(|(from_afar, moving)| (moving.shard, *from_afar));
+    told.dedup_by(|(_, later), (_, earlier)| {
+        (later.shard, &later.to) == (earlier.shard, &earlier.to)
+    });
+    let told = told.into_iter().map(|(_, moving)| moving);
+    let under_way = told.filter(|moving| moving.stage != MoveStage::Done);
+    let shown = |moving: Moving| Move {
+        shard: moving.shard.0,
+        from: moving.from,
+        to: moving.to,
+        stage: moving.stage.name(),
+        copied_bytes: moving.copied,
+        total_bytes: moving.total,
+        error: match moving.stage {
+            MoveStage::Failed(why) => Some(why),
+            _ => None,
+        },
+    };
+    under_way.map(shown).collect()
 }
 
 /// What all servers that answer know of who owns which slot, together.
@@ -210,6 +244,14 @@ fn show(list: &List) -> String {
             text.push_str(&format!("shard {}: {error}\n", row.shard));
         }
     }
+    for adding in &list.adds {
+        text.push_str(&format!(
+            "shard {} is being added: {} of {} slots have come (`pando shard add` goes on with it)\n",
+            adding.shard,
+            count(adding.slots),
+            count(adding.of_slots)
+        ));
+    }
     for moving in &list.moves {
         let (shard, to) = (moving.shard, moving.to.first().map_or("?", String::as_str));
         match &moving.error {
@@ -230,6 +272,28 @@ fn show(list: &List) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_move_of_which_both_sides_tell_is_listed_once_as_the_target_tells_it() {
+        let moving = |shard: u16, stage, copied| Moving {
+            shard: ShardIndex(shard),
+            from: vec!["a".to_owned()],
+            to: vec!["b".to_owned()],
+            stage,
+            copied,
+            total: 100,
+        };
+        let told = vec![
+            (true, moving(1, MoveStage::Copying, 40)),
+            (true, moving(2, MoveStage::Copying, 30)),
+            (true, moving(3, MoveStage::Copying, 20)),
+            (false, moving(1, MoveStage::Copying, 50)),
+            (false, moving(3, MoveStage::Done, 90)),
+        ];
+        let listed = each_once(told);
+        let listed: Vec<_> = listed.iter().map(|one| (one.shard, one.copied_bytes)).collect();
+        assert_eq!(listed, [(1, 50), (2, 30)]);
+    }
 
     #[test]
     fn every_slot_is_somebodys() {

@@ -10,6 +10,7 @@ use pando_wire::{Address, Ask, MoveStage, Moving, Told};
 use crate::cli::ShardMoveArgs;
 use crate::connect::{Named, Questioner, secret};
 use crate::failure::Failure;
+use crate::meter::{Meter, Unit};
 use crate::output;
 use crate::text::bytes;
 
@@ -26,6 +27,8 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
         Told::Failed(why) => return Err(Failure::plain(why)),
         _ => return Err(odd(&args.to)),
     }
+    let every = Duration::from_millis(args.tell_every);
+    let mut meter = Meter::new(&format!("shard {shard}"), Unit::Bytes, every);
     // Drawn on a terminal only.
     let bar = ProgressBar::new_spinner();
     loop {
@@ -41,6 +44,7 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
         match &moving.stage {
             MoveStage::Done => {
                 bar.finish_and_clear();
+                meter.finish(moving.copied);
                 done(args, &moving);
                 return Ok(ExitCode::SUCCESS);
             }
@@ -48,7 +52,11 @@ pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
                 bar.finish_and_clear();
                 return Err(Failure::plain(format!("shard {shard} was not moved: {why}")));
             }
-            _ => show(&bar, &moving),
+            stage => {
+                show(&bar, &moving);
+                let total = moving.total.max(moving.copied);
+                meter.tell(stage.name(), moving.copied, total);
+            }
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -47,6 +47,7 @@ impl Running {
         let listen = ServerOptions {
             volume: superblock.id(),
             listen: vec![Address::Unix(folder.server_socket(0))],
+            also: Vec::new(),
             advertise: Vec::new(),
             only_advertised: false,
             secret: None,

@@ -1,0 +1,85 @@
+//! What the source of a move tells whoever asks: what the target has said of it, as long as that is not long ago. Only the
+//! source can be asked by people who do not know where the shard goes: a server that has no shard is in no table.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pando_types::ShardIndex;
+use pando_wire::{MoveStage, Moving};
+
+/// A target that is silent for so long has given up, unless the shard is its own.
+const SILENT_MAX: Duration = Duration::from_secs(10);
+
+/// Shards that leave.
+#[derive(Default)]
+pub(super) struct Going {
+    shards: BTreeMap<ShardIndex, (Instant, Moving)>,
+}
+
+impl Going {
+    /// The target has said how far it is.
+    pub(super) fn hear(&mut self, moving: Moving) {
+        self.shards.insert(moving.shard, (Instant::now(), moving));
+    }
+
+    /// The last changes are told; the shard thaws by itself, whereupon the target says that it copies again.
+    pub(super) fn stands_still(&mut self, shard: ShardIndex) {
+        self.note(shard, MoveStage::Exchanging);
+    }
+
+    /// It is the target's.
+    pub(super) fn is_given(&mut self, shard: ShardIndex) {
+        self.note(shard, MoveStage::Opening);
+    }
+
+    fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
+        if let Some((heard, moving)) = self.shards.get_mut(&shard) {
+            (*heard, moving.stage) = (Instant::now(), stage);
+        }
+    }
+
+    /// Its new host serves it, or it has come back.
+    pub(super) fn is_over(&mut self, shard: ShardIndex) {
+        self.shards.remove(&shard);
+    }
+
+    /// All that still go.
+    pub(super) fn under_way(&mut self, now: Instant) -> Vec<Moving> {
+        self.shards.retain(|_, (heard, moving)| {
+            let silent = now.saturating_duration_since(*heard);
+            moving.stage == MoveStage::Opening || silent < SILENT_MAX
+        });
+        self.shards.values().map(|(_, moving)| moving.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copying(shard: u16) -> Moving {
+        let (from, to) = (Vec::new(), vec!["10.0.0.2:7400".to_owned()]);
+        let stage = MoveStage::Copying;
+        Moving { shard: ShardIndex(shard), from, to, stage, copied: 5, total: 10 }
+    }
+
+    fn stages(going: &mut Going, now: Instant) -> Vec<(u16, &'static str)> {
+        going.under_way(now).iter().map(|moving| (moving.shard.0, moving.stage.name())).collect()
+    }
+
+    #[test]
+    fn who_is_silent_has_given_up_unless_the_shard_is_his() {
+        let mut going = Going::default();
+        let now = Instant::now();
+        [1, 2, 3].into_iter().for_each(|shard| going.hear(copying(shard)));
+        going.stands_still(ShardIndex(2));
+        going.is_given(ShardIndex(3));
+        // Of one that was never heard of nothing is known that could be told.
+        going.is_given(ShardIndex(4));
+        assert_eq!(stages(&mut going, now), [(1, "copying"), (2, "exchanging"), (3, "opening")]);
+        let later = Instant::now() + SILENT_MAX;
+        assert_eq!(stages(&mut going, later), [(3, "opening")]);
+        going.is_over(ShardIndex(3));
+        assert_eq!(stages(&mut going, now), []);
+    }
+}
