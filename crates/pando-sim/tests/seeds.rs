@@ -15,20 +15,26 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-#[test]
-fn every_seed_holds() {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS);
+/// Runs so many seeds, or those that the environment says; panics with the story of the first that failed. What was counted, if there were
+/// enough of them to have hit everything.
+fn all_hold(seeds: u64, config: fn(u64) -> SimConfig) -> Option<Stats> {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
     let from = number("PANDO_SIM_FROM").unwrap_or(1);
     let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, SimConfig::new);
+    let (stats, failed) = batch(from, count, failures as usize, config);
     println!("{stats}");
     for failed in &failed {
         println!("seed {}: {}", failed.seed, failed.fault);
     }
     if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(SimConfig::new(first.seed)));
+        panic!("{}\n{}", first.fault, explain(config(first.seed)));
     }
-    if count >= SEEDS {
+    (count >= seeds).then_some(stats)
+}
+
+#[test]
+fn every_seed_holds() {
+    if let Some(stats) = all_hold(SEEDS, SimConfig::new) {
         enough_was_hit(&stats);
     }
 }
@@ -97,18 +103,7 @@ const SPLITTING_SEEDS: u64 = 200;
 
 #[test]
 fn splits_and_merges_under_load_lose_and_double_nothing() {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(SPLITTING_SEEDS);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, SimConfig::splitting);
-    println!("{stats}");
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(SimConfig::splitting(first.seed)));
-    }
-    if count >= SPLITTING_SEEDS {
+    if let Some(stats) = all_hold(SPLITTING_SEEDS, SimConfig::splitting) {
         enough_was_split(&stats);
     }
 }
@@ -156,18 +151,7 @@ const HANDING_OVER_SEEDS: u64 = 200;
 
 #[test]
 fn slots_that_are_handed_over_under_load_lose_and_double_nothing() {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(HANDING_OVER_SEEDS);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, SimConfig::handing_over);
-    println!("{stats}");
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(SimConfig::handing_over(first.seed)));
-    }
-    if count >= HANDING_OVER_SEEDS {
+    if let Some(stats) = all_hold(HANDING_OVER_SEEDS, SimConfig::handing_over) {
         enough_was_handed_over(&stats);
     }
 }
@@ -191,18 +175,7 @@ const MOVING_SEEDS: u64 = 200;
 
 #[test]
 fn directories_that_are_moved_into_each_other_stay_one_tree() {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(MOVING_SEEDS);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, SimConfig::moving);
-    println!("{stats}");
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(SimConfig::moving(first.seed)));
-    }
-    if count >= MOVING_SEEDS {
+    if let Some(stats) = all_hold(MOVING_SEEDS, SimConfig::moving) {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 2_000, "{moved} directories moved over several shards");
     }
