@@ -56,6 +56,8 @@ pub struct Db {
     /// Alive as long as a checkpoint is under way.
     pub(crate) job: Weak<()>,
     pub(crate) published: Published,
+    /// The last group, if it is in the log and not in the trees yet ([`Db::apply_later`]); empty if there is none.
+    pub(crate) later: Batch,
     /// Log is kept from here on.
     pub(crate) kept_from: Option<Lsn>,
     /// Logs that are there for that alone: all their groups are in index files, and no layer has them. Oldest first.
@@ -75,20 +77,55 @@ impl Db {
         self.apply_with(batch, meta, None)
     }
 
+    /// As [`Db::apply`], in two halves: the log has the group now, the trees get it by [`Db::settle`], or by whatever changes the
+    /// database next. In between the caller can write the log and answer whoever waits for that, which is all that he waits for.
+    /// `batch` is left empty.
+    ///
+    /// # Panics
+    /// As [`Db::apply`]. Reads of the database panic until it is settled.
+    pub fn apply_later(&mut self, batch: &mut Batch, meta: &[u8]) -> Lsn {
+        self.settle();
+        let lsn = self.append(batch, meta);
+        std::mem::swap(&mut self.later, batch);
+        lsn
+    }
+
+    /// Applies the group that was put off, if there is one.
+    #[inline]
+    pub fn settle(&mut self) {
+        if !self.later.is_empty() {
+            let batch = std::mem::take(&mut self.later);
+            self.apply_changes(&batch, None);
+            self.later = batch;
+            self.later.clear();
+        }
+    }
+
     /// `run`: the files that the group ingests.
     pub(crate) fn apply_with(&mut self, batch: &Batch, meta: &[u8], run: Option<Level>) -> Lsn {
+        self.settle();
+        let lsn = self.append(batch, meta);
+        self.apply_changes(batch, run);
+        lsn
+    }
+
+    fn append(&mut self, batch: &Batch, meta: &[u8]) -> Lsn {
         let lsn = self.applied.next();
         let index_count = self.state.names.len();
         assert!(batch.highest_index().position() < index_count, "an index that does not exist");
         self.state.prefetch(batch);
         self.log.append(lsn, meta, batch);
+        self.applied = lsn;
+        lsn
+    }
+
+    /// The changes of the last group.
+    fn apply_changes(&mut self, batch: &Batch, run: Option<Level>) {
         let mut run = run;
         for change in batch {
             self.written.count(&change);
-            self.state.apply(lsn, change, run.take());
+            self.state.apply(self.applied, change, run.take());
         }
-        self.applied = lsn;
-        lsn
     }
 
     /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel, and with
@@ -229,6 +266,7 @@ impl Db {
     /// The state as it is now, to be read on any thread while the database goes on. Takes no time; each view leaves one
     /// more layer in memory to look through, until the next checkpoint.
     pub fn view(&mut self) -> View {
+        self.settle();
         if !self.state.active.is_empty() {
             self.state.freeze_trees(self.applied);
         }
@@ -250,6 +288,7 @@ impl Db {
     /// Makes the active trees immutable and begins new ones, with a new log. Writes what is pending; syncs nothing.
     /// Returns false if there is nothing to freeze. A full disk leaves everything as it was.
     pub fn freeze(&mut self) -> Result<bool, FreezeError> {
+        self.settle();
         if self.applied == self.sealed {
             return Ok(false);
         }
@@ -270,11 +309,17 @@ impl Db {
         key: &[u8],
         access: Access,
     ) -> Result<Option<Value<'_>>, TryReadError> {
-        lookup(self.state.layers(index), Reading { pool: &self.state.pool, access }, key)
+        lookup(self.settled().layers(index), Reading { pool: &self.state.pool, access }, key)
     }
 
     fn merge(&self, index: IndexId, from: &[u8], to: Option<&[u8]>, access: Access) -> Merge<'_> {
         let reading = Reading { pool: &self.state.pool, access };
-        Merge::new(self.state.layers(index), reading, from, to)
+        Merge::new(self.settled().layers(index), reading, from, to)
+    }
+
+    /// The state as readers may see it.
+    fn settled(&self) -> &State {
+        assert!(self.later.is_empty(), "a group was put off, and is to be settled before anything is read");
+        &self.state
     }
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use crate::batch::Batch;
 use crate::db::Db;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
@@ -157,6 +158,7 @@ impl Db {
             named,
             job: Weak::new(),
             published,
+            later: Batch::new(),
             kept_from: manifest.kept_from,
             kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),

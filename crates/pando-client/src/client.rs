@@ -74,6 +74,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// To be called by a thread that has made use of what came of its last call, and has nothing else to do at the moment: a
+    /// shard in this process then does on that thread what nobody had to wait for.
+    pub fn afterwards(&self) {
+        self.transport.afterwards();
+    }
+
     /// Opens a session with default [`Options`].
     pub async fn connect(transport: Arc<dyn Transport>, volume: Volume) -> Result<Self, Errno> {
         Self::connect_with(transport, volume, Options::default()).await

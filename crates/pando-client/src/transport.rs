@@ -56,6 +56,10 @@ pub trait Transport: Send + Sync {
 
     /// Nanoseconds since any fixed moment, never going back.
     fn now_nanos(&self) -> u64;
+
+    /// The calling thread has passed on the reply of its last call, and has nothing else to do: what that reply did not have to
+    /// wait for can be done now.
+    fn afterwards(&self) {}
 }
 
 /// Why there is no reply.

@@ -35,6 +35,8 @@ pub trait Namespace: Send + Sync {
         self.lookup(by, parent, name)
     }
     fn forget(&self, ino: Ino, count: u64);
+    /// The last answer has left, and there is nothing else to do at the moment.
+    fn afterwards(&self) {}
     /// Has `watcher` hear which directories have changed for whoever comes through them; from which version on. Where there
     /// are no versions, of none.
     fn watch(&self, watcher: Box<dyn Fn(&News) + Send + Sync>) -> u64 {
@@ -130,6 +132,10 @@ impl Namespace for Client {
 
     fn lookup_brief<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
         Box::pin(self.by_way(by.on.as_ref()).lookup_brief(&by.credentials, parent, name))
+    }
+
+    fn afterwards(&self) {
+        self.afterwards();
     }
 
     fn forget(&self, ino: Ino, count: u64) {

@@ -127,7 +127,7 @@ impl Store {
         Ok((Self { db, batch: Batch::new() }, opened))
     }
 
-    /// Applies one insert group; what follows sees it.
+    /// Applies one insert group. It is in the log's buffer now; before anything is read, [`Store::settle`] puts it into the trees.
     pub fn apply(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
         self.batch.clear();
         for write in writes {
@@ -137,7 +137,13 @@ impl Store {
                 Write::DeleteRange(from, to) => self.batch.delete_range(from, to),
             }
         }
-        Lsn(self.db.apply(&self.batch, &encode_meta(meta)).0)
+        Lsn(self.db.apply_later(&mut self.batch, &encode_meta(meta)).0)
+    }
+
+    /// Puts the last group into the trees, if it is not there yet.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.db.settle();
     }
 
     /// Hands everything applied to the kernel, in one write.
@@ -260,6 +266,7 @@ mod tests {
         let meta = GroupMeta { now: 1234, ..GroupMeta::default() };
         store.apply(&[Write::Put(b"k".to_vec(), b"v".to_vec())], &meta);
         store.write().unwrap();
+        store.settle();
         let epoch = store.epoch();
         drop(store);
         let (store, opened) = Store::open(temp.path(), 5, &StoreOptions::default()).unwrap();

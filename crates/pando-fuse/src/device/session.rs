@@ -52,6 +52,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn forget(&self, node: u64, count: u64);
     /// A thread begins that will call the others.
     fn thread_begins(&self) {}
+    /// Answers have left, and there is nothing to read at the moment: to be done now is what they did not have to wait for.
+    fn afterwards(&self) {}
     /// Whether there are requests whose callers do not wait, kept for a moment in which nobody else does.
     fn has_put_off(&self) -> bool {
         false
@@ -304,11 +306,15 @@ impl Session {
     fn linger(&self, channel: usize, mut post: Post) -> Option<Post> {
         let begun = Instant::now();
         let (until, busy) = (begun + self.linger, begun + PUT_OFF_FOR.min(self.linger));
+        let mut is_first = true;
         loop {
             let mut ready = [PollFd::new(&self.channels[channel], PollFlags::IN)];
             // Anything but silence is for the read that follows.
             if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(0)) {
                 return Some(post);
+            }
+            if std::mem::take(&mut is_first) {
+                self.fs.afterwards();
             }
             let now = Instant::now();
             if now >= busy && self.fs.has_put_off() {

@@ -305,6 +305,10 @@ impl FileSystem for Adaptor {
         pando_client::before_park(|| _ = step_aside());
     }
 
+    fn afterwards(&self) {
+        self.0.fs.namespace().afterwards();
+    }
+
     fn has_put_off(&self) -> bool {
         self.0.closing.has_some()
     }

@@ -1,11 +1,11 @@
 //! One shard within the process: its inbox, and the state that whoever holds it works on.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use babu::{CheckpointDone, CheckpointError, Syncer};
 use pando_types::{Epoch, Lsn, ShardIndex};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::state::{Incoming, State};
@@ -20,7 +20,7 @@ pub(crate) struct Cell {
     tick: AtomicBool,
     /// Between the sync of objects and that of the log: see `objects`.
     pub(crate) is_syncing: AtomicBool,
-    pub(crate) state: Mutex<State>,
+    state: Mutex<State>,
     /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
@@ -52,6 +52,32 @@ impl Cell {
             failure: OnceLock::new(),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// Takes the shard, waiting for whoever has it. What was put off until after an answer has been done.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        state.settle();
+        state
+    }
+
+    /// The same, unless somebody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        let mut state = self.state.try_lock()?;
+        state.settle();
+        Some(state)
+    }
+
+    /// Does what was put off until after an answer, unless somebody has the shard: he has done it. Others may have come
+    /// meanwhile, so [`Cell::attention`] is to be looked at after this.
+    pub(crate) fn settle(&self) {
+        drop(self.try_lock());
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether somebody has it.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.state.is_locked()
     }
 
     pub(crate) fn push(&self, incoming: Incoming) {
@@ -117,7 +143,7 @@ impl Cell {
 
     /// Who waits for an answer is told that there will be none.
     pub(crate) fn abandon(&self) {
-        self.state.lock().abandon();
+        self.lock().abandon();
         for incoming in self.inbox.lock().drain(..) {
             if let Incoming::Call { to, .. } = incoming {
                 to.abandon();

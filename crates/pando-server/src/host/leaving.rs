@@ -70,7 +70,7 @@ impl Host {
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
         let told = {
-            let mut state = cell.state.lock();
+            let mut state = cell.lock();
             let last = state.store.applied();
             if after.is_none() && !state.leaving.follow(token, last) {
                 return Err(MoveRefused(format!("shard {shard} is being given away already")));
@@ -111,7 +111,7 @@ impl Host {
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
         let told = {
-            let mut state = cell.state.lock();
+            let mut state = cell.lock();
             let Some(left) = state.leaving.left(token) else {
                 return Err(MoveRefused("its changes are not kept any more".to_owned()));
             };
@@ -142,7 +142,7 @@ impl Host {
         commit: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), MoveRefused> {
         let cell = self.leaver(shard)?;
-        let state = cell.state.lock();
+        let state = cell.lock();
         let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
         if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
             return Err(MoveRefused("it has gone on in the meantime".to_owned()));
@@ -158,7 +158,7 @@ impl Host {
     #[must_use]
     pub fn is_followed(&self, shard: ShardIndex, token: MoveToken) -> bool {
         let Some(cell) = self.shared.cell(shard) else { return false };
-        let is_followed = cell.state.lock().leaving.left(token).is_some();
+        let is_followed = cell.lock().leaving.left(token).is_some();
         // Others may have come while it was held.
         self.run(shard);
         is_followed
@@ -201,7 +201,7 @@ impl Host {
     pub fn census(&self, shard: ShardIndex, from: &[u8]) -> Option<Result<Census, String>> {
         let cell = self.shared.cell(shard)?;
         let counted = {
-            let state = cell.state.lock();
+            let state = cell.lock();
             count(&state.store, from)
         };
         // Others may have come while it was held.
@@ -214,7 +214,7 @@ impl Shared {
     /// A shard that was frozen for this attempt goes on, unless it was given away.
     pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };
-        if cell.state.lock().leaving.thaw(token) {
+        if cell.lock().leaving.thaw(token) {
             cell.complain("it was not given away in time, and goes on");
             cell.set_tick();
             self.run(shard);

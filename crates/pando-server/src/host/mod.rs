@@ -137,6 +137,11 @@ pub(crate) struct Shared {
     is_stopped: AtomicBool,
 }
 
+thread_local! {
+    /// The shard that this thread has run last for a request of its own.
+    static LAST: std::cell::Cell<Option<ShardIndex>> = const { std::cell::Cell::new(None) };
+}
+
 impl Host {
     /// How many shards the volume was made with.
     pub fn shards(&self) -> u16 {
@@ -146,7 +151,7 @@ impl Host {
     /// Adds to a map of the volume what the shards of this process know.
     pub fn update(&self, map: &mut ClusterMap) {
         for cell in self.shared.hosted() {
-            if let Some(known) = cell.state.lock().machine.map() {
+            if let Some(known) = cell.lock().machine.map() {
                 map.merge(known);
             }
             // Others may have come while it was held.
@@ -188,6 +193,17 @@ impl Host {
             return AtOnce::Answered(None);
         }
         self.shared.run_own(shard, request)
+    }
+
+    /// Does what the last [`Host::call_at_once`] of this thread has left for after its answer: the shard's trees get what its log
+    /// has. Whoever takes the shard before does it himself.
+    pub fn settle(&self) {
+        if let Some(cell) = LAST.take().and_then(|shard| self.shared.cell(shard)) {
+            cell.settle();
+            if cell.attention.load(Ordering::SeqCst) {
+                self.shared.run(cell.shard);
+            }
+        }
     }
 
     /// Waits.
@@ -247,7 +263,7 @@ impl Shared {
         let later =
             |request, slot| AtOnce::Later(Call { shared: self.clone(), shard, request, slot });
         let Some(cell) = self.cell(shard) else { return AtOnce::Answered(None) };
-        let Some(mut state) = cell.state.try_lock() else {
+        let Some(mut state) = cell.try_lock() else {
             return later(Some(request), Arc::default());
         };
         if !state.can_run_at_once(&request, &cell) {
@@ -268,6 +284,7 @@ impl Shared {
             (reply, _) => AtOnce::Answered(reply),
         };
         drop(state);
+        LAST.set(Some(shard));
         fence(Ordering::SeqCst);
         let mut work = Vec::new();
         self.deliver(&cell, &mut outbox, &mut work);
@@ -288,12 +305,14 @@ impl Shared {
                     break;
                 }
                 fence(Ordering::SeqCst);
-                let Some(mut state) = cell.state.try_lock() else { break };
+                let Some(mut state) = cell.try_lock() else { break };
                 cell.attention.store(false, Ordering::SeqCst);
                 state.run(&cell, self, &mut outbox, None);
                 drop(state);
                 fence(Ordering::SeqCst);
                 self.deliver(&cell, &mut outbox, &mut work);
+                // Answers have left: now what they did not wait for.
+                cell.settle();
                 rounds += 1;
             }
         }
@@ -375,7 +394,7 @@ impl Call {
             if self.slot.is_filled() {
                 return;
             }
-            if !cell.state.is_locked() {
+            if !cell.is_locked() {
                 if !cell.attention.load(Ordering::SeqCst) {
                     // It was run, and waits for something else; or its answer is being delivered just now.
                     std::hint::spin_loop();

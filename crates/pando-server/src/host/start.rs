@@ -194,7 +194,7 @@ pub(super) fn cell(
     })?;
     let state = State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
     let cell = Cell::new(shard, state);
-    cell.state.lock().absorb_recovery(effects, &cell);
+    cell.lock().absorb_recovery(effects, &cell);
     make_durable(&cell).map_err(|why| RecoveryError {
         what: format!("shard {shard} cannot write what its recovery decided: {why}"),
         is_damage: false,
@@ -204,6 +204,6 @@ pub(super) fn cell(
 
 /// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.
 fn make_durable(cell: &Cell) -> Result<(), String> {
-    cell.state.lock().store.write().map_err(|error| error.what)?;
+    cell.lock().store.write().map_err(|error| error.what)?;
     cell.syncer.sync().map(drop).map_err(|error| error.to_string())
 }

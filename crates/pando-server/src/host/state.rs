@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out};
+use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out, Write};
 use pando_types::op::{Request, RequestId};
 use pando_types::peer::Peer;
 use pando_types::reply::{Refusal, Reply};
@@ -67,6 +67,8 @@ pub(crate) struct State {
     pending: PendingCalls,
     pub(crate) held: Held,
     leave: Vec<Out>,
+    /// Writes that were applied: to be dropped when nobody waits.
+    spent: Vec<Write>,
     inbox: Vec<Incoming>,
     /// What must wait until the sync under way is over.
     after_sync: Vec<Incoming>,
@@ -118,6 +120,7 @@ impl State {
             pending: PendingCalls::default(),
             held: Held::default(),
             leave: Vec::new(),
+            spent: Vec::new(),
             inbox: Vec::new(),
             after_sync: Vec::new(),
             checkpoint_bytes,
@@ -129,6 +132,13 @@ impl State {
             moment: Moment::default(),
             leaving: Leaving::default(),
         }
+    }
+
+    /// Does what the last answer did not have to wait for: its group is in the log, and the next reader finds it in the trees.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.store.settle();
+        self.spent = Vec::new();
     }
 
     /// Whether a request can be run at once by [`State::run`], instead of being put into the inbox.
@@ -260,6 +270,7 @@ impl State {
 
     fn handle(&mut self, input: Input, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
+        self.settle();
         let now = Now {
             nanos: self.moment.nanos(shared),
             epoch: cell.epoch,
@@ -283,6 +294,7 @@ impl State {
             let lsn = self.store.apply(&effects.writes, &effects.meta);
             self.leaving.note(lsn, &effects.writes, &effects.meta);
             cell.counters.groups.increment();
+            self.spent = effects.writes;
         }
         let (seen, durable) = (self.store.applied(), self.store.durable());
         for (need, out) in effects.out {

@@ -68,7 +68,7 @@ impl Host {
         let cell = self.shared.cell(shard)?;
         let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
         let read = {
-            let state = cell.state.lock();
+            let state = cell.lock();
             // No key is longer.
             state.store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
                 if size >= bytes {
@@ -100,7 +100,7 @@ impl Host {
         let cell = self.shared.cell(shard)?;
         let counted = self.count(shard);
         let (stats, held, machine) = {
-            let state = cell.state.lock();
+            let state = cell.lock();
             (state.store.stats(), state.held.waiting() as u64, state.machine.counters())
         };
         // Others may have come while it was held.

@@ -291,7 +291,7 @@ fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits(
     drop(host);
     let (host, _) = start(temp.path(), &options);
     let cell = host.shared.cell(ONE).unwrap();
-    let state = cell.state.lock();
+    let state = cell.lock();
     for n in 0..1_000u64 {
         assert!(state.store.get(&n.to_be_bytes()).unwrap().is_some(), "{n}");
     }

@@ -70,4 +70,8 @@ impl Transport for InProcess {
     fn now_nanos(&self) -> u64 {
         self.host.now_nanos()
     }
+
+    fn afterwards(&self) {
+        self.host.settle();
+    }
 }

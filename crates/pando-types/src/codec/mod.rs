@@ -1,12 +1,16 @@
-//! How records and messages become bytes: a version byte, then postcard (variable-length integers, little-endian).
+//! How records and messages become bytes: a version byte, then postcard (variable-length integers, little-endian),
+//! which is written by a writer of our own.
 //!
 //! Every record and message type fixes its own version; a reader refuses a version it does not know. Nothing is
 //! allocated by a length that was not checked against the bytes at hand (postcard takes lengths from the slice).
 
 use alloc::vec::Vec;
 use core::fmt;
-use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize};
+
+mod writer;
+
+use writer::Writer;
 
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,75 +58,9 @@ pub fn encode<T: Serialize>(version: u8, value: &T) -> Vec<u8> {
 /// # Panics
 /// As [`encode`].
 pub fn encode_body<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
-    let flavor = Gathered { out: bytes, gathered: [0; GATHERED], len: 0 };
-    postcard::serialize_with_flavor(value, flavor).expect("plain data always encodes");
-}
-
-const GATHERED: usize = 256;
-
-/// Most of what is encoded is numbers of a few bytes. A vector would grow by a call for each; here they are gathered by a
-/// move or two each, and appended together.
-struct Gathered<'a> {
-    out: &'a mut Vec<u8>,
-    gathered: [u8; GATHERED],
-    len: usize,
-}
-
-impl Gathered<'_> {
-    fn flush(&mut self) {
-        self.out.extend_from_slice(&self.gathered[..self.len]);
-        self.len = 0;
-    }
-
-    /// `bytes` has at least N bytes and fewer than 2 N + 1: its first N and its last N are all of it.
-    #[inline]
-    fn put<const N: usize>(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
-            self.gathered[self.len..self.len + N].copy_from_slice(first);
-            self.gathered[end - N..end].copy_from_slice(last);
-            self.len = end;
-        }
-    }
-}
-
-impl Flavor for Gathered<'_> {
-    type Output = ();
-
-    #[inline]
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        if self.len == GATHERED {
-            self.flush();
-        }
-        self.gathered[self.len] = byte;
-        self.len += 1;
-        Ok(())
-    }
-
-    #[inline]
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        if self.len + bytes.len() > GATHERED {
-            self.flush();
-        }
-        match bytes.len() {
-            0 => {}
-            1 => self.put::<1>(bytes),
-            2..4 => self.put::<2>(bytes),
-            4..8 => self.put::<4>(bytes),
-            8..16 => self.put::<8>(bytes),
-            16..32 => self.put::<16>(bytes),
-            _ => {
-                self.flush();
-                self.out.extend_from_slice(bytes);
-            }
-        }
-        Ok(())
-    }
-
-    fn finalize(mut self) -> postcard::Result<()> {
-        self.flush();
-        Ok(())
-    }
+    let mut writer = Writer::new(bytes);
+    value.serialize(&mut writer).expect("plain data always encodes");
+    writer.finish();
 }
 
 /// The value of `bytes`, which must be `version` and hold nothing more.
