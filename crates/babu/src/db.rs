@@ -319,7 +319,10 @@ impl Db {
 
     /// The state as readers may see it.
     fn settled(&self) -> &State {
-        assert!(self.later.is_empty(), "a group was put off, and is to be settled before anything is read");
+        assert!(
+            self.later.is_empty(),
+            "a group was put off, and is to be settled before anything is read"
+        );
         &self.state
     }
 }

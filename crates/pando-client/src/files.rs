@@ -171,6 +171,20 @@ impl Client {
         answer.map_err(|failure| stale(failure.into()))
     }
 
+    /// The same of one that has been asked where it was thought to be, in vain.
+    pub(crate) async fn by_ino_after(
+        &self,
+        failure: Failure,
+        file: FileRef,
+        op: impl Fn(FileRef) -> Op,
+    ) -> Result<Body, Errno> {
+        if !is_elsewhere(failure, &file.at) {
+            return Err(stale(failure.into()));
+        }
+        let answer = self.on_file_elsewhere(Via::Current, SYSTEM, &file, op, None).await;
+        answer.map(|(body, _)| body).map_err(|failure| stale(failure.into()))
+    }
+
     /// Runs an operation on a file wherever it is: under its name, else at its link shard, else where this client has
     /// moved it meanwhile.
     pub(crate) async fn on_file(

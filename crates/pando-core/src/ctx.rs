@@ -2,12 +2,14 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use pando_types::reply::Refusal;
-use pando_types::{DirId, Errno, Ino, SessionId, Timestamp};
+use pando_types::{DirId, Errno, Ino, Name, Order, SessionId, Timestamp};
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
 use crate::locks::LockKey;
 use crate::record::{Header, OpenAt, Record};
+use crate::sightings::{Entry, Sightings};
 
 /// Why an operation did not come to its end.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ pub struct Ctx<'a> {
     /// Time for records.
     pub time: Timestamp,
     rows: &'a dyn Rows,
+    sightings: RefCell<Sightings>,
     writes: Vec<Write>,
     always: Vec<Write>,
     out: Vec<(Need, Out)>,
@@ -84,6 +87,7 @@ pub struct Done {
     pub dropped: Vec<(DirId, u64)>,
     pub opens: Vec<OpenChange>,
     pub meta: GroupMeta,
+    pub sightings: Sightings,
 }
 
 impl<'a> Ctx<'a> {
@@ -92,6 +96,7 @@ impl<'a> Ctx<'a> {
             now,
             time: Timestamp::from_nanos(now.nanos),
             rows,
+            sightings: RefCell::default(),
             writes: Vec::new(),
             always: Vec::new(),
             out: Vec::new(),
@@ -101,6 +106,26 @@ impl<'a> Ctx<'a> {
             stat: (0, 0),
             meta: GroupMeta { now: now.nanos, ..GroupMeta::default() },
             trace: 0,
+        }
+    }
+
+    /// The same, with what earlier inputs have seen of names.
+    pub fn with_sightings(self, sightings: Sightings) -> Self {
+        Self { sightings: RefCell::new(sightings), ..self }
+    }
+
+    /// What is known to stand at the order of a name, as this input sees it.
+    pub fn sighted(&self, dir: DirId, base: Order, name: &Name) -> Option<Entry> {
+        if !self.writes.is_empty() {
+            return None;
+        }
+        self.sightings.borrow().get(dir, base, name).cloned()
+    }
+
+    /// This was read at the order of a name.
+    pub fn sight(&self, dir: DirId, base: Order, name: &Name, entry: &Entry) {
+        if self.writes.is_empty() {
+            self.sightings.borrow_mut().note(dir, base, name, entry.clone());
         }
     }
 
@@ -249,7 +274,10 @@ impl<'a> Ctx<'a> {
 
     pub fn finish(mut self) -> Done {
         self.writes.append(&mut self.always);
+        let mut sightings = self.sightings.into_inner();
+        sightings.forget(&self.writes);
         Done {
+            sightings,
             writes: self.writes,
             out: self.out,
             headers: self.headers,

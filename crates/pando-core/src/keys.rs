@@ -90,6 +90,29 @@ pub fn dir(id: DirId, kind: Kind, order: u64) -> Vec<u8> {
     key
 }
 
+/// Bytes of the key of an entry.
+pub const ENTRY_BYTES: usize = 26;
+
+/// Key of the entry at an order.
+#[must_use]
+pub fn entry(id: DirId, order: Order) -> [u8; ENTRY_BYTES] {
+    let mut key = [0; ENTRY_BYTES];
+    key[0] = DIR;
+    key[1..17].copy_from_slice(&id.0);
+    key[17] = Kind::Entry as u8;
+    key[18..].copy_from_slice(&order.0.to_be_bytes());
+    key
+}
+
+/// Directory and order of an entry's key; of others nothing.
+#[must_use]
+pub fn entry_of(key: &[u8]) -> Option<(DirId, Order)> {
+    let key: &[u8; ENTRY_BYTES] = key.try_into().ok()?;
+    let (id, order) = (key[1..17].try_into().ok()?, key[18..].try_into().ok()?);
+    let is_entry = key[0] == DIR && key[17] == Kind::Entry as u8;
+    is_entry.then_some((DirId(id), Order(u64::from_be_bytes(order))))
+}
+
 /// All records of a kind whose orders are in `orders`, suffixes included.
 #[must_use]
 pub fn dir_range(id: DirId, kind: Kind, orders: &Range<u64>) -> (Vec<u8>, Vec<u8>) {

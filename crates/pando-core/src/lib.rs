@@ -46,6 +46,7 @@ mod perm;
 pub mod record;
 mod sessions;
 mod shard;
+mod sightings;
 mod split;
 mod txn;
 

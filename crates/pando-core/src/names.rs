@@ -6,9 +6,10 @@ use pando_types::{DirId, Errno, FileKind, Name, Order};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, Stop};
-use crate::keys::{self, Kind};
+use crate::keys;
 use crate::record::{Entry, Header, Record};
 use crate::shard::Shard;
+use crate::sightings;
 
 /// An entry that was found.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub fn kind(value: &EntryValue) -> FileKind {
 }
 
 fn key(dir: DirId, order: Order) -> Vec<u8> {
-    keys::dir(dir, Kind::Entry, order.0)
+    keys::entry(dir, order).to_vec()
 }
 
 const ORDINALS: u8 = 1 << Order::ORDINAL_BITS;
@@ -69,23 +70,41 @@ pub fn find(
 
 /// The same; and where there is none, what [`insert_at`] must know.
 pub fn seek(ctx: &Ctx<'_>, dir: DirId, base: Order, name: &Name) -> Result<Sought, Halt> {
-    let first = match ctx.load_by(&key(dir, base), |bytes| Entry::decode_of(name, bytes))? {
-        None => return Ok(Sought::Absent(Vacancy(None))),
-        Some(Ok((value, crowded))) => {
-            return Ok(Sought::Found(FoundEntry { order: base, value, crowded }));
+    if let Some(entry) = ctx.sighted(dir, base, name) {
+        return Ok(sought(base, entry));
+    }
+    let found = ctx.load_by(&keys::entry(dir, base), |bytes| Entry::decode_of(name, bytes))?;
+    let first = match found {
+        None => {
+            ctx.sight(dir, base, name, &None);
+            return Ok(sought(base, None));
+        }
+        Some(Ok(entry)) => {
+            let entry = Some(entry);
+            ctx.sight(dir, base, name, &entry);
+            return Ok(sought(base, entry));
         }
         Some(Err(first)) if !first.crowded => return Ok(Sought::Absent(Vacancy(Some(first)))),
         Some(Err(first)) => first,
     };
     for ordinal in 1..ORDINALS {
         let order = base.with_ordinal(ordinal);
-        if let Some(Entry { is: Some((found, value)), .. }) = ctx.load::<Entry>(&key(dir, order))?
+        if let Some(Entry { is: Some((found, value)), .. }) =
+            ctx.load::<Entry>(&keys::entry(dir, order))?
             && found == *name
         {
             return Ok(Sought::Found(FoundEntry { order, value, crowded: false }));
         }
     }
     Ok(Sought::Absent(Vacancy(Some(first))))
+}
+
+/// Of what stands at ordinal 0, if that is the name's entry or nothing.
+fn sought(order: Order, entry: sightings::Entry) -> Sought {
+    match entry {
+        Some((value, crowded)) => Sought::Found(FoundEntry { order, value, crowded }),
+        None => Sought::Absent(Vacancy(None)),
+    }
 }
 
 /// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with a secret hash of 58
@@ -97,7 +116,7 @@ pub fn insert(
     name: &Name,
     value: EntryValue,
 ) -> Result<Order, Stop> {
-    let first = ctx.load::<Entry>(&key(dir, base))?;
+    let first = ctx.load::<Entry>(&keys::entry(dir, base))?;
     insert_at(ctx, dir, base, name, value, Vacancy(first))
 }
 
@@ -153,7 +172,7 @@ pub fn remove(ctx: &mut Ctx<'_>, dir: DirId, found: &FoundEntry) -> Result<(), H
             return Ok(());
         }
     }
-    match ctx.load::<Entry>(&key(dir, base))? {
+    match ctx.load::<Entry>(&keys::entry(dir, base))? {
         Some(Entry { is: None, .. }) => ctx.delete(key(dir, base)),
         Some(first) => ctx.put(key(dir, base), Entry { crowded: false, ..first }.encode()),
         None => {}
@@ -178,6 +197,17 @@ fn touch(header: &mut Header, time: pando_types::Timestamp) {
 impl Shard {
     /// Order of a name, ordinal 0.
     pub(crate) fn order(&self, name: &Name) -> Order {
-        self.config.secrets.order(name.as_bytes())
+        // Several parts of one operation ask, and mostly the one before was about the same name.
+        let last = self.last_order.take();
+        let order = match &last {
+            Some((known, order)) if known == name => *order,
+            _ => {
+                let order = self.config.secrets.order(name.as_bytes());
+                self.last_order.set(Some((name.clone(), order)));
+                return order;
+            }
+        };
+        self.last_order.set(last);
+        order
     }
 }

@@ -2,8 +2,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::cell::Cell;
 use pando_types::peer::Say;
-use pando_types::{Ino, Lsn, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{Ino, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::Counters;
@@ -17,6 +18,7 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
+use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
 use crate::txn::graph::Graph;
 use crate::txn::redo::Recent;
@@ -78,6 +80,10 @@ pub struct Shard {
     pub(crate) broadcast: Broadcast,
     /// Log position of the last range that this shard gave away.
     pub(crate) moved_at: Lsn,
+    /// Names that were looked for a moment ago.
+    sightings: Sightings,
+    /// The name whose order was asked for last.
+    pub(crate) last_order: Cell<Option<(Name, Order)>>,
     /// What votes that are not synced may rest on.
     pub(crate) recent: Recent,
     /// Of shard 0: moves of directories that have ended.
@@ -129,6 +135,8 @@ impl Shard {
             versions: Versions::default(),
             broadcast: Broadcast::default(),
             moved_at: Lsn(0),
+            sightings: Sightings::default(),
+            last_order: Cell::new(None),
             recent: Recent::default(),
             graph: Graph::default(),
             counters: Counters::default(),
@@ -211,7 +219,7 @@ impl Shard {
 
     /// Handles one input. See [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
-        let mut ctx = Ctx::new(now, rows);
+        let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         self.dispatch(&mut ctx, input)?;
         self.commit(ctx)
     }
@@ -339,6 +347,8 @@ impl Shard {
     fn effects_of(&mut self, ctx: Ctx<'_>) -> Effects {
         let now = ctx.now.nanos;
         let mut done = ctx.finish();
+        // What is added below are headers.
+        self.sightings = core::mem::take(&mut done.sightings);
         for (dir, start) in &done.dropped {
             done.writes.push(crate::Write::Delete(keys::dir(*dir, keys::Kind::Header, *start)));
         }

@@ -17,6 +17,7 @@ fn the_calls_there_are_most_of_take_little() {
     let sizes = [
         ("lookup", size_of_val(&calls.lookup_brief(ROOT, Ino::ROOT, &a))),
         ("create", size_of_val(&calls.create(ROOT, Ino::ROOT, &a, file(), true, true))),
+        ("getattr", size_of_val(&calls.getattr(Ino::ROOT))),
         ("unlink", size_of_val(&calls.unlink(ROOT, Ino::ROOT, &a))),
         ("release", size_of_val(&client.release(Ino::ROOT))),
     ];

@@ -410,8 +410,9 @@ mod tests {
 
     #[test]
     fn all_shapes_are_as_postcard_writes_them() {
-        let map: BTreeMap<String, Option<u16>> =
-            (0..40).map(|n| (String::from("k").repeat(n), (n % 3 > 0).then_some(n as u16))).collect();
+        let map: BTreeMap<String, Option<u16>> = (0..40)
+            .map(|n| (String::from("k").repeat(n), (n % 3 > 0).then_some(n as u16)))
+            .collect();
         let wide = u128::MAX / 3;
         let value = (
             [Shape::Unit, Shape::New(-300), Shape::Pair(7, None), Shape::Pair(8, Some(i64::MIN))],
@@ -427,7 +428,10 @@ mod tests {
             for len in [0, 1, 31, 32, 33, GATHERED - 1, GATHERED, GATHERED + 1] {
                 let value = (alloc::vec![1_u8; before], alloc::vec![7_u8; len], u64::MAX);
                 let bytes = (serde_bytes::Bytes::new(&value.0), serde_bytes::Bytes::new(&value.1));
-                assert_eq!(written(&(bytes, value.2)), postcard::to_allocvec(&(bytes, value.2)).unwrap());
+                assert_eq!(
+                    written(&(bytes, value.2)),
+                    postcard::to_allocvec(&(bytes, value.2)).unwrap()
+                );
                 assert_eq!(written(&value), postcard::to_allocvec(&value).unwrap());
             }
         }
