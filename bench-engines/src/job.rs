@@ -53,10 +53,27 @@ pub enum Workload {
     #[value(name = "create_fsync_64")]
     #[serde(rename = "create_fsync_64")]
     CreateFsync64,
+    /// Insert groups of three records, an fsync for each.
+    #[value(name = "groups_of_3_fsync_1")]
+    #[serde(rename = "groups_of_3_fsync_1")]
+    GroupsFsync1,
+    /// Those of 64 writers that wait for fsyncs they share.
+    #[value(name = "groups_of_3_fsync_64")]
+    #[serde(rename = "groups_of_3_fsync_64")]
+    GroupsFsync64,
+    /// Create, stat, delete, an fsync for each create and delete.
+    #[value(name = "short_lived_fsync_1")]
+    #[serde(rename = "short_lived_fsync_1")]
+    ShortLivedFsync1,
+    /// Those of 64 writers that wait for fsyncs they share.
+    #[value(name = "short_lived_fsync_64")]
+    #[serde(rename = "short_lived_fsync_64")]
+    ShortLivedFsync64,
     /// Bytes an entry takes on disk.
     Disk,
-    /// Bytes written for a byte changed, under a steady random load.
-    WriteAmplification,
+    /// Changes that go on: bytes written for a byte changed, bytes on disk for a byte stored, bytes read for a lookup.
+    #[value(alias = "write_amplification")]
+    Steady,
 }
 
 /// Where the records are when the clock starts.
@@ -87,6 +104,8 @@ pub enum Stage {
     Prepare,
     /// Measures.
     Run,
+    /// Looks at what the other has left.
+    Look,
 }
 
 /// What the process is to do.
@@ -110,7 +129,7 @@ pub struct Job {
     pub order: Order,
     /// Groups for each log write.
     pub batch: u64,
-    /// How long to go on, where that is not given by `count`.
+    /// How long to go on, where that is not given by `count`; of a steady load, at most.
     pub seconds: f64,
     /// Where it is, how long at most: what is not done by then is left.
     pub limit_seconds: f64,
@@ -122,6 +141,8 @@ pub struct Job {
     pub tree_bytes: usize,
     /// The group that limits memory.
     pub cgroup: Option<PathBuf>,
+    /// Changes that a steady load has made, for who looks at them.
+    pub changes: u64,
 }
 
 /// What was measured.
@@ -173,7 +194,7 @@ impl Workload {
     /// Whether something has to be in index files before the clock starts.
     pub fn is_prepared(self, data: Data) -> bool {
         match self {
-            Workload::LookupCold | Workload::Disk | Workload::WriteAmplification => true,
+            Workload::LookupCold | Workload::Disk | Workload::Steady => true,
             _ => data == Data::Mixed,
         }
     }
@@ -190,7 +211,15 @@ impl Workload {
 
     /// Whether every log write is followed by an fsync.
     pub fn is_synced(self) -> bool {
-        matches!(self, Workload::CreateFsync1 | Workload::CreateFsync64)
+        matches!(
+            self,
+            Workload::CreateFsync1
+                | Workload::CreateFsync64
+                | Workload::GroupsFsync1
+                | Workload::GroupsFsync64
+                | Workload::ShortLivedFsync1
+                | Workload::ShortLivedFsync64
+        )
     }
 }
 
@@ -206,7 +235,7 @@ impl Job {
             sync: self.workload.is_synced() && self.stage == Stage::Run,
             cache_bytes: self.cache_bytes,
             tree_bytes: self.tree_bytes,
-            is_memory_scarce: self.cgroup.is_some(),
+            is_memory_scarce: self.cgroup.is_some() || self.stage == Stage::Look,
             variant: self.engine.variant(),
         };
         self.engine.give(self, &setup)

@@ -107,7 +107,7 @@ fn run(arguments: Arguments) -> Result<bool> {
 fn measure(arguments: Arguments) -> Result<bool> {
     let mut scale = if arguments.quick { Scale::quick() } else { Scale::full() };
     if let Some(count) = arguments.count {
-        scale = Scale { count, creates: vec![count], writes: count, ..scale };
+        scale = Scale { count, creates: vec![count], writes: count, steady: count, ..scale };
     }
     let choice = Choice {
         workloads: arguments.only,

@@ -29,8 +29,12 @@ pub struct Scale {
     pub limit_seconds: f64,
     /// How long to wait for the disk, or to read from it.
     pub disk_seconds: f64,
-    /// Size of a tree under a steady load.
+    /// Records of the database under a steady load.
+    pub steady: u64,
+    /// Size of a tree under it.
     pub steady_tree_bytes: usize,
+    /// How long it lasts at most.
+    pub steady_seconds: f64,
 }
 
 impl Scale {
@@ -46,7 +50,9 @@ impl Scale {
             seconds: 0.2,
             limit_seconds: 0.8,
             disk_seconds: 0.5,
-            steady_tree_bytes: 4 << 20,
+            steady: 100_000,
+            steady_tree_bytes: 1 << 20,
+            steady_seconds: 2.0,
         }
     }
 
@@ -60,7 +66,9 @@ impl Scale {
             seconds: 3.0,
             limit_seconds: 20.0,
             disk_seconds: 10.0,
-            steady_tree_bytes: 64 << 20,
+            steady: 1_000_000,
+            steady_tree_bytes: 8 << 20,
+            steady_seconds: 120.0,
         }
     }
 
@@ -74,7 +82,9 @@ impl Scale {
             seconds: 0.01,
             limit_seconds: 60.0,
             disk_seconds: 0.01,
+            steady: 5000,
             steady_tree_bytes: 64 << 10,
+            steady_seconds: 60.0,
         }
     }
 }
@@ -130,10 +140,11 @@ pub fn rounds(scale: &Scale, choice: &Choice) -> Vec<Round> {
                     folder: Path::new("").to_path_buf(),
                     cache_bytes: ALL_CACHED,
                     tree_bytes: match workload {
-                        Workload::WriteAmplification => scale.steady_tree_bytes,
+                        Workload::Steady => scale.steady_tree_bytes,
                         _ => holds_all(count),
                     },
                     cgroup: None,
+                    changes: 0,
                 });
                 rounds.push(Round { jobs: jobs.collect() });
             }
@@ -157,6 +168,7 @@ fn sizes(workload: Workload, scale: &Scale) -> Vec<(String, u64)> {
         // As many records.
         Workload::GroupsOf3 => vec![(plain, scale.writes / 2)],
         Workload::CreateBy64 => vec![(plain, scale.writes)],
+        Workload::Steady => vec![(plain, scale.steady)],
         _ => vec![(plain, scale.count)],
     }
 }
@@ -171,12 +183,11 @@ fn short(count: u64) -> String {
 
 fn kinds_of_data(workload: Workload) -> &'static [Data] {
     match workload {
-        Workload::CreateDuringCheckpoint
-        | Workload::Snapshot
-        | Workload::CreateFsync1
-        | Workload::CreateFsync64 => &[Data::Trees],
+        Workload::CreateDuringCheckpoint | Workload::Snapshot => &[Data::Trees],
+        // What a disk takes to sync does not depend on what else there is.
+        _ if workload.is_synced() => &[Data::Trees],
         // All of it is in files.
-        Workload::LookupCold | Workload::Disk | Workload::WriteAmplification => &[Data::Mixed],
+        Workload::LookupCold | Workload::Disk | Workload::Steady => &[Data::Mixed],
         _ => &[Data::Trees, Data::Mixed],
     }
 }
@@ -190,6 +201,7 @@ fn is_of_interest(engine: Engine, workload: Workload) -> bool {
             | Workload::ShortLived
             | Workload::GroupsOf3
             | Workload::DeleteAll
+            | Workload::CreateDuringCheckpoint
     );
     match engine.variant() {
         Variant::Plain => true,
@@ -209,17 +221,20 @@ fn per_directory(workload: Workload, count: u64) -> u64 {
 
 fn batch(workload: Workload, choice: &Choice) -> u64 {
     match workload {
-        Workload::CreateBy64 | Workload::WriteAmplification => 64,
-        Workload::CreateFsync1 | Workload::CreateDuringCheckpoint => 1,
+        Workload::CreateBy64 | Workload::Steady => 64,
+        Workload::CreateFsync1
+        | Workload::GroupsFsync1
+        | Workload::ShortLivedFsync1
+        | Workload::CreateDuringCheckpoint => 1,
         _ => choice.batch,
     }
 }
 
 fn seconds(workload: Workload, scale: &Scale) -> f64 {
     match workload {
-        Workload::LookupCold | Workload::CreateFsync1 | Workload::CreateFsync64 => {
-            scale.disk_seconds
-        }
+        Workload::Steady => scale.steady_seconds,
+        Workload::LookupCold => scale.disk_seconds,
+        _ if workload.is_synced() => scale.disk_seconds,
         _ => scale.seconds,
     }
 }

@@ -76,11 +76,22 @@ fn faults() -> Result<u64> {
     Ok(field.context("/proc/self/stat is too short")?.parse()?)
 }
 
-/// Bytes this process has made the kernel write.
+/// Bytes this process has made the kernel write: pages it has changed, but for those of files that it has removed before they were
+/// written.
 pub fn written_bytes() -> Result<u64> {
     let io = fs::read_to_string("/proc/self/io")?;
-    let number = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    Ok(number.context("/proc/self/io has no write_bytes")?.parse()?)
+    let cancelled = io_count(&io, "cancelled_write_bytes: ")?;
+    Ok(io_count(&io, "write_bytes: ")?.saturating_sub(cancelled))
+}
+
+/// Bytes this process has made the kernel read from the disk.
+pub fn read_bytes() -> Result<u64> {
+    io_count(&fs::read_to_string("/proc/self/io")?, "read_bytes: ")
+}
+
+fn io_count(io: &str, name: &str) -> Result<u64> {
+    let number = io.lines().find_map(|line| line.strip_prefix(name));
+    Ok(number.with_context(|| format!("/proc/self/io has no {name}"))?.parse()?)
 }
 
 /// Bytes that the files of a folder take on the disk.
@@ -94,17 +105,32 @@ pub fn disk_bytes(folder: &Path) -> Result<u64> {
     Ok(sum)
 }
 
+/// Brings a folder's files to the disk.
+pub fn sync(folder: &Path) -> Result<()> {
+    each_file(folder, &|file| Ok(file.sync_data()?))
+}
+
 /// Brings a folder's files to the disk and out of memory.
 pub fn evict(folder: &Path) -> Result<()> {
+    each_file(folder, &|file| {
+        file.sync_all()?;
+        Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
+    })
+}
+
+/// Files that go away meanwhile are left out.
+fn each_file(folder: &Path, work: &dyn Fn(&File) -> Result<()>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            evict(&path)?;
+            each_file(&path, work)?;
             continue;
         }
-        let file = File::open(&path)?;
-        file.sync_all()?;
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+        match File::open(&path) {
+            Ok(file) => work(&file).with_context(|| path.display().to_string())?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::cgroup::Cgroup;
 use crate::job::{Data, Job, Outcome, Stage, Workload};
 use crate::plan;
 use crate::process;
-use crate::report::{Amplification, Disk, Memory, Results, Row};
+use crate::report::{Amplification, Disk, Memory, Results, Row, Space};
 
 /// A process that looks up needs so much memory whatever the database's size.
 const LEAST_LIMIT_BYTES: u64 = 16 << 20;
@@ -78,8 +78,10 @@ impl Runner {
         }
         let prepared_bytes =
             if job.folder.exists() { process::disk_bytes(&job.folder)? } else { 0 };
-        if job.workload != Workload::LookupCold {
-            return Ok(Done { outcome: self.process(&job)?, prepared_bytes, note: None });
+        match job.workload {
+            Workload::LookupCold => {}
+            Workload::Steady => return self.steady(job),
+            _ => return Ok(Done { outcome: self.process(&job)?, prepared_bytes, note: None }),
         }
         let limit = (prepared_bytes / 4).max(LEAST_LIMIT_BYTES);
         job.cache_bytes = (limit / 4) as usize;
@@ -92,6 +94,27 @@ impl Runner {
         let outcome = self.process(&job)?;
         let outcome = outcome.with("database_bytes", prepared_bytes).with("limit_bytes", limit);
         Ok(Done { outcome, prepared_bytes, note })
+    }
+
+    /// The load, and then, with all files out of memory, lookups in what it has left.
+    fn steady(&self, mut job: Job) -> Result<Done> {
+        let outcome = self.process(&job)?;
+        let disk_bytes = process::disk_bytes(&job.folder)?;
+        process::evict(&job.folder)?;
+        job.stage = Stage::Look;
+        job.changes = outcome.operations;
+        job.cache_bytes = (disk_bytes / 4) as usize;
+        let looked = self.process(&job)?;
+        let figure = |outcome: &Outcome, name: &str| {
+            outcome.more.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
+        };
+        let live_bytes = figure(&outcome, "live_bytes");
+        let outcome = outcome
+            .with("disk_bytes", disk_bytes)
+            .with("space_amplification", disk_bytes as f64 / live_bytes)
+            .with("read_bytes_per_lookup", figure(&looked, "read_bytes_per_lookup"))
+            .with("cold_lookups_per_s", looked.rate().round());
+        Ok(Done { outcome, prepared_bytes: disk_bytes, note: None })
     }
 
     fn process(&self, job: &Job) -> Result<Outcome> {
@@ -151,27 +174,38 @@ fn add(job: &Job, mut runs: Vec<Done>, results: &mut Results) {
             bytes_per_entry: run.prepared_bytes as f64 / job.count as f64,
         });
     }
-    match job.workload {
-        Workload::Disk => {}
-        Workload::WriteAmplification => results.write_amplification.push(Amplification {
-            engine,
-            ratio: figure("write_amplification").unwrap_or_default(),
-            written_bytes: figure("written_bytes").unwrap_or_default(),
-            changed_bytes: figure("changed_bytes").unwrap_or_default(),
-            ops_per_s: run.outcome.rate().round(),
-        }),
-        _ => results.rows.push(Row {
-            workload: job.name.clone(),
-            data: job.data,
-            engine,
-            ops_per_s: run.outcome.rate().round(),
-            batch: job.batch,
-            operations: run.outcome.operations,
-            runs: rates,
-            note: run.note,
-            more: run.outcome.more,
-        }),
+    if job.workload == Workload::Disk {
+        return;
     }
+    if job.workload == Workload::Steady {
+        let figure = |name: &str| figure(name).unwrap_or_default();
+        results.write_amplification.push(Amplification {
+            engine: engine.clone(),
+            ratio: figure("write_amplification"),
+            written_bytes: figure("written_bytes"),
+            changed_bytes: figure("changed_bytes"),
+            ops_per_s: run.outcome.rate().round(),
+            space: Some(Space {
+                ratio: figure("space_amplification"),
+                disk_bytes: figure("disk_bytes"),
+                live_bytes: figure("live_bytes"),
+            }),
+            read_bytes_per_lookup: Some(figure("read_bytes_per_lookup")),
+            changes_per_record: Some(figure("changes_per_record")),
+            is_settled: run.outcome.more.get("is_settled").and_then(serde_json::Value::as_bool),
+        });
+    }
+    results.rows.push(Row {
+        workload: job.name.clone(),
+        data: job.data,
+        engine,
+        ops_per_s: run.outcome.rate().round(),
+        batch: job.batch,
+        operations: run.outcome.operations,
+        runs: rates,
+        note: run.note,
+        more: run.outcome.more,
+    });
 }
 
 impl Results {

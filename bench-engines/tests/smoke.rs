@@ -28,18 +28,25 @@ fn every_engine_does_every_workload() {
     // fjall has no snapshot that outlives its process.
     assert_eq!(results.unsupported, ["snapshot fjall"]);
     let jobs: usize = rounds.iter().map(|round| round.jobs.len()).sum();
-    let found = results.rows.len() + results.write_amplification.len();
-    assert_eq!(found, jobs - results.unsupported.len());
+    assert_eq!(results.rows.len(), jobs - results.unsupported.len());
     // Told by cold lookups.
     let plain = Engine::all().iter().filter(|engine| engine.variant() == Variant::Plain);
     assert_eq!(results.disk.len(), plain.count());
     assert_eq!(results.memory.len(), Engine::all().len());
+    assert_eq!(results.write_amplification.len(), results.disk.len());
+    for steady in &results.write_amplification {
+        assert!((3.0..12.0).contains(&steady.changes_per_record.unwrap()), "{steady:?}");
+        assert!(steady.ratio > 0.1 && steady.space.as_ref().unwrap().ratio > 0.3, "{steady:?}");
+        assert!(steady.read_bytes_per_lookup.is_some(), "{steady:?}");
+    }
     assert!(results.rows.iter().all(|row| row.ops_per_s > 0.0));
     let left: Vec<_> = std::fs::read_dir(&runner.folder).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 
     results.judge();
     assert!(results.bars.len() > 10);
+    let rows_of_babu = results.rows.iter().filter(|row| row.engine == "babu").count();
+    assert_eq!(results.ratios.len(), rows_of_babu);
     let text = serde_json::to_string(&results).unwrap();
     let read: Results = serde_json::from_str(&text).unwrap();
     charts::draw(&read, &folder.path().join("charts")).unwrap();

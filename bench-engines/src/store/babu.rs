@@ -88,6 +88,10 @@ impl Store for Babu {
         Ok(self.db.checkpoint()?)
     }
 
+    fn settle(&mut self) -> Result<()> {
+        self.checkpoint()
+    }
+
     fn snapshot(&mut self) -> Result<bool> {
         // A record in the log: what it names is rebuilt from there until a checkpoint has written it to files anyway.
         self.db.snapshot("snapshot", Definition::all())?;
@@ -96,10 +100,12 @@ impl Store for Babu {
     }
 
     fn tend(&mut self) -> Result<()> {
-        if self.job.as_ref().is_some_and(JoinHandle::is_finished) {
+        let bytes = self.db.tree_bytes();
+        // Who changes faster than is written waits, as with other engines.
+        if bytes >= 2 * self.tree_bytes || self.job.as_ref().is_some_and(JoinHandle::is_finished) {
             self.take_over()?;
         }
-        if self.job.is_none() && self.db.tree_bytes() >= self.tree_bytes {
+        if self.job.is_none() && bytes >= self.tree_bytes {
             self.job = Some(self.start_checkpoint()?);
         }
         Ok(())

@@ -1,12 +1,17 @@
 //! fjall 3. Its journal goes to the kernel with each write, and to the disk if asked.
 
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Slice};
 
 use super::{Setup, Store};
 use crate::data::{Glance, Sum};
+
+/// How often, and how many times, to see nothing run before it is taken for settled.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const IDLE_LOOKS: u32 = 10;
 
 pub struct Fjall {
     db: Database,
@@ -83,6 +88,23 @@ impl Store for Fjall {
     }
 
     fn finish_checkpoint(&mut self, (): ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.table.rotate_memtable_and_wait()?;
+        // It tells of compactions that run, not of those it is about to begin: nothing has to have run for a while.
+        let mut idle = 0;
+        let mut completed = self.db.compactions_completed();
+        while idle < IDLE_LOOKS {
+            std::thread::sleep(LOOK_EVERY);
+            let now = self.db.compactions_completed();
+            let is_idle = self.db.active_compactions() == 0
+                && self.db.outstanding_flushes() == 0
+                && now == completed;
+            idle = if is_idle { idle + 1 } else { 0 };
+            completed = now;
+        }
         Ok(())
     }
 

@@ -104,6 +104,10 @@ impl Store for Lmdb {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<()> {
+        Ok(self.env.force_sync()?)
+    }
+
     fn snapshot(&mut self) -> Result<bool> {
         // LMDB copies in a read transaction of its own, and has one for a thread.
         self.reading = None;

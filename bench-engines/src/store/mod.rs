@@ -90,6 +90,9 @@ pub trait Store: Sized + 'static {
     /// Takes over what a checkpoint has made.
     fn finish_checkpoint(&mut self, done: Self::Done) -> Result<()>;
 
+    /// Brings what is in memory into files, and waits until the engine has done with these what it does by itself.
+    fn settle(&mut self) -> Result<()>;
+
     /// Makes a snapshot that outlives the process. False: the engine has none.
     fn snapshot(&mut self) -> Result<bool>;
 

@@ -104,6 +104,10 @@ impl Store for Redb {
         Ok(())
     }
 
+    fn settle(&mut self) -> Result<()> {
+        Ok(self.file.sync_data()?)
+    }
+
     fn snapshot(&mut self) -> Result<bool> {
         let writing = self.db.begin_write()?;
         writing.persistent_savepoint()?;

@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 use anyhow::Result;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
+    WriteBatch, WriteOptions,
 };
 
 use super::{Setup, Store, Variant, prefix_end};
@@ -93,6 +94,12 @@ impl Store for RocksDb {
 
     fn finish_checkpoint(&mut self, (): ()) -> Result<()> {
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        Ok(self.db.wait_for_compact(&options)?)
     }
 
     fn snapshot(&mut self) -> Result<bool> {

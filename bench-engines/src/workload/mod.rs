@@ -1,10 +1,12 @@
 //! What is measured, over any engine.
 
 mod create;
+mod fsync;
 mod pauses;
 mod read;
 mod remove;
 mod rest;
+mod steady;
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +30,12 @@ pub fn run<S: Store>(job: &Job, setup: &Setup) -> Result<Outcome> {
     }
     match job.workload {
         Workload::Create | Workload::CreateBy64 => create::create::<S>(job, &records, setup),
-        Workload::CreateFsync1 => create::one_writer::<S>(job, &records, setup),
-        Workload::CreateFsync64 => create::many_writers::<S>(job, &records, setup),
+        Workload::CreateFsync1 | Workload::GroupsFsync1 | Workload::ShortLivedFsync1 => {
+            fsync::one_writer::<S>(job, &records, setup)
+        }
+        Workload::CreateFsync64 | Workload::GroupsFsync64 | Workload::ShortLivedFsync64 => {
+            fsync::many_writers::<S>(job, &records, setup)
+        }
         Workload::GroupsOf3 => create::groups::<S>(job, &records, setup),
         Workload::LookupPresent | Workload::LookupAbsent => read::lookup::<S>(job, &records, setup),
         Workload::LookupCold => read::lookup_cold::<S>(job, &records, setup),
@@ -39,7 +45,8 @@ pub fn run<S: Store>(job: &Job, setup: &Setup) -> Result<Outcome> {
         Workload::CreateDuringCheckpoint => pauses::creates::<S>(job, &records, setup),
         Workload::Snapshot => rest::snapshot::<S>(job, &records, setup),
         Workload::Disk => rest::check::<S>(job, &records, setup),
-        Workload::WriteAmplification => rest::write_amplification::<S>(job, &records, setup),
+        Workload::Steady if job.stage == Stage::Look => steady::look::<S>(job, &records, setup),
+        Workload::Steady => steady::load::<S>(job, &records, setup),
     }
 }
 
@@ -169,6 +176,21 @@ fn create_one<S: Store>(
     writes.begin(store)?;
     ensure!(store.get(&key)?.is_none(), "record {number} is there before it is created");
     store.put(&key, records.value(number, 0, &mut value))?;
+    writes.end_group(store)
+}
+
+/// Looks a name up that must not be there, and inserts its three records as one group.
+#[inline]
+fn create_group<S: Store>(
+    store: &mut S,
+    writes: &mut Writes,
+    records: &Records,
+    number: u64,
+) -> Result<()> {
+    writes.begin(store)?;
+    let is_new = store.get(&records.key(number))?.is_none();
+    ensure!(is_new, "record {number} is there before it is created");
+    put_group(store, records, number)?;
     writes.end_group(store)
 }
 

@@ -202,6 +202,9 @@ struct Outcome {
 impl CheckpointJob {
     /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
+        for frozen in &self.frozen {
+            frozen.unite_filters();
+        }
         let (disk, pool) = (self.disk.clone(), self.pool.clone());
         let numbers = self.numbers.clone();
         let maker = FileMaker {

@@ -65,6 +65,13 @@ impl Frozen {
         }
     }
 
+    /// Makes lookups of keys that its trees do not have cheaper, see [`crate::tree::filter`].
+    pub(crate) fn unite_filters(&self) {
+        if let Content::Trees(trees) = &self.content {
+            trees.iter().for_each(|(_, tree)| tree.unite_filter());
+        }
+    }
+
     /// Memory taken, roughly.
     pub(crate) fn bytes(&self) -> usize {
         match &self.content {

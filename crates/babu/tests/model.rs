@@ -241,6 +241,46 @@ fn the_longest_keys_and_long_values_pass_through_log_and_index() {
     }
 }
 
+/// Its filter becomes another meanwhile.
+#[test]
+fn a_large_frozen_tree_answers_the_same_before_beside_and_after_its_checkpoint() {
+    let key = |number: u64| {
+        let mut key = [(number % 40) as u8; 24];
+        key[16..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        key
+    };
+    let (mut db, _) = Db::open(Arc::new(MemDisk::new()), Options::default()).unwrap();
+    let count = 30_000;
+    let mut batch = Batch::new();
+    for number in 0..count {
+        batch.clear();
+        batch.put(&key(number), &number.to_le_bytes());
+        db.apply(&batch, b"");
+    }
+    let check = |db: &Db, numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            let value = db.get(&key(number)).unwrap();
+            assert_eq!(value.as_deref(), Some(&number.to_le_bytes()[..]), "{number}");
+            assert!(db.get(&key(number + count)).unwrap().is_none(), "{number}");
+        }
+    };
+    db.freeze().unwrap();
+    check(&db, 0..count);
+    let job = db.checkpoint_job().unwrap();
+    let done = std::thread::scope(|scope| {
+        let job = scope.spawn(|| job.run());
+        let mut from = 0;
+        while !job.is_finished() {
+            check(&db, from..from + 100);
+            from = (from + 100) % count;
+        }
+        job.join().unwrap().unwrap()
+    });
+    check(&db, 0..count);
+    drop(db.install(done));
+    check(&db, 0..count);
+}
+
 #[test]
 fn handles_go_to_other_threads() {
     fn assert_send_sync<T: Send + Sync>() {}

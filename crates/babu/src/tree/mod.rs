@@ -93,6 +93,17 @@ impl Tree {
         self.filter.prefetch(hash);
     }
 
+    /// Makes questions to a frozen tree cheaper: takes a walk through all its keys, during which others may ask.
+    pub(crate) fn unite_filter(&self) {
+        debug_assert!(self.is_frozen);
+        self.filter.unite(self.records.count(), |note| {
+            let mut cursor = self.seek(&[], None);
+            while cursor.advance().is_some() {
+                note(filter::hash(cursor.key()));
+            }
+        });
+    }
+
     /// Asks for what a change of the key will touch.
     #[inline]
     pub(crate) fn prefetch(&self, key: &[u8]) {
@@ -236,6 +247,42 @@ mod tests {
             assert_eq!(tree.prefixes.places(), 50, "places of branches are used again");
         }
         assert_eq!(tree.bytes(), empty);
+    }
+
+    #[test]
+    fn a_frozen_tree_says_the_same_once_its_filter_is_one_part() {
+        let key = |number: u32| {
+            let mut key = [number as u8 % 50; 20];
+            key[16..].copy_from_slice(&number.wrapping_mul(0x9e37_79b1).to_be_bytes());
+            key
+        };
+        let mut tree = Tree::default();
+        for number in 0..20_000 {
+            tree.put(&key(number), &number.to_be_bytes());
+        }
+        (0..20_000).step_by(3).for_each(|number| tree.delete(&key(number), true));
+        (0..20_000).step_by(5).for_each(|number| tree.delete(&key(number), false));
+        tree.delete_range(&[7], &[9], true);
+        tree.put(&key(8), b"newer than the range");
+        let next = tree.freeze();
+        assert!(next.is_empty());
+        let says = |tree: &Tree| -> Vec<Option<Vec<u8>>> {
+            let found = |number| match tree.look(&key(number), &mut None) {
+                Some(Found::Value(value)) => Some(value.to_vec()),
+                Some(Found::Deleted) => Some(b"deleted".to_vec()),
+                None => None,
+            };
+            (0..40_000).map(found).collect()
+        };
+        let before = says(&tree);
+        let bytes = tree.bytes();
+        tree.unite_filter();
+        assert!(tree.bytes() > bytes, "a part of its own");
+        assert_eq!(says(&tree), before);
+        assert_eq!(before[1].as_deref(), Some(&1u32.to_be_bytes()[..]));
+        assert_eq!(before[3].as_deref(), Some(&b"deleted"[..]));
+        assert_eq!((&before[5], &before[20_001]), (&None, &None));
+        assert_eq!(before[7].as_deref(), Some(&b"deleted"[..]), "by the range");
     }
 
     #[test]
