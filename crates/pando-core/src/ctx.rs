@@ -196,6 +196,13 @@ impl<'a> Ctx<'a> {
         Ok(rows)
     }
 
+    /// So many writes and changes of opens are to come.
+    pub fn expect(&mut self, changes: usize) {
+        // And an outcome.
+        self.writes.reserve_exact(changes + 1);
+        self.opens.reserve_exact(changes);
+    }
+
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         if self.writes.capacity() == 0 {
             self.writes.reserve_exact(WRITES);

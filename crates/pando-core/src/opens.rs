@@ -122,6 +122,13 @@ impl Shard {
         self.set_open(ctx, ino, session, count, at);
     }
 
+    /// One open less, of an inode that has a name.
+    pub(crate) fn close_one(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, at: OpenAt) {
+        if let Some(count) = self.opens.count_of(ino, session).checked_sub(1) {
+            self.set_open(ctx, ino, session, count, at);
+        }
+    }
+
     /// One open less; who still has it open.
     pub(crate) fn drop_open(
         &self,

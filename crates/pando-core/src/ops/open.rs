@@ -82,7 +82,7 @@ impl Shard {
         session: SessionId,
     ) -> Result<Body, Stop> {
         if let Some(at) = self.open_under_name(ctx, file, session) {
-            self.drop_open(ctx, file.ino, session, at);
+            self.close_one(ctx, file.ino, session, at);
             return Ok(Body::Done);
         }
         let (loc, inode) = self.find_inode(ctx, file)?;
@@ -106,12 +106,13 @@ impl Shard {
         if files.len() > RELEASES_MAX {
             return Err(Errno::EINVAL.into());
         }
+        ctx.expect(files.len());
         let mut left = Vec::new();
         for (nth, file) in files.iter().enumerate() {
             // What opens there are is known as it was before this request.
             let is_first = files[..nth].iter().all(|other| other.ino != file.ino);
             match self.open_under_name(ctx, file, session).filter(|_| is_first) {
-                Some(at) => _ = self.drop_open(ctx, file.ino, session, at),
+                Some(at) => self.close_one(ctx, file.ino, session, at),
                 None => left.push(nth as u32),
             }
         }
