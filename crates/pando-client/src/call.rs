@@ -19,6 +19,7 @@
 //! | refused with `NoSession` after a copy was lost | unknown: it may have run before the session ended, and its outcome went with the session. It does not run any more | `EIO` |
 //! | the same, of an open without truncation | whatever it did went with the session | repeated in the next session |
 //! | the same, of a release | the open went with the session | done |
+//! | the same, of a lock | whatever it did went with the session | as said in [`crate::locks`] |
 //! | refused with `EBUSY`: a directory's rename or change of permissions, and a shard that could not be told of it in time | never ran | repeated with a new identity; when patience runs out, `ETIMEDOUT` |
 //! | in doubt, then refused with `NoSession` | does not run any more | the doubt is over |
 //! | answered after another request has heard that the session is over | what the answer says | as said; an open is opened anew ([`crate::reopen`]) |
@@ -222,6 +223,20 @@ impl Client {
             Ok(Answer::NoSession) => Err(Failure::Over),
             Err(unanswered) => Err(Failure::Errno(unanswered.into())),
         }
+    }
+
+    /// Runs a changing operation in `session`, or not at all; with a caller whose patience ends.
+    pub(crate) async fn run_within(
+        &self,
+        session: &Arc<Session>,
+        by: &Credentials,
+        op: &Op,
+        deadline: Option<u64>,
+    ) -> Result<Body, Failure> {
+        let route = plan(op, &self.secrets).route;
+        let mut errand = self.errand(by, op.into(), route, self.reading());
+        errand.deadline = deadline;
+        self.run_once(Via::In(session), &mut errand).await.map(|(body, _)| body)
     }
 
     /// Runs a changing operation exactly once.
@@ -522,6 +537,8 @@ fn concerns_only_its_session(op: &Op) -> bool {
             | Op::OpenName { truncate: false, .. }
             | Op::Release(_)
             | Op::ReleaseAll(..)
+            | Op::Lock(..)
+            | Op::Unlock(..)
     )
 }
 

@@ -11,6 +11,7 @@ use crate::cache::{WayStats, Ways};
 use crate::call::Via;
 use crate::counters::Counters;
 use crate::doubts::Doubts;
+use crate::locks::Locks;
 use crate::nodes::Nodes;
 use crate::renames::Renames;
 use crate::route::Routes;
@@ -62,6 +63,7 @@ pub struct Client {
     pub(crate) doubts: Doubts,
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
+    pub(crate) locks: Locks,
     pub(crate) renames: Renames,
     pub(crate) ways: Ways,
     pub(crate) counters: Counters,
@@ -105,6 +107,7 @@ impl Client {
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
+            locks: Locks::default(),
             renames: Renames::default(),
             counters: Counters::new(),
             traces: AtomicU64::new(1),
@@ -151,6 +154,11 @@ impl Client {
     #[must_use]
     pub fn doubts(&self) -> usize {
         self.doubts.count()
+    }
+
+    /// Has `told` hear how many owners have lost their locks, each time that some have with a session. The first who asks is told.
+    pub fn watch_locks(&self, told: Box<dyn Fn(usize) + Send + Sync>) {
+        self.locks.watch(told);
     }
 
     /// Files that are open here but count as open nowhere: their session ended, and they were gone, or elsewhere, when they

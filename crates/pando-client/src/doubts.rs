@@ -40,6 +40,7 @@ pub(crate) struct Doubt {
 enum Subject {
     Name(DirRef, Name),
     Inode(Ino),
+    Locks(Ino),
 }
 
 /// All doubts of a client.
@@ -188,6 +189,7 @@ fn subjects(op: &Op) -> Vec<Subject> {
         | Op::Open { file, truncate: true, .. }
         | Op::SetXattr { target: Target::File(file), .. }
         | Op::RemoveXattr(Target::File(file), _) => vec![inode(file)],
+        Op::Lock(ino, _) | Op::Unlock(ino, ..) => vec![Subject::Locks(*ino)],
         Op::DirSetAttr(dir, _)
         | Op::SetXattr { target: Target::Dir(dir), .. }
         | Op::RemoveXattr(Target::Dir(dir), _) => vec![Subject::Inode(dir.ino)],

@@ -144,7 +144,17 @@ impl Client {
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
         let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
-        match self.on_file(Via::Current, SYSTEM, &file, op).await {
+        let written = match self.locks.session_of(ino) {
+            None => self.on_file(Via::Current, SYSTEM, &file, op).await,
+            // What was written under a lock is not written any more once the lock is lost.
+            Some(session) => {
+                let writing = self.on_file(Via::In(&session), SYSTEM, &file, op);
+                let written = Box::pin(self.within(self.deadline(Via::Current), writing)).await;
+                written.unwrap_or(Err(Failure::Errno(Errno::ETIMEDOUT)))
+            }
+        };
+        match written {
+            Err(Failure::Over) => Err(WriteError::Errno(Errno::ESTALE)),
             Ok(Body::Attr(attr)) => Ok(attr),
             Ok(_) => Err(WriteError::Errno(Errno::EIO)),
             Err(Failure::DataChanged) => Err(WriteError::DataChanged),

@@ -37,6 +37,7 @@ mod doubts;
 mod files;
 mod join;
 mod listing;
+mod locks;
 mod maintain;
 mod make;
 mod moves;

@@ -6,6 +6,7 @@
 //! - With the system's credentials and without asking for access: that was checked when it was opened, and whoever has a
 //!   file open keeps it, whatever `chmod` said since.
 //! - Never truncated.
+//! - Locks of programs are lost ([`crate::locks`]).
 //! - A file that is gone by now (nobody held it for us) answers `ESTALE` whenever it is used, and is closed in silence.
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ impl Client {
             self.claim_opens(&session).await;
             if lead.install() {
                 self.counters.session_begun();
+                self.locks.session_begun(session.id);
                 return Ok(());
             }
             // This one is over, too.

@@ -79,6 +79,9 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::GetXattr(it, _) | Op::ListXattr(it) => (target(it), false),
         Op::SetXattr { target: it, .. } | Op::RemoveXattr(it, _) => (target(it), true),
 
+        Op::Lock(ino, _) | Op::Unlock(ino, ..) => (Route::Link(*ino), true),
+        Op::TestLock(ino, _) => (Route::Link(*ino), false),
+
         Op::DirGetAttr(dir) | Op::DirAccess(dir, _) | Op::Parent(dir) => (Route::Home(*dir), false),
         Op::DirSetAttr(dir, _) => (Route::Home(*dir), true),
         Op::PartitionStat(dir, i) => (Route::Partition(*dir, *i), false),

@@ -107,6 +107,10 @@ impl Shard {
                 None => Repeated::No,
             });
         }
+        // Its end is prepared: nothing more is run that somebody may rely on not to come any more (locks of programs).
+        if self.locks.free(LockKey::Session(id.session)).is_err() {
+            return Ok(Repeated::Wait(LockKey::Session(id.session)));
+        }
         match self.slots.get(&(id.session, id.slot)) {
             Some(&newest) if newest == id.sequence => {
                 let outcome: Option<Outcome> = ctx.load(&keys::slot(id.session, id.slot))?;
@@ -316,6 +320,11 @@ impl Shard {
                 self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
             }
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
+            Op::Unlock(ino, space, owner, range) => {
+                self.unlock_file(ctx, *ino, (*space, *owner), *range, session).map(Ran::from)
+            }
+            Op::TestLock(ino, lock) => self.test_lock(ctx, *ino, lock, session).map(Ran::from),
             Op::AddShard(shard) => self.add_shard(ctx, tag, request, *shard),
             Op::HandOver(_, slot, to) => {
                 self.hand_over(ctx, *slot, *to).map(|()| Ran::from(Body::Done))
@@ -351,6 +360,7 @@ impl Shard {
             | Op::ListXattr(Target::File(file))
             | Op::SetXattr { target: Target::File(file), .. }
             | Op::RemoveXattr(Target::File(file), _) => link(file),
+            Op::Lock(ino, _) | Op::Unlock(ino, ..) | Op::TestLock(ino, _) => self.open_link(*ino),
             _ => Ok(()),
         }
     }

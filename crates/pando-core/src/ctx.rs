@@ -54,6 +54,14 @@ pub enum OpenChange {
     Clear(Ino, SessionId),
 }
 
+/// A session's locks of a file are there from now on, or are not.
+#[derive(Clone, Copy, Debug)]
+pub struct LockChange {
+    pub session: SessionId,
+    pub ino: Ino,
+    pub is_there: bool,
+}
+
 /// Writes of the inputs that there are most of: room for them at once.
 const WRITES: usize = 6;
 
@@ -71,6 +79,7 @@ pub struct Ctx<'a> {
     headers: Vec<(DirId, Header)>,
     dropped: Vec<(DirId, u64)>,
     opens: Vec<OpenChange>,
+    locks: Vec<LockChange>,
     /// Inodes and bytes more (or less) on this shard.
     pub stat: (i64, i64),
     /// For the log group's header.
@@ -86,6 +95,7 @@ pub struct Done {
     pub headers: Vec<(DirId, Header)>,
     pub dropped: Vec<(DirId, u64)>,
     pub opens: Vec<OpenChange>,
+    pub locks: Vec<LockChange>,
     pub meta: GroupMeta,
     pub sightings: Sightings,
 }
@@ -103,6 +113,7 @@ impl<'a> Ctx<'a> {
             headers: Vec::new(),
             dropped: Vec::new(),
             opens: Vec::new(),
+            locks: Vec::new(),
             stat: (0, 0),
             meta: GroupMeta { now: now.nanos, ..GroupMeta::default() },
             trace: 0,
@@ -269,6 +280,10 @@ impl<'a> Ctx<'a> {
         self.opens.push(change);
     }
 
+    pub fn change_lock(&mut self, change: LockChange) {
+        self.locks.push(change);
+    }
+
     /// Forgets all changes: the operation failed.
     pub fn discard(&mut self) {
         self.writes.clear();
@@ -276,6 +291,7 @@ impl<'a> Ctx<'a> {
         self.headers.clear();
         self.dropped.clear();
         self.opens.clear();
+        self.locks.clear();
         self.stat = (0, 0);
     }
 
@@ -290,6 +306,7 @@ impl<'a> Ctx<'a> {
             headers: self.headers,
             dropped: self.dropped,
             opens: self.opens,
+            locks: self.locks,
             meta: self.meta,
         }
     }

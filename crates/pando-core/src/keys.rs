@@ -3,7 +3,7 @@
 //! ```text
 //! directory  'd' ‖ directory id (16) ‖ kind (1) ‖ order with ordinal (8) [‖ suffix]
 //! link inode 'l' ‖ slot (2) ‖ ino (8) ‖ kind (1) [‖ suffix]
-//! shard      's' ‖ table (1) ‖ …
+//! shard      's' ‖ table (1) ‖ …      of which locks: 's' ‖ table (1) ‖ slot (2) ‖ ino (8) ‖ session (8)
 //! ```
 //!
 //! Everything of a directory is one prefix; every partition, and every half of one, is one range per kind
@@ -77,6 +77,8 @@ pub enum Table {
     Incoming = 13,
     /// Shards that were added: at shard 0 all of them, at each itself.
     Joined = 14,
+    /// Locks of programs, by slot, ino and session: they move with the slot of the ino.
+    Lock = 15,
 }
 
 /// A record under a directory.
@@ -212,6 +214,35 @@ pub fn open(ino: Ino, session: SessionId) -> Vec<u8> {
     table_key(Table::Open, &[&ino.0.to_be_bytes(), &session.0.to_be_bytes()])
 }
 
+/// Locks of a file that a session has.
+#[must_use]
+pub fn lock(ino: Ino, session: SessionId) -> Vec<u8> {
+    let slot = ino.slot().0.to_be_bytes();
+    table_key(Table::Lock, &[&slot, &ino.0.to_be_bytes(), &session.0.to_be_bytes()])
+}
+
+/// Locks of a file, whoever has them.
+#[must_use]
+pub fn locks_of(ino: Ino) -> Vec<u8> {
+    table_key(Table::Lock, &[&ino.slot().0.to_be_bytes(), &ino.0.to_be_bytes()])
+}
+
+/// File and session of such a key.
+#[must_use]
+pub fn lock_of(key: &[u8]) -> Option<(Ino, SessionId)> {
+    let ino = u64::from_be_bytes(key.get(4..12)?.try_into().ok()?);
+    let session = u64::from_be_bytes(key.get(12..20)?.try_into().ok()?);
+    Some((Ino(ino), SessionId(session)))
+}
+
+/// All locks of files of a slot.
+#[must_use]
+pub fn slot_locks(slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
+    let from = table_key(Table::Lock, &[&slot.0.to_be_bytes()]);
+    let to = after(&from);
+    (from, to)
+}
+
 /// A decided transaction of this shard.
 #[must_use]
 pub fn txn(number: u64) -> Vec<u8> {
@@ -280,11 +311,16 @@ fn slot_range(what: u8, slot: SlotIndex) -> (Vec<u8>, Vec<u8>) {
     (from, to)
 }
 
-/// The slot that a directory's or link inode's row is in.
+/// The slot that a directory's, link inode's or lock's row is in.
 #[must_use]
 pub fn slot_of_row(key: &[u8]) -> Option<SlotIndex> {
-    let bytes = key.get(1..3)?.try_into().ok()?;
-    matches!(key[0], DIR | LINK).then(|| SlotIndex(u16::from_be_bytes(bytes)))
+    let at = match key {
+        [DIR | LINK, ..] => 1,
+        [SHARD, table, ..] if *table == Table::Lock as u8 => 2,
+        _ => return None,
+    };
+    let bytes = key.get(at..at + 2)?.try_into().ok()?;
+    Some(SlotIndex(u16::from_be_bytes(bytes)))
 }
 
 /// Whether this is the hot record of a link inode.
@@ -378,6 +414,12 @@ mod tests {
         let (from, to) = slot_links(ino.slot());
         assert!(from <= key && key < to && is_link_inode(&key) && !is_slice(&key));
         assert_eq!(slot_of_row(&key), Some(ino.slot()));
+        let key = lock(ino, SessionId(9));
+        let (from, to) = slot_locks(ino.slot());
+        assert!(from <= key && key < to && key.starts_with(&locks_of(ino)));
+        assert_eq!(slot_of_row(&key), Some(ino.slot()));
+        assert_eq!(lock_of(&key), Some((ino, SessionId(9))));
+        assert_eq!(slot_of_row(&open(ino, SessionId(9))), None);
         assert!(is_slice(&link(ino, Kind::Slice)));
         assert_eq!(owner_of(&owner(SlotIndex(9))), Some(SlotIndex(9)));
         assert_eq!(slot_dirs(SlotIndex(0xFFFF)).1, [b'd' + 1]);

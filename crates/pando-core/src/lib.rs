@@ -36,6 +36,7 @@ mod inode;
 mod invalidation;
 pub mod keys;
 mod leases;
+mod locked;
 mod locks;
 mod members;
 mod names;

@@ -6,8 +6,8 @@ use pando_types::op::{Place, RequestId};
 use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare, Tally};
 use pando_types::reply::{Body, Delta, Refusal, Slice, Spread};
 use pando_types::{
-    Attr, DirId, DirRef, Ino, Name, PartitionIndex, Radix, SessionId, ShardIndex, Timestamp, TxnId,
-    codec,
+    Attr, DirId, DirRef, Ino, LockSet, Name, PartitionIndex, Radix, SessionId, ShardIndex,
+    Timestamp, TxnId, codec,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -40,7 +40,7 @@ macro_rules! records {
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 4; Arriving = 2; Floor = 1;
-    Owner = 1; Incoming = 1;
+    Owner = 1; Incoming = 1; LockSet = 1;
 }
 
 /// A directory, at its home.

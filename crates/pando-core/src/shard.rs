@@ -13,6 +13,7 @@ use crate::dirs::Dirs;
 use crate::invalidation::{Broadcast, Versions};
 use crate::keys::{self, Table};
 use crate::leases::Leases;
+use crate::locked::Locked;
 use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
@@ -32,6 +33,8 @@ pub struct Shard {
     pub(crate) dirs: Dirs,
     pub(crate) locks: Locks,
     pub(crate) opens: Opens,
+    /// Files of which a session has locks here.
+    pub(crate) locked: Locked,
     pub(crate) sessions: BTreeSet<SessionId>,
     /// Of the coordinator only.
     pub(crate) leases: Leases,
@@ -112,6 +115,7 @@ impl Shard {
             dirs: Dirs::default(),
             locks: Locks::default(),
             opens: Opens::default(),
+            locked: Locked::default(),
             sessions: BTreeSet::new(),
             slots: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -168,6 +172,7 @@ impl Shard {
             let (ino, session) = (Ino(number(&key, 2)?), SessionId(number(&key, 10)?));
             self.opens.load(ino, session, Open::decode(&value)?);
         }
+        self.load_locked(ctx)?;
         Ok(())
     }
 
@@ -371,6 +376,9 @@ impl Shard {
         self.note_room();
         for change in &done.opens {
             self.opens.update(change);
+        }
+        for change in &done.locks {
+            self.locked.update(*change);
         }
         Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
     }

@@ -169,6 +169,22 @@ impl DataFs {
         lock(&self.pages).remove(&ino);
     }
 
+    /// Takes over what the shards say of an open file. `Some`: the kernel's pages of it are of an older version than this, and
+    /// should be dropped ([`DataFs::pages_dropped`]).
+    pub fn hear(&self, attr: &Attr) -> Option<u64> {
+        let inode = self.file(attr.ino)?;
+        self.write_state(&inode).hear(attr);
+        let known = lock(&self.pages).get(&attr.ino).copied();
+        known.is_none_or(|known| known < attr.data_version).then_some(attr.data_version)
+    }
+
+    /// The kernel has dropped all pages that are older than this version.
+    pub fn pages_dropped(&self, ino: Ino, version: u64) {
+        let mut pages = lock(&self.pages);
+        let known = pages.entry(ino).or_insert(version);
+        *known = version.max(*known);
+    }
+
     /// Unflushed bytes of all files.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes.load(Ordering::Relaxed)

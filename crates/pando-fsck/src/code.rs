@@ -114,6 +114,8 @@ codes! {
         "a file held open by a session that is over: its space never comes back";
     OpenWithoutInode = "open-without-inode",
         "an open file that is not there";
+    LockOfUnknownSession = "lock-of-unknown-session",
+        "a lock of a file (flock, fcntl) of a session that is over: it keeps nobody out, and only takes space";
     OutcomeOfUnknownSession = "outcome-of-unknown-session",
         "an answer kept for a session that is over";
 

@@ -32,6 +32,7 @@ pub enum Key {
     Owner(SlotIndex),
     Joined(ShardIndex),
     Incoming(SlotIndex),
+    Lock(Ino, SessionId),
 }
 
 /// Rows beside an inode.
@@ -126,6 +127,13 @@ impl Key {
         } else if is(Table::Joined) {
             ends(2)?;
             Self::Joined(ShardIndex(u16_at(rest, 0)?))
+        } else if is(Table::Lock) {
+            ends(18)?;
+            let ino = Ino(u64_at(rest, 2)?);
+            if u16_at(rest, 0)? != ino.slot().0 {
+                return None;
+            }
+            Self::Lock(ino, SessionId(u64_at(rest, 10)?))
         } else if is(Table::Owner) || is(Table::Incoming) {
             ends(2)?;
             let slot = SlotIndex(u16_at(rest, 0)?);
@@ -177,6 +185,7 @@ const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
     Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
+    Table::Lock => {}
 };
 
 // What `parse` reads must be what the schema writes.
@@ -220,6 +229,7 @@ mod tests {
             (keys::incoming(SlotIndex(7)), Key::Incoming(SlotIndex(7))),
             (keys::dir(dir, Kind::StagedHeader, 0), Key::StagedHeader(dir)),
             (keys::garbage(ObjectId(8)), Key::Garbage(ObjectId(8))),
+            (keys::lock(ino, session), Key::Lock(ino, session)),
         ];
         for (bytes, key) in all {
             assert_eq!(Key::parse(&bytes).as_ref(), Some(&key));

@@ -14,8 +14,8 @@ use pando_types::op::{ObjectId, Place};
 use pando_types::peer::{Change, EntryValue, Inode, Prepare};
 use pando_types::reply::{Slice, Spread};
 use pando_types::{
-    DirId, DirRef, FileKind, Ino, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,
-    TxnId,
+    DirId, DirRef, FileKind, Ino, LockSet, Order, PartitionIndex, Radix, SessionId, ShardIndex,
+    SlotIndex, TxnId,
 };
 use support::{Cluster, name};
 
@@ -378,6 +378,16 @@ fixtures! {
         let (shard, key) = c.entry(c.dir("a"), "plain");
         let at = OpenAt::Name(c.dir("a").id, keys::order_of(&key).unwrap().0);
         c.put(shard, &keys::open(c.ino("plain"), STRANGER), &Open { count: 1, at }.encode());
+    };
+    a_lock_of_a_session_that_is_over: LockOfUnknownSession, Mended, |c| {
+        let (shard, _) = c.link_row(c.ino("plain"), Kind::Entry);
+        c.put(shard, &keys::lock(c.ino("plain"), STRANGER), &LockSet::default().encode());
+    };
+    a_lock_where_nobody_looks: MisplacedRow, Left, |c| {
+        everybody_knows(c);
+        let (shard, _) = c.link_row(c.ino("plain"), Kind::Entry);
+        let other = if shard == ONE { TWO } else { ONE };
+        c.put(other, &keys::lock(c.ino("plain"), STRANGER), &LockSet::default().encode());
     };
     an_open_of_no_file: OpenWithoutInode, Mended, |c| {
         everybody_knows(c);

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use pando_client::{BoxFuture, Client, DirEntry, OnPath};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
-use pando_types::{Attr, Credentials, Errno, Ino, Name, News, SetAttr};
+use pando_types::{
+    Attr, Credentials, Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name, News,
+    SessionId, SetAttr,
+};
 
 /// What a call leads to, at once or later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
@@ -103,6 +106,44 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, ()>;
     fn removexattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
+    /// Whether it has the methods that follow; else the kernel keeps locks, of one mount.
+    fn keeps_locks(&self) -> bool {
+        false
+    }
+    fn try_lock<'a>(&'a self, _ino: Ino, _lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(async { Err(Errno::ENOSYS) })
+    }
+    fn lock<'a>(
+        &'a self,
+        _ino: Ino,
+        _lock: Lock,
+        _is_wanted: &'a (dyn Fn() -> bool + Sync),
+    ) -> Answer<'a, ()> {
+        Box::pin(async { Err(Errno::ENOSYS) })
+    }
+    fn test_lock<'a>(&'a self, _ino: Ino, _lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(async { Err(Errno::ENOSYS) })
+    }
+    fn unlock<'a>(
+        &'a self,
+        _ino: Ino,
+        _space: LockSpace,
+        _owner: LockOwner,
+        _range: LockRange,
+    ) -> Answer<'a, ()> {
+        Box::pin(async { Err(Errno::ENOSYS) })
+    }
+    fn forget_locks<'a>(
+        &'a self,
+        _ino: Ino,
+        _space: LockSpace,
+        _owner: LockOwner,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+    fn is_own(&self, _session: SessionId) -> bool {
+        false
+    }
 }
 
 /// A listing under way.
@@ -270,5 +311,49 @@ impl Namespace for Client {
 
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {
         Box::pin(self.statfs())
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn try_lock<'a>(&'a self, ino: Ino, lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(self.try_lock(ino, lock))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        ino: Ino,
+        lock: Lock,
+        is_wanted: &'a (dyn Fn() -> bool + Sync),
+    ) -> Answer<'a, ()> {
+        Box::pin(self.lock(ino, lock, is_wanted))
+    }
+
+    fn test_lock<'a>(&'a self, ino: Ino, lock: Lock) -> Answer<'a, Option<LockHolder>> {
+        Box::pin(self.test_lock(ino, lock))
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        ino: Ino,
+        space: LockSpace,
+        owner: LockOwner,
+        range: LockRange,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.unlock(ino, space, owner, range))
+    }
+
+    fn forget_locks<'a>(
+        &'a self,
+        ino: Ino,
+        space: LockSpace,
+        owner: LockOwner,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(self.forget_locks(ino, space, owner))
+    }
+
+    fn is_own(&self, session: SessionId) -> bool {
+        self.is_own(session)
     }
 }

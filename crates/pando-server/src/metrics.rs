@@ -139,6 +139,9 @@ kinds! {
     Renew: Op::Renew(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),
+    Lock: Op::Lock(..),
+    Unlock: Op::Unlock(..),
+    TestLock: Op::TestLock(..),
 }
 
 const BUCKETS: usize = 40;

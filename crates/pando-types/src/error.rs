@@ -70,6 +70,8 @@ errnos! {
     EOPNOTSUPP = 95, "not supported";
     ETIMEDOUT = 110, "timed out";
     ESTALE = 116, "stale handle";
+    // Behind those of before: records have an errno by its place in this list.
+    ENOLCK = 37, "no locks available";
 }
 
 impl fmt::Debug for Errno {

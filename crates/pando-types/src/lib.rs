@@ -10,6 +10,7 @@ pub mod attr;
 pub mod codec;
 pub mod error;
 pub mod id;
+pub mod lock;
 pub mod name;
 pub mod op;
 pub mod peer;
@@ -22,6 +23,7 @@ pub use id::{
     DirId, DirRef, Epoch, Ino, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,
     TxnId,
 };
+pub use lock::{Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace};
 pub use name::Name;
 pub use trail::{Glimpse, News, Search, Trail};
 

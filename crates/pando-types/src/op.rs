@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Credentials, DirId, DirRef, FileKind, Ino, Name, Order, PartitionIndex, SessionId, SetAttr,
-    ShardIndex, SlotIndex, Timestamp, Trail,
+    Credentials, DirId, DirRef, FileKind, Ino, Lock, LockOwner, LockRange, LockSpace, Name, Order,
+    PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -366,4 +366,14 @@ pub enum Op {
     /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is
     /// locked, forbidden or no directory, nothing is told; where it is elsewhere, where.
     Glimpse(ShardIndex, Vec<(DirId, Name)>),
+
+    // ---- locks of programs: run by the link shard of the file, wherever its inode is ----
+    /// Gives the session this lock of a file, unless another is in the way: who that is, is the answer
+    /// ([`Body::Lock`](crate::reply::Body::Lock)). As Linux has it, an owner's `flock` of the other kind is gone in either case.
+    /// `ENOLCK` beyond [`LockSet::MAX`](crate::LockSet::MAX) locks of a file in a session.
+    Lock(Ino, Lock),
+    /// The owner has nothing of this range of the file any more.
+    Unlock(Ino, LockSpace, LockOwner, LockRange),
+    /// What is in the way of this lock, if anything.
+    TestLock(Ino, Lock),
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
-    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, Lsn, Name, News, Order, PartitionIndex, Radix,
-    Search, SessionId, ShardIndex, SlotIndex, Timestamp,
+    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, LockHolder, Lsn, Name, News, Order,
+    PartitionIndex, Radix, Search, SessionId, ShardIndex, SlotIndex, Timestamp,
 };
 
 /// An answer as it travels.
@@ -249,4 +249,6 @@ pub enum Body {
     Glimpses(Vec<Glimpse>),
     /// Files that are as open as they were: their places in the request, ascending.
     Left(Vec<u32>),
+    /// What is in the way of a lock; `None`: nothing, and it is held if it was asked for.
+    Lock(Option<LockHolder>),
 }

@@ -16,10 +16,12 @@ use crate::auth::Mac;
 use crate::moving::{Census, MoveAsk, MoveToken, MoveTold, Moving};
 use crate::{Message, VERSION};
 
-/// What this build can do beyond its protocol's version; both sides use the lower of theirs.
-pub const FEATURE_LEVEL: u32 = 1;
-/// Least that the other side must be able to. It rises when what a level brought is relied on.
-pub const FEATURES_NEEDED: u32 = 1;
+/// What this build can do beyond its protocol's version; both sides use the lower of theirs. 2: locks of programs, which move with
+/// slots.
+pub const FEATURE_LEVEL: u32 = 2;
+/// Least that the other side must be able to. It rises when what a level brought is relied on: a mount or shard that knows nothing
+/// of locks would let programs pass whom they keep out.
+pub const FEATURES_NEEDED: u32 = 2;
 const _: () = assert!(FEATURES_NEEDED <= FEATURE_LEVEL, "each build speaks with its own kind");
 
 /// First word of who opens a connection.

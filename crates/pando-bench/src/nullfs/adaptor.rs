@@ -172,7 +172,7 @@ impl NullFs {
             }),
             Operation::Getxattr { .. } => reply.error(Errno::NODATA),
             Operation::Access { .. }
-            | Operation::Flush
+            | Operation::Flush { .. }
             | Operation::Fsync
             | Operation::Release { .. }
             | Operation::Releasedir { .. } => reply.ok(),

@@ -2,7 +2,7 @@
 //! 1. no slot has two requests under way;
 //! 2. no slot goes back to an older sequence, nor uses one for two operations.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
@@ -13,7 +13,7 @@ use pando_client::{
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Op, Request, RequestId};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{Credentials, Epoch, Lsn, Name, SessionId, ShardIndex};
+use pando_types::{Credentials, Epoch, Ino, LockHolder, LockSet, Lsn, Name, SessionId, ShardIndex};
 
 use crate::namespace::Namespace;
 
@@ -62,6 +62,8 @@ pub struct State {
     pub calls: usize,
     pub calls_max: usize,
     ended: HashSet<SessionId>,
+    /// Locks of programs.
+    pub locks: HashMap<Ino, BTreeMap<SessionId, LockSet>>,
 }
 
 /// The newest request of a slot, and its answer if the owner has run it.
@@ -89,6 +91,7 @@ impl Cluster {
             calls: 0,
             calls_max: 0,
             ended: HashSet::new(),
+            locks: HashMap::new(),
         })))
     }
 
@@ -179,6 +182,30 @@ impl State {
     pub fn expire(&mut self, session: SessionId) {
         self.ended.insert(session);
         self.namespace.close_all();
+        self.locks.values_mut().for_each(|of| drop(of.remove(&session)));
+    }
+
+    /// Of the whole cluster, wherever the file is.
+    fn run_by(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
+        let session = request.head.id.session;
+        let (ino, wanted) = match &request.op {
+            Op::Lock(ino, lock) | Op::TestLock(ino, lock) => (*ino, lock),
+            Op::Unlock(ino, space, owner, range) => {
+                let of_file = self.locks.entry(*ino).or_default();
+                of_file.entry(session).or_default().clear(*space, *owner, *range);
+                return Ok(Body::Done);
+            }
+            _ => return self.namespace.run_by(shard, request),
+        };
+        let of_file = self.locks.entry(ino).or_default();
+        let holder = of_file.iter().find_map(|(of, set)| {
+            let lock = *set.in_the_way(wanted, *of == session)?;
+            Some(LockHolder { session: *of, lock })
+        });
+        if holder.is_none() && matches!(request.op, Op::Lock(..)) {
+            of_file.entry(session).or_default().put(*wanted);
+        }
+        Ok(Body::Lock(holder))
     }
 
     fn run(&mut self, shard: ShardIndex, request: &Request) -> Result<Body, Refusal> {
@@ -192,7 +219,7 @@ impl State {
             return Err(Refusal::NoSession);
         }
         if id.sequence == 0 {
-            return self.namespace.run_by(shard, request);
+            return self.run_by(shard, request);
         }
         let key = (id.session, id.slot);
         if let Some((last, op, outcome)) = self.outcomes.get(&key) {
@@ -204,7 +231,7 @@ impl State {
                 }
             }
         }
-        let result = self.namespace.run_by(shard, request);
+        let result = self.run_by(shard, request);
         let has_run =
             !matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Stale));
         self.outcomes.insert(key, (id, request.op.clone(), has_run.then(|| result.clone())));

@@ -8,6 +8,7 @@ mod doubts;
 mod guesses;
 mod leases;
 mod listing;
+mod locks;
 mod pages;
 mod paths;
 mod places;

@@ -4,7 +4,7 @@
 //! ```text
 //!  what moves: of each directory of the slot     content, its xattrs
 //!                                                partition 0: header, entries with all their rows
-//!              of each inode whose link slot it is   its records and names
+//!              of each inode whose link slot it is   its records and names; locks of programs
 //!              of what is in memory or in tables     opens of those, outcomes of those names, all floors
 //!  what stays: other partitions of these directories, whoever has them
 //! ```

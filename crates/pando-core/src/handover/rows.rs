@@ -1,6 +1,6 @@
 //! Which rows belong to a slot, and how they are gone through.
 //!
-//! Rows of a slot are two ranges of keys, of directories and of link inodes; but among the directories' rows there may be those of
+//! Rows of a slot are three ranges of keys, of directories, of link inodes and of locks of files; but among the directories' rows there may be those of
 //! other partitions, which stay. Partition 0 of a directory is known by its header, which comes before its entries.
 
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ pub fn first_partition(ctx: &Ctx<'_>, dir: DirId) -> Result<Option<Range<u64>>, 
     Ok(header.filter(|header| header.partition.0 == 0).map(|header| header.range()))
 }
 
-/// Whether a change of a row of the slot's two ranges is one of what belongs to it.
+/// Whether a change of a row of the slot's ranges is one of what belongs to it.
 pub fn belongs(ctx: &Ctx<'_>, change: &RowChange) -> Result<bool, Halt> {
     let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = change;
     let Some(dir) = keys::dir_of(key) else { return Ok(true) };
@@ -101,7 +101,12 @@ fn segment(ctx: &Ctx<'_>, slot: SlotIndex, at: Vec<u8>) -> Result<Option<Span>, 
         }
     }
     let from = at.max(links);
-    Ok((from < links_end).then_some((from, links_end)))
+    if from < links_end {
+        return Ok(Some((from, links_end)));
+    }
+    let (locks, locks_end) = keys::slot_locks(slot);
+    let from = from.max(locks);
+    Ok((from < locks_end).then_some((from, locks_end)))
 }
 
 /// Rows of the slot from a key on, one page of them; and where to go on (`None`: these were the last).

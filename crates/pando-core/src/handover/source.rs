@@ -60,6 +60,7 @@ impl Handover {
         }
         let (from, to) = keys::slot_links(slot);
         ctx.delete_range(from, to);
+        shard.forget_locks(ctx, slot);
         for (ino, ..) in opens {
             if let Some(at) = shard.opens.place(ino) {
                 shard.clear_opens(ctx, ino, at);

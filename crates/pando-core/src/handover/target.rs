@@ -157,6 +157,7 @@ impl Shard {
             let at = at.map_or(OpenAt::Link, |(dir, order)| OpenAt::Name(dir, order));
             self.place_opens(ctx, ino, &holders, at);
         }
+        self.own_locks(ctx, news.slot)?;
         self.take_slots(ctx, arrival.slots)?;
         ctx.delete(keys::incoming(news.slot));
         self.set_owner(ctx, news);
@@ -231,8 +232,9 @@ impl Shard {
                 self.clear_range(ctx, dir, &gap);
             }
         }
-        let (from, to) = keys::slot_links(slot);
-        ctx.delete_range(from, to);
+        for (from, to) in [keys::slot_links(slot), keys::slot_locks(slot)] {
+            ctx.delete_range(from, to);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod attr;
 mod create;
 mod data;
 mod dir;
+mod lock;
 pub(crate) mod lookup;
 mod names;
 mod open;

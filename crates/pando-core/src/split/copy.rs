@@ -166,7 +166,11 @@ impl Moved {
             Self::Half { dir, orders, .. } => {
                 keys::MOVING.iter().map(|kind| keys::dir_range(dir.id, *kind, orders)).collect()
             }
-            Self::Slot(slot) => alloc::vec![keys::slot_dirs(*slot), keys::slot_links(*slot)],
+            Self::Slot(slot) => alloc::vec![
+                keys::slot_dirs(*slot),
+                keys::slot_links(*slot),
+                keys::slot_locks(*slot),
+            ],
         }
     }
 }

@@ -294,7 +294,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The session's opens and outcomes go; inodes that only it kept alive are destroyed.
+    /// The session's opens, locks and outcomes go; inodes that only it kept alive are destroyed.
     fn end_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
         for (ino, at) in self.opens.of_session(session) {
             ctx.delete(keys::open(ino, session));
@@ -307,6 +307,7 @@ impl Shard {
                 self.destroy_link(ctx, &inode)?;
             }
         }
+        self.drop_locks(ctx, session);
         let slots: alloc::vec::Vec<_> =
             self.slots.range((session, 0)..=(session, u16::MAX)).map(|(at, _)| *at).collect();
         for at in slots {

@@ -3,6 +3,7 @@
 mod births;
 mod births_model;
 mod counts;
+mod file_locks;
 mod glimpses;
 mod growing;
 mod handovers;

@@ -150,6 +150,17 @@ impl Cluster {
         }
     }
 
+    /// Requests belong to this session from now on.
+    pub fn act_in(&mut self, session: SessionId) {
+        self.session = session;
+    }
+
+    /// How many rows a shard has whose keys begin so.
+    pub fn rows_of(&self, shard: ShardIndex, prefix: &[u8]) -> usize {
+        let (_, store) = &self.shards[usize::from(shard.0)];
+        store.0.keys().filter(|key| key.starts_with(prefix)).count()
+    }
+
     fn recovered(&self, index: usize, store: &mut Store) -> Shard {
         let (shard, effects) =
             Shard::recover(self.configs[index].clone(), self.moment(), store).unwrap();

@@ -42,6 +42,15 @@ impl DataFs {
         report(&mut state, result)
     }
 
+    /// The same for whoever nobody waits for: what goes wrong is told to the next who asks.
+    pub fn hand_on(&self, ino: Ino) {
+        let Some(inode) = self.file(ino) else { return };
+        if !super::read(&inode.state).dirty.is_empty() {
+            let mut state = self.write_state(&inode);
+            self.flush_aside(&inode, &mut state);
+        }
+    }
+
     /// Whether a flush of this file has objects to store, or must wait for someone who uses the file: not for a thread
     /// that others wait for.
     pub fn flush_waits(&self, ino: Ino) -> bool {

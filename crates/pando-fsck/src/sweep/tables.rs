@@ -1,4 +1,4 @@
-//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens, transactions, garbage.
+//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens, transactions, garbage, locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use pando_core::record::{
     SessionRecord, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, Ino, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, Ino, LockSet, SessionId, ShardIndex, SlotIndex};
 
 use super::{Sweep, ino_words};
 use crate::busy::Place;
@@ -145,6 +145,18 @@ impl Sweep<'_> {
                     self.coordinator(shard, of, number, what(), (evidence, Vec::new()));
                 }
             }
+            Key::Lock(ino, session) => {
+                if self.busy.is_incoming(shard, ino.slot()) {
+                    return Ok(());
+                }
+                let owner = self.volume.map.link(ino);
+                if owner != shard {
+                    self.misplaced(shard, what(), owner, evidence);
+                    return Ok(());
+                }
+                self.decode::<LockSet>(shard, &what, key, value);
+                self.of_session(shard, session, Code::LockOfUnknownSession, what(), row);
+            }
             // Not of a table.
             _ => {}
         }
@@ -277,6 +289,7 @@ fn table_words(key: &Key) -> String {
         Key::Owner(slot) => format!("the owner of slot {}", slot.0),
         Key::Incoming(slot) => format!("slot {} on its way", slot.0),
         Key::Joined(shard) => format!("that shard {shard} was added"),
+        Key::Lock(ino, session) => format!("locks of {} in session {session}", ino_words(*ino)),
         other => format!("{other:?}"),
     }
 }

@@ -11,7 +11,8 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Name, Order, SessionId, ShardIndex,
+    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Lock, LockKind, LockOwner, LockRange,
+    LockSpace, Name, Order, SessionId, ShardIndex,
 };
 
 use super::{Cluster, SHARDS, TRAILER};
@@ -76,7 +77,10 @@ impl Cluster {
         }
         c.mkdir(big, "within");
         let file = c.file(a, "open");
+        let ino = file.ino;
         c.done(Op::Open { file, access: 4, truncate: false });
+        let (space, kind, range) = (LockSpace::Flock, LockKind::Exclusive, LockRange::ALL);
+        c.done(Op::Lock(ino, Lock { space, owner: LockOwner(1), range, kind, pid: 1 }));
         c.settle();
         c
     }

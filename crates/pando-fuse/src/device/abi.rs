@@ -108,6 +108,12 @@ structures! {
     ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64 }
     /// FLUSH
     FlushIn { fh: u64, unused: u32, padding: u32, lock_owner: u64 }
+    /// A lock of a range: both ends included; `pid` is whose it is.
+    FileLock { start: u64, end: u64, kind: u32, pid: u32 }
+    /// GETLK, SETLK, SETLKW
+    LkIn { fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32 }
+    /// What is in the way.
+    LkOut { lk: FileLock }
     /// FSYNC, FSYNCDIR
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32 }
     /// SETXATTR
@@ -139,6 +145,7 @@ const _: () = {
     assert!(size_of::<InHeader>() == 40 && size_of::<OutHeader>() == 16);
     assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104);
     assert!(size_of::<InitOut>() == 64 && size_of::<StatfsOut>() == 80);
+    assert!(size_of::<LkIn>() == 48 && size_of::<LkOut>() == 24);
     assert!(size_of::<SetattrIn>() == 88 && size_of::<ReadIn>() == 40);
 };
 
@@ -159,7 +166,7 @@ opcodes! {
     LOOKUP = 1, FORGET = 2, GETATTR = 3, SETATTR = 4, READLINK = 5, SYMLINK = 6, MKNOD = 8, MKDIR = 9,
     UNLINK = 10, RMDIR = 11, RENAME = 12, LINK = 13, OPEN = 14, READ = 15, WRITE = 16, STATFS = 17,
     RELEASE = 18, FSYNC = 20, SETXATTR = 21, GETXATTR = 22, LISTXATTR = 23, REMOVEXATTR = 24,
-    FLUSH = 25, INIT = 26, OPENDIR = 27, READDIR = 28, RELEASEDIR = 29, FSYNCDIR = 30, ACCESS = 34,
+    FLUSH = 25, INIT = 26, OPENDIR = 27, READDIR = 28, RELEASEDIR = 29, FSYNCDIR = 30, GETLK = 31, SETLK = 32, SETLKW = 33, ACCESS = 34,
     CREATE = 35, INTERRUPT = 36, DESTROY = 38, NOTIFY_REPLY = 41, BATCH_FORGET = 42, FALLOCATE = 43,
     READDIRPLUS = 44, RENAME2 = 45, LSEEK = 46, COPY_FILE_RANGE = 47, COPY_FILE_RANGE_64 = 53,
 }
@@ -168,8 +175,10 @@ opcodes! {
 #[expect(missing_docs, reason = "named as the kernel's")]
 pub mod init {
     pub const ASYNC_READ: u64 = 1;
+    pub const POSIX_LOCKS: u64 = 1 << 1;
     pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub const BIG_WRITES: u64 = 1 << 5;
+    pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub const ASYNC_DIO: u64 = 1 << 15;
@@ -205,6 +214,15 @@ pub mod fopen {
 pub mod write {
     pub const CACHE: u32 = 1;
     pub const KILL_SUIDGID: u32 = 1 << 2;
+}
+
+/// Flags and kinds of GETLK, SETLK, SETLKW.
+#[expect(missing_docs, reason = "named as the kernel's")]
+pub mod lk {
+    pub const FLOCK: u32 = 1;
+    pub const READ: u32 = 0;
+    pub const WRITE: u32 = 1;
+    pub const UNLOCK: u32 = 2;
 }
 
 /// Codes of notifications.

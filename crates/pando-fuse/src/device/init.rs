@@ -9,7 +9,7 @@
 //!   need not be the owner;
 //! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB;
 //! - not `WRITEBACK_CACHE`: a write reaches us at once, so that size and times are ours;
-//! - not `POSIX_LOCKS`, `FLOCK_LOCKS`: the kernel keeps locks within one mount.
+//! - `POSIX_LOCKS`, `FLOCK_LOCKS` for a file system that keeps locks: else the kernel does, within the mount.
 
 use super::abi::{self, init};
 use super::request::InitRequest;
@@ -34,8 +34,8 @@ pub(super) enum Agreement {
     TooOld,
 }
 
-/// Agrees, with listings that carry attributes or without.
-pub(super) fn agree(offer: &InitRequest, readdir_plus: bool) -> Agreement {
+/// Agrees, with listings that carry attributes or without, and locks or without.
+pub(super) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -> Agreement {
     let version = abi::InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() };
     if offer.major > abi::MAJOR {
         return Agreement::Again(version);
@@ -53,6 +53,9 @@ pub(super) fn agree(offer: &InitRequest, readdir_plus: bool) -> Agreement {
         | init::INIT_EXT;
     if readdir_plus {
         wanted |= init::DO_READDIRPLUS | init::READDIRPLUS_AUTO;
+    }
+    if file_locks {
+        wanted |= init::POSIX_LOCKS | init::FLOCK_LOCKS;
     }
     let flags = wanted & offer.flags;
     Agreement::Agreed(abi::InitOut {
@@ -76,10 +79,14 @@ mod tests {
     #[test]
     fn only_what_is_offered_is_asked_for() {
         let offer = InitRequest { major: 7, minor: 31, max_readahead: 1 << 17, flags: u64::MAX };
-        let Agreement::Agreed(out) = agree(&offer, false) else { panic!("agreed") };
+        let Agreement::Agreed(out) = agree(&offer, false, false) else { panic!("agreed") };
         assert_eq!((out.major, out.minor, out.max_pages), (7, 31, 256));
-        assert_eq!(u64::from(out.flags) & init::DO_READDIRPLUS, 0);
-        let Agreement::Agreed(out) = agree(&InitRequest { flags: 0, minor: 99, ..offer }, true)
+        let locks = init::POSIX_LOCKS | init::FLOCK_LOCKS;
+        assert_eq!(u64::from(out.flags) & (init::DO_READDIRPLUS | locks), 0);
+        let Agreement::Agreed(out) = agree(&offer, false, true) else { panic!("agreed") };
+        assert_eq!(u64::from(out.flags) & locks, locks);
+        let Agreement::Agreed(out) =
+            agree(&InitRequest { flags: 0, minor: 99, ..offer }, true, true)
         else {
             panic!("agreed")
         };
@@ -89,10 +96,10 @@ mod tests {
     #[test]
     fn other_versions_are_refused_or_asked_again() {
         let offer = InitRequest { major: 8, minor: 0, max_readahead: 0, flags: 0 };
-        assert!(matches!(agree(&offer, false), Agreement::Again(out) if out.major == 7));
+        assert!(matches!(agree(&offer, false, false), Agreement::Again(out) if out.major == 7));
         for (major, minor) in [(7, 30), (6, 99)] {
             let offer = InitRequest { major, minor, ..offer };
-            assert!(matches!(agree(&offer, false), Agreement::TooOld));
+            assert!(matches!(agree(&offer, false, false), Agreement::TooOld));
         }
     }
 }

@@ -35,6 +35,6 @@ pub(crate) use mount::is_listed;
 pub use mount::{MountOptions, Unmounter, clone_channel, mount};
 pub use notify::Notifier;
 pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
-pub use request::{Caller, Forgets, InitRequest, Operation, Request};
+pub use request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};
 pub use rustix::io::Errno;
 pub use session::{Config, Counts, FileSystem, Running, Session, shake_hands, start};

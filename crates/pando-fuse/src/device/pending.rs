@@ -107,6 +107,11 @@ impl Pending {
         Err(oldest)
     }
 
+    /// Whether a request is still to be answered, and no signal came to who waits for it.
+    pub(super) fn is_wanted(&self, unique: u64) -> bool {
+        self.lock().requests.get(&unique).is_some_and(|request| request.interrupted.is_none())
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().requests.is_empty()
@@ -142,6 +147,9 @@ mod tests {
     fn a_request_is_answered_once() {
         let pending = Pending::default();
         assert!(!pending.begin(2, underway(1)).is_interrupted);
+        assert!(pending.is_wanted(2));
+        pending.interrupt(Early { target: 2, unique: 3, channel: 0 }).unwrap();
+        assert!(!pending.is_wanted(2));
         assert!(pending.end(2).is_some());
         assert!(pending.end(2).is_none());
         assert!(pending.is_empty());

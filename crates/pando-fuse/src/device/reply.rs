@@ -66,6 +66,17 @@ impl Reply {
         self.send(errno.raw_os_error(), &[])
     }
 
+    /// Whether somebody waits for the answer who was not sent a signal since: for operations that wait for long.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.session.pending.is_wanted(self.unique)
+    }
+
+    /// What is in the way of a lock.
+    pub fn lock(self, lk: abi::FileLock) -> Delivery {
+        self.structure(&abi::LkOut { lk })
+    }
+
     /// It is done.
     pub fn ok(self) -> Delivery {
         self.send(0, &[])

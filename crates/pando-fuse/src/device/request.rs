@@ -112,7 +112,16 @@ pub enum Operation<'a> {
     Removexattr {
         name: &'a [u8],
     },
-    Flush,
+    Flush {
+        lock_owner: u64,
+    },
+    /// To be told what is in the way of a lock.
+    Getlk(FileLock),
+    /// To lock, or unlock. `waits`: until nothing is in the way.
+    Setlk {
+        lock: FileLock,
+        waits: bool,
+    },
     Opendir,
     Readdir {
         handle: u64,
@@ -153,6 +162,25 @@ pub enum Operation<'a> {
     Other {
         opcode: u32,
     },
+}
+
+/// A lock that is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileLock {
+    /// Handle by which it is asked for.
+    pub handle: u64,
+    /// Whose it is to be: a process, or an open file.
+    pub owner: u64,
+    /// First byte.
+    pub start: u64,
+    /// Last byte.
+    pub end: u64,
+    /// One of [`abi::lk`]'s.
+    pub kind: u32,
+    /// Process that asks.
+    pub pid: u32,
+    /// Of `flock`.
+    pub is_flock: bool,
 }
 
 /// What the kernel offers at the beginning.
@@ -297,7 +325,12 @@ impl<'a> Body<'a> {
             opcode::RELEASEDIR => {
                 Operation::Releasedir { handle: self.take::<abi::ReleaseIn>()?.fh }
             }
-            opcode::FLUSH => self.take::<abi::FlushIn>().map(|_| Operation::Flush)?,
+            opcode::FLUSH => {
+                Operation::Flush { lock_owner: self.take::<abi::FlushIn>()?.lock_owner }
+            }
+            opcode::GETLK => Operation::Getlk(self.file_lock()?),
+            opcode::SETLK => Operation::Setlk { lock: self.file_lock()?, waits: false },
+            opcode::SETLKW => Operation::Setlk { lock: self.file_lock()?, waits: true },
             opcode::FSYNC => self.take::<abi::FsyncIn>().map(|_| Operation::Fsync)?,
             opcode::FSYNCDIR => self.take::<abi::FsyncIn>().map(|_| Operation::Fsyncdir)?,
             opcode::SETXATTR => {
@@ -339,6 +372,13 @@ impl<'a> Body<'a> {
             opcode::DESTROY => Operation::Destroy,
             other => Operation::Other { opcode: other },
         })
+    }
+
+    fn file_lock(&mut self) -> Option<FileLock> {
+        let abi::LkIn { fh, owner, lk, lk_flags, .. } = self.take()?;
+        let abi::FileLock { start, end, kind, pid } = lk;
+        let is_flock = lk_flags & abi::lk::FLOCK != 0;
+        Some(FileLock { handle: fh, owner, start, end, kind, pid, is_flock })
     }
 
     fn rename(&mut self, new_parent: u64, flags: u32) -> Option<Operation<'a>> {

@@ -62,6 +62,10 @@ pub trait FileSystem: Send + Sync + 'static {
     fn catch_up(&self) {}
     /// It is over: the last request was answered, or given up.
     fn end(&self) {}
+    /// Whether it keeps locks of files; else the kernel does, of this mount's.
+    fn keeps_locks(&self) -> bool {
+        false
+    }
     /// What else it counts.
     fn counters(&self) -> Counts {
         Vec::new()
@@ -75,6 +79,8 @@ pub struct Config {
     pub readers: usize,
     /// Whether listings carry attributes.
     pub readdir_plus: bool,
+    /// Whether locks of files are asked for here.
+    pub file_locks: bool,
     /// A signal that does not kill is heeded after this time, by operations on names and attributes.
     pub signal_patience: Duration,
     /// The same of operations on contents, which may rightly take longer.
@@ -86,6 +92,7 @@ impl Default for Config {
         Self {
             readers: 1,
             readdir_plus: false,
+            file_locks: false,
             signal_patience: Duration::from_secs(1),
             content_patience: Duration::from_secs(10),
         }
@@ -178,7 +185,7 @@ pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
             }
             continue;
         };
-        match agree(&offer, config.readdir_plus) {
+        match agree(&offer, config.readdir_plus, config.file_locks) {
             Agreement::Agreed(out) => {
                 return Ok(write(channel, request.unique, 0, &[out.as_bytes()])?);
             }
@@ -376,7 +383,7 @@ impl Session {
             operation,
             Operation::Read { .. }
                 | Operation::Write { .. }
-                | Operation::Flush
+                | Operation::Flush { .. }
                 | Operation::Fsync
                 | Operation::Fsyncdir
                 | Operation::Fallocate { .. }
@@ -384,8 +391,13 @@ impl Session {
                 | Operation::CopyFileRange { .. }
         );
         let Config { signal_patience, content_patience, .. } = self.config;
-        let after_signal = if is_content { content_patience } else { signal_patience };
-        Patience { after_signal, at_exit: matches!(operation, Operation::Flush) }
+        let after_signal = match operation {
+            // Whoever waits for a lock looks himself ([`Reply::is_wanted`]), so that he is not given one that nobody wants.
+            Operation::Setlk { waits: true, .. } => Duration::MAX,
+            _ if is_content => content_patience,
+            _ => signal_patience,
+        };
+        Patience { after_signal, at_exit: matches!(operation, Operation::Flush { .. }) }
     }
 
     /// A signal came to whoever waits for a request. The watch sees to the rest.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pando_types::op::INLINE_MAX;
@@ -13,10 +13,11 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 use super::closing::{Closed, Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::credentials::credentials_of;
+use super::locking::Locking;
 use super::session::{Mounted, Options};
 use super::ways::{Step, Ways, passing};
 use crate::device::{
-    Caller, Counts, Delivery, Entry, FileSystem, Listing, Operation, Reply, Request, abi,
+    Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
     abi::{fopen, write},
     step_aside,
 };
@@ -30,9 +31,6 @@ const INODES_FREE: u64 = 1 << 40;
 const COPY_MAX: u64 = 64 << 20;
 /// Largest answer of a request for extended attributes.
 const XATTR_LIST_MAX: usize = 65536;
-/// Handles of files carry nothing: contents belong to the ino.
-const FILE_HANDLE: u64 = 0;
-
 /// A mounted [`Vfs`].
 pub(crate) struct Adaptor(Arc<Inner>);
 
@@ -41,8 +39,12 @@ struct Inner {
     ways: Arc<Ways>,
     options: Options,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
-    next_directory: AtomicU64,
+    /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
+    next_handle: AtomicU64,
     closing: Closing,
+    locking: Arc<Locking>,
+    /// Once it is mounted.
+    notifier: OnceLock<Notifier>,
 }
 
 impl Adaptor {
@@ -52,14 +54,17 @@ impl Adaptor {
             fs,
             options: options.clone(),
             directories: Mutex::default(),
-            next_directory: AtomicU64::new(1),
+            next_handle: AtomicU64::new(1),
             closing: Closing::default(),
+            locking: Arc::default(),
+            notifier: OnceLock::new(),
         }))
     }
 
     /// It is mounted now.
     pub(crate) fn mounted(&self, mounted: &Mounted) {
         self.0.ways.mounted(mounted.device());
+        let _ = self.0.notifier.set(mounted.notifier());
     }
 }
 
@@ -70,6 +75,17 @@ impl Inner {
 
     fn directory(&self, handle: u64) -> Result<Arc<DirHandle>, Errno> {
         self.directories().get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    fn new_handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn open_flags(&self, opened: &Opened) -> u32 {
+        let keep = if opened.keep_pages { fopen::KEEP_CACHE } else { 0 };
+        // Locks of a process go when it closes any descriptor of the file.
+        let no_flush = opened.no_flush && !self.locking.wants_flush(opened.attr.ino);
+        keep | if no_flush { fopen::NOFLUSH } else { 0 }
     }
 
     fn entry_of(&self, node: u64, attr: &Attr, entry_timeout: Duration) -> Entry {
@@ -99,6 +115,7 @@ impl Inner {
 
     fn forget(&self, node: u64, count: u64) {
         let ino = self.ways.forget(node, count);
+        self.locking.forget(ino);
         self.fs.forget(ino, count);
     }
 
@@ -112,7 +129,7 @@ impl Inner {
     async fn open(&self, reply: Reply, by: Credentials, ino: Ino, flags: OpenFlags) {
         match self.fs.open(&by, ino, flags).await {
             Ok(opened) => {
-                if reply.opened(FILE_HANDLE, open_flags(&opened)).is_err() {
+                if reply.opened(self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(ino).await;
                 }
             }
@@ -145,7 +162,7 @@ impl Inner {
         let ino = self.ways.ino(node);
         match passing!(passage, |by| self.fs.opendir(by, ino).await) {
             Ok(handle) => {
-                let number = self.next_directory.fetch_add(1, Ordering::Relaxed);
+                let number = self.new_handle();
                 self.directories().insert(number, Arc::new(handle));
                 if reply.opened(number, 0).is_err() {
                     self.directories().remove(&number);
@@ -189,11 +206,6 @@ impl Inner {
             looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
         }
     }
-}
-
-fn open_flags(opened: &Opened) -> u32 {
-    let keep = if opened.keep_pages { fopen::KEEP_CACHE } else { 0 };
-    keep | if opened.no_flush { fopen::NOFLUSH } else { 0 }
 }
 
 /// Nothing is to be undone if nobody heard the answer.
@@ -263,6 +275,8 @@ macro_rules! of_node {
     }};
 }
 
+#[path = "locks.rs"]
+mod locks;
 #[path = "names.rs"]
 mod names;
 
@@ -276,7 +290,7 @@ impl FileSystem for Adaptor {
         match &request.operation {
             Operation::Read { .. }
             | Operation::Write { .. }
-            | Operation::Flush
+            | Operation::Flush { .. }
             | Operation::Release { .. }
             | Operation::Fsync
             | Operation::Fsyncdir
@@ -292,8 +306,14 @@ impl FileSystem for Adaptor {
             | Operation::Rename { .. }
             | Operation::Link { .. }
             | Operation::Create { .. } => names::answer(&self.0, request, reply),
+            Operation::Getlk(lock) => self.getlk(request, reply, *lock),
+            Operation::Setlk { lock, waits } => self.setlk(request, reply, *lock, *waits),
             _ => self.nodes(request, reply),
         }
+    }
+
+    fn keeps_locks(&self) -> bool {
+        self.0.fs.namespace().keeps_locks()
     }
 
     fn forget(&self, node: u64, count: u64) {
@@ -465,16 +485,22 @@ impl Adaptor {
                     work(fs, reply, data);
                 }
             }
-            Operation::Flush => self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
-                empty(reply, fs.flush(node));
-            }),
-            Operation::Release { .. } if fs.data().flush_waits(node) => {
-                let inner = Arc::clone(&self.0);
-                self.aside(true, reply, move |_, reply| inner.release(reply, node));
+            Operation::Flush { lock_owner } => {
+                let ending = self.0.locking.flushed(node, lock_owner);
+                let ending = ending.map(|ending| (Arc::clone(&self.0), ending));
+                self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
+                    let flushed = fs.flush(node);
+                    let Some((inner, ending)) = ending else { return empty(reply, flushed) };
+                    reply.run(move |reply| async move {
+                        inner.end_owner(node, ending).await;
+                        empty(reply, flushed);
+                    });
+                });
             }
-            Operation::Release { .. } => {
-                self.0.release_all(self.0.closing.put_off(reply, node));
+            Operation::Release { handle } if self.0.locking.is_used() => {
+                self.release_locked(reply, node, handle);
             }
+            Operation::Release { .. } => self.release(reply, node),
             Operation::Fsyncdir => {
                 let ino = self.0.ways.ino(request.node);
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(ino)));
@@ -509,6 +535,35 @@ impl Adaptor {
             }
             _ => failed(reply, Errno::ENOSYS),
         }
+    }
+
+    /// A file was closed.
+    fn release(&self, reply: Reply, node: Ino) {
+        if self.0.fs.data().flush_waits(node) {
+            let inner = Arc::clone(&self.0);
+            self.aside(true, reply, move |_, reply| inner.release(reply, node));
+        } else {
+            self.0.release_all(self.0.closing.put_off(reply, node));
+        }
+    }
+
+    /// The same, where some files have locks: they are not put off.
+    fn release_locked(&self, reply: Reply, node: Ino, handle: u64) {
+        let ending = self.0.locking.released(node, handle);
+        if ending.is_empty() {
+            return self.release(reply, node);
+        }
+        let inner = Arc::clone(&self.0);
+        self.aside(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
+            fs.data().hand_on(node);
+            reply.run(move |reply| async move {
+                for ending in ending {
+                    inner.end_owner(node, ending).await;
+                }
+                inner.fs.release(node).await;
+                empty(reply, Ok(()));
+            });
+        });
     }
 
     /// Does `work` here; if it `waits`, after another thread has taken over, or by another one if there is none to spare.

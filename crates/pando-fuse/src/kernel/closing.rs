@@ -63,7 +63,9 @@ pub(super) const fn may_overtake_a_close(operation: &Operation<'_>) -> bool {
             | Operation::Open { .. }
             | Operation::Read { .. }
             | Operation::Write { .. }
-            | Operation::Flush
+            | Operation::Flush { .. }
             | Operation::Release { .. }
+            | Operation::Getlk(_)
+            | Operation::Setlk { .. }
     )
 }

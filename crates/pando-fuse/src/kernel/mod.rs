@@ -4,5 +4,6 @@ pub(crate) mod adaptor;
 mod closing;
 mod convert;
 pub mod credentials;
+mod locking;
 pub mod session;
 mod ways;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pando_types::{Attr, Errno, FileKind, Name};
 
-use super::{FILE_HANDLE, Inner, empty, failed, open_flags};
+use super::{Inner, empty, failed};
 use crate::device::{Caller, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
 use crate::kernel::ways::{Step, passing};
@@ -168,7 +168,7 @@ impl Inner {
         match created {
             Ok(opened) => {
                 let entry = self.file_entry(&opened.attr);
-                if reply.created(&entry, FILE_HANDLE, open_flags(&opened)).is_err() {
+                if reply.created(&entry, self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(opened.attr.ino).await;
                     self.forget(entry.node, 1);
                 }

@@ -71,7 +71,8 @@ pub fn mount_filesystem(
     };
     let readers = options.threads.max(1);
     let readdir_plus = !options.entry_timeout.is_zero() && !options.attr_timeout.is_zero();
-    let config = Config { readers, readdir_plus, ..Config::default() };
+    let file_locks = filesystem.keeps_locks();
+    let config = Config { readers, readdir_plus, file_locks, ..Config::default() };
     let (channel, unmounter) = device::mount(&mountpoint, &mount_options)?;
     let begin = || {
         device::shake_hands(&channel, &config)?;

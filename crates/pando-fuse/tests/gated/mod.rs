@@ -176,7 +176,7 @@ impl FileSystem for Gated {
                 self.told(true, 0, -1);
                 reply.ok()
             }
-            Operation::Flush if self.is_held("flush") => {
+            Operation::Flush { .. } if self.is_held("flush") => {
                 return reply.run(|reply| async move {
                     this.pass().await;
                     this.told(reply.ok().is_ok(), 0, 0);
@@ -207,7 +207,7 @@ impl FileSystem for Gated {
                 }
                 reply.listing(&listing)
             }
-            Operation::Flush | Operation::Fsync | Operation::Releasedir { .. } => reply.ok(),
+            Operation::Flush { .. } | Operation::Fsync | Operation::Releasedir { .. } => reply.ok(),
             Operation::Access { .. } => reply.done(self.notify()),
             Operation::Write { data, .. } => reply.written(data.len() as u32),
             Operation::Getxattr { .. } => reply.error(Errno::NODATA),

@@ -7,6 +7,8 @@ use pando_types::peer::{Peer, Prepare, Say, Vote};
 
 /// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's state.
 const CHANGE_BYTES: u64 = 8 << 10;
+/// The same of a session's locks of one file.
+const LOCKS_BYTES: u64 = 48 * pando_types::LockSet::MAX as u64;
 
 /// What an input wants of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +56,10 @@ fn of_request(request: &Request) -> Wants {
         | Op::OpenSession
         | Op::EndSession(..)
         | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
-        Op::Lookup(..)
+        // Whoever is to make room must be able to lock what he makes it in.
+        Op::Lock(..) | Op::Unlock(..) => Wants::Reserve(CHANGE_BYTES + LOCKS_BYTES),
+        Op::TestLock(..)
+        | Op::Lookup(..)
         | Op::GetAttr(..)
         | Op::Readlink(..)
         | Op::Access(..)

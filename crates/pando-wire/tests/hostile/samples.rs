@@ -14,9 +14,9 @@ use pando_types::reply::{
     SlotNews, SplitHistory, Spread,
 };
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, Lsn, Name, News, Order,
-    PartitionIndex, Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp,
-    Trail, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, Lock, LockHolder,
+    LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex, Radix,
+    Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
 };
 use pando_wire::auth::{Secret, Side};
 use pando_wire::{
@@ -35,6 +35,13 @@ const OBJECT: ObjectRange = ObjectRange {
     store: 1,
     key: 0,
     codec: 0,
+};
+const LOCK: Lock = Lock {
+    space: LockSpace::Record,
+    owner: LockOwner(1 << 50),
+    range: LockRange { first: 1 << 30, last: LockRange::END },
+    kind: LockKind::Exclusive,
+    pid: 70_000,
 };
 const SLOT: SlotNews = SlotNews { slot: SlotIndex(300), version: 2, owner: SHARD };
 const TALLY: Tally = Tally { entries: 5, subdirs: 1, inodes: 4, bytes: 1 << 33 };
@@ -158,6 +165,9 @@ fn ops() -> Vec<Op> {
         Op::Renew(SessionId(5)),
         Op::OpenName { dir: DIR, name: name(), access: 4, truncate: false },
         Op::Glimpse(SHARD, vec![(DIR.id, name()), (DIR.id, name())]),
+        Op::Lock(Ino(77), LOCK),
+        Op::Unlock(Ino(77), LOCK.space, LOCK.owner, LockRange::ALL),
+        Op::TestLock(Ino(77), LOCK),
     ]
 }
 
@@ -214,6 +224,8 @@ fn bodies() -> Vec<Body> {
         Body::Attr(attr()),
         Body::Created(attr(), true, Radix(3)),
         Body::Left(vec![0, 300]),
+        Body::Lock(None),
+        Body::Lock(Some(LockHolder { session: SessionId(5), lock: LOCK })),
         Body::Linked(Ino(78), FileKind::Fifo),
         Body::Dir(dir_attr()),
         Body::Made(DIR, dir_attr()),

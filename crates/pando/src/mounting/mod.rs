@@ -58,6 +58,11 @@ impl Mounting {
         let client = pando_client::block_on(connecting)
             .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;
         let client = Arc::new(client);
+        client.watch_locks(Box::new(|lost| {
+            eprintln!(
+                "pando: the session was over: {lost} programs or open files have lost their locks (flock, fcntl); they get EIO until they close the file"
+            );
+        }));
         let limits = Limits { sync_objects: plan.sync_objects, ..Limits::default() };
         let data = DataFs::new(client.clone(), plan.objects, limits);
         let maintenance = data

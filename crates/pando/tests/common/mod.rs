@@ -13,6 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+pub mod locker;
 pub mod model;
 pub mod programs;
 pub mod random;

@@ -1,0 +1,92 @@
+//! Which session has locks of which files here. The locks themselves are rows ([`keys::lock`]), read where they are asked for;
+//! this is their index, for the end of a session.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use pando_types::{Ino, SessionId, SlotIndex};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, LockChange, broken};
+use crate::keys::{self, Table};
+use crate::shard::Shard;
+
+/// Most files of which one session may have locks on one shard.
+pub const FILES_MAX: usize = 1 << 16;
+
+/// See the module.
+#[derive(Default, Debug)]
+pub struct Locked(BTreeSet<(SessionId, Ino)>);
+
+impl Locked {
+    /// Takes over what an input changed.
+    pub fn update(&mut self, change: LockChange) {
+        if change.is_there {
+            self.0.insert((change.session, change.ino));
+        } else {
+            self.0.remove(&(change.session, change.ino));
+        }
+    }
+
+    /// Files that a session has locks of.
+    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = Ino> + '_ {
+        self.0.range((session, Ino(0))..=(session, Ino(u64::MAX))).map(|(_, ino)| *ino)
+    }
+
+    fn of_slot(&self, slot: SlotIndex) -> Vec<(SessionId, Ino)> {
+        self.0.iter().filter(|(_, ino)| ino.slot() == slot).copied().collect()
+    }
+}
+
+impl Shard {
+    /// From the records, at the start. What is on its way here with its slot counts once the slot is owned.
+    pub(crate) fn load_locked(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+        let prefix = keys::table(Table::Lock);
+        let mut bad = false;
+        let (map, own) = (&self.config.map, self.config.shard);
+        let locked = &mut self.locked.0;
+        ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
+            match keys::lock_of(key) {
+                Some((ino, session)) if map.slot_owner(ino.slot()) == own => {
+                    locked.insert((session, ino));
+                }
+                Some(_) => {}
+                None => bad = true,
+            }
+            !bad
+        })?;
+        if bad { Err(broken("the key of a file's locks")) } else { Ok(()) }
+    }
+
+    /// The session is over, and so are its locks.
+    pub(crate) fn drop_locks(&self, ctx: &mut Ctx<'_>, session: SessionId) {
+        for ino in self.locked.of_session(session) {
+            ctx.delete(keys::lock(ino, session));
+            ctx.change_lock(LockChange { session, ino, is_there: false });
+        }
+    }
+
+    /// The slot is another shard's, and all locks of its files.
+    pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) {
+        let (from, to) = keys::slot_locks(slot);
+        ctx.delete_range(from, to);
+        for (session, ino) in self.locked.of_slot(slot) {
+            ctx.change_lock(LockChange { session, ino, is_there: false });
+        }
+    }
+
+    /// The slot is this shard's, and all locks of its files, but for those of sessions that are over here: their source may not
+    /// have heard it.
+    pub(crate) fn own_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
+        let (from, to) = keys::slot_locks(slot);
+        for (key, _) in ctx.rows(&from, &to)? {
+            let (ino, session) =
+                keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
+            if self.session_lives(session) {
+                ctx.change_lock(LockChange { session, ino, is_there: true });
+            } else {
+                ctx.delete(key);
+            }
+        }
+        Ok(())
+    }
+}

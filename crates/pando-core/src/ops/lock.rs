@@ -1,0 +1,132 @@
+//! Locks of programs: `flock` and `fcntl`. They are at the shard of the slot of the file's ino, which no rename and no link changes,
+//! wherever the inode itself is.
+//!
+//! 1. A lock is a row in the insert group of the request that got it, so it stands for as long as its session does: whatever
+//!    is restarted, and wherever the slot goes.
+//! 2. No two rows of a file exclude each other. Rows of sessions that are over do not count, and go.
+//! 3. Nobody waits here: a client whose lock is refused asks again ([`Op::TestLock`](pando_types::op::Op::TestLock)).
+
+use alloc::vec::Vec;
+use pando_types::reply::{Body, Refusal};
+use pando_types::{
+    Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSet, LockSpace, SessionId,
+};
+
+use crate::contract::Halt;
+use crate::ctx::{Ctx, LockChange, Stop, broken};
+use crate::keys;
+use crate::locked::FILES_MAX;
+use crate::record::Record;
+use crate::shard::Shard;
+
+impl Shard {
+    /// See [`pando_types::op::Op::Lock`].
+    pub(crate) fn lock_file(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        ino: Ino,
+        wanted: &Lock,
+        session: SessionId,
+    ) -> Result<Body, Stop> {
+        check(wanted.range)?;
+        if !self.session_lives(session) {
+            return Err(Refusal::NoSession.into());
+        }
+        let sets = self.lock_sets(ctx, ino)?;
+        let mine = sets.iter().find(|(of, _)| *of == session);
+        let mut set = mine.map(|(_, set)| set.clone()).unwrap_or_default();
+        let is_new = set.0.is_empty();
+        let in_the_way = in_the_way(&sets, wanted, session);
+        if let Some(holder) = in_the_way {
+            // A flock is given back before it is asked for with the other kind.
+            let is_other = |held: &Lock| held.kind != wanted.kind;
+            if wanted.space == LockSpace::Flock && set.of(wanted.space, wanted.owner).any(is_other)
+            {
+                set.clear(wanted.space, wanted.owner, LockRange::ALL);
+                put(ctx, ino, session, &set);
+            }
+            return Ok(Body::Lock(Some(holder)));
+        }
+        set.put(*wanted);
+        let is_full = is_new && self.locked.of_session(session).nth(FILES_MAX - 1).is_some();
+        if set.0.len() > LockSet::MAX || is_full {
+            return Err(Errno::ENOLCK.into());
+        }
+        put(ctx, ino, session, &set);
+        Ok(Body::Lock(None))
+    }
+
+    /// See [`pando_types::op::Op::Unlock`].
+    pub(crate) fn unlock_file(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        ino: Ino,
+        (space, owner): (LockSpace, LockOwner),
+        range: LockRange,
+        session: SessionId,
+    ) -> Result<Body, Stop> {
+        check(range)?;
+        let key = keys::lock(ino, session);
+        let Some(mut set) = ctx.load::<LockSet>(&key)? else { return Ok(Body::Done) };
+        let before = set.0.len();
+        set.clear(space, owner, range);
+        // What is cut in the middle is two.
+        if set.0.len() > LockSet::MAX.max(before) {
+            return Err(Errno::ENOLCK.into());
+        }
+        put(ctx, ino, session, &set);
+        Ok(Body::Done)
+    }
+
+    /// See [`pando_types::op::Op::TestLock`].
+    pub(crate) fn test_lock(
+        &mut self,
+        ctx: &Ctx<'_>,
+        ino: Ino,
+        wanted: &Lock,
+        session: SessionId,
+    ) -> Result<Body, Stop> {
+        check(wanted.range)?;
+        let sets = self.lock_sets(ctx, ino)?;
+        Ok(Body::Lock(in_the_way(&sets, wanted, session)))
+    }
+
+    /// All locks of a file that count.
+    fn lock_sets(&self, ctx: &Ctx<'_>, ino: Ino) -> Result<Vec<(SessionId, LockSet)>, Halt> {
+        let from = keys::locks_of(ino);
+        let mut sets = Vec::new();
+        for (key, value) in ctx.rows(&from, &keys::after(&from))? {
+            let (_, session) =
+                keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
+            if self.session_lives(session) {
+                sets.push((session, LockSet::decode(&value)?));
+            }
+        }
+        Ok(sets)
+    }
+}
+
+fn check(range: LockRange) -> Result<(), Stop> {
+    if range.is_valid() { Ok(()) } else { Err(Errno::EINVAL.into()) }
+}
+
+fn in_the_way(
+    sets: &[(SessionId, LockSet)],
+    wanted: &Lock,
+    session: SessionId,
+) -> Option<LockHolder> {
+    sets.iter().find_map(|(of, set)| {
+        let lock = *set.in_the_way(wanted, *of == session)?;
+        Some(LockHolder { session: *of, lock })
+    })
+}
+
+fn put(ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, set: &LockSet) {
+    let is_there = !set.0.is_empty();
+    if is_there {
+        ctx.put(keys::lock(ino, session), set.encode());
+    } else {
+        ctx.delete(keys::lock(ino, session));
+    }
+    ctx.change_lock(LockChange { session, ino, is_there });
+}

@@ -1,0 +1,256 @@
+//! Locks of programs: whoever asks, and whatever is restarted, ended or handed over, no two that exclude each other are held.
+
+use crate::support::Cluster;
+use pando_core::keys::{self, Table};
+use pando_types::op::Op;
+use pando_types::peer::Say;
+use pando_types::reply::{Body, Refusal};
+use pando_types::{
+    DirRef, Errno, Ino, Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace,
+    SessionId, ShardIndex,
+};
+
+const ROOT: DirRef = DirRef::ROOT;
+const SHARDS: u16 = 3;
+
+fn of(owner: u64, first: u64, last: u64, kind: LockKind) -> Lock {
+    let range = LockRange { first, last };
+    Lock { space: LockSpace::Record, owner: LockOwner(owner), range, kind, pid: 7 }
+}
+
+fn exclusive(owner: u64) -> Lock {
+    of(owner, 0, LockRange::END, LockKind::Exclusive)
+}
+
+fn flock(owner: u64, kind: LockKind) -> Lock {
+    Lock { space: LockSpace::Flock, ..of(owner, 0, LockRange::END, kind) }
+}
+
+/// Asks each shard until one answers for the file: exactly one does.
+fn owner(c: &mut Cluster, ino: Ino) -> ShardIndex {
+    let all = (0..c.shard_count()).map(ShardIndex);
+    let test = Op::TestLock(ino, exclusive(u64::MAX));
+    let answers: Vec<_> =
+        all.filter(|shard| matches!(c.run(*shard, test.clone()), Ok(Body::Lock(_)))).collect();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    answers[0]
+}
+
+fn lock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) -> Option<LockHolder> {
+    c.act_in(session);
+    let at = owner(c, ino);
+    match c.run(at, Op::Lock(ino, lock)) {
+        Ok(Body::Lock(holder)) => holder,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unlock(c: &mut Cluster, session: SessionId, ino: Ino, lock: Lock) {
+    c.act_in(session);
+    let at = owner(c, ino);
+    let op = Op::Unlock(ino, lock.space, lock.owner, lock.range);
+    assert_eq!(c.run(at, op), Ok(Body::Done));
+}
+
+fn rows(c: &Cluster) -> usize {
+    let table = keys::table(Table::Lock);
+    (0..SHARDS).map(|shard| c.rows_of(ShardIndex(shard), &table)).sum()
+}
+
+/// A file, and two sessions.
+fn two_sessions() -> (Cluster, Ino, SessionId, SessionId) {
+    let mut c = Cluster::new(SHARDS, 1_000);
+    let ino = c.create(ROOT, "file").unwrap().ino;
+    let one = c.session();
+    c.begin_session();
+    let two = c.session();
+    (c, ino, one, two)
+}
+
+#[test]
+fn sessions_exclude_each_other_and_are_told_by_whom() {
+    let (mut c, ino, one, two) = two_sessions();
+    assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
+    // The same number is another owner in another session.
+    let wanted = of(1, 5, 20, LockKind::Shared);
+    let holder = lock(&mut c, two, ino, wanted).expect("held");
+    assert_eq!((holder.session, holder.lock.range.last, holder.lock.pid), (one, 9, 7));
+    assert_eq!(lock(&mut c, two, ino, of(1, 10, 20, LockKind::Shared)), None);
+    assert!(lock(&mut c, one, ino, of(2, 0, 0, LockKind::Shared)).is_some(), "of its own session");
+    assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Shared)), None, "a downgrade");
+    assert_eq!(lock(&mut c, two, ino, wanted), None);
+    assert!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)).is_some(), "an upgrade");
+    assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "what it had is there");
+    // `flock` knows nothing of it.
+    assert_eq!(lock(&mut c, two, ino, flock(3, LockKind::Exclusive)), None);
+    assert_eq!(rows(&c), 2);
+    unlock(&mut c, one, ino, exclusive(1));
+    unlock(&mut c, two, ino, exclusive(1));
+    unlock(&mut c, two, ino, flock(3, LockKind::Shared));
+    assert_eq!(rows(&c), 0);
+}
+
+#[test]
+fn a_flock_of_the_other_kind_is_given_back_first() {
+    let (mut c, ino, one, two) = two_sessions();
+    assert_eq!(lock(&mut c, one, ino, flock(1, LockKind::Shared)), None);
+    assert_eq!(lock(&mut c, two, ino, flock(1, LockKind::Shared)), None);
+    assert!(lock(&mut c, one, ino, flock(1, LockKind::Exclusive)).is_some());
+    assert_eq!(lock(&mut c, two, ino, flock(1, LockKind::Exclusive)), None, "alone by now");
+    assert!(lock(&mut c, one, ino, flock(1, LockKind::Shared)).is_some());
+    // Of a record lock it is not so.
+    assert_eq!(lock(&mut c, one, ino, of(1, 0, 0, LockKind::Shared)), None);
+    assert_eq!(lock(&mut c, two, ino, of(1, 0, 0, LockKind::Shared)), None);
+    assert!(lock(&mut c, one, ino, of(1, 0, 0, LockKind::Exclusive)).is_some());
+    assert!(lock(&mut c, two, ino, of(1, 0, 0, LockKind::Exclusive)).is_some());
+}
+
+#[test]
+fn locks_outlive_restarts_and_end_with_their_session() {
+    let (mut c, ino, one, two) = two_sessions();
+    assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
+    c.restart();
+    assert!(lock(&mut c, two, ino, exclusive(1)).is_some());
+    c.act_in(two);
+    assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
+    c.settle();
+    assert_eq!(rows(&c), 0);
+    assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
+    let at = owner(&mut c, ino);
+    c.act_in(one);
+    let late = c.run(at, Op::Lock(ino, exclusive(1)));
+    assert_eq!(late, Err(Refusal::NoSession));
+    c.restart();
+    assert_eq!(rows(&c), 1);
+}
+
+#[test]
+fn a_lease_that_ends_frees_what_was_locked() {
+    const LEASE: u64 = 80_000_000_000;
+    let mut c = Cluster::with_lease(SHARDS, 1_000, LEASE);
+    let ino = c.create(ROOT, "file").unwrap().ino;
+    let one = c.session();
+    assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
+    c.begin_session();
+    let two = c.session();
+    for _ in 0..24 {
+        assert!(c.run(ShardIndex(0), Op::Renew(two)).is_ok());
+        c.pass_time(LEASE / 8);
+        c.settle();
+    }
+    assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
+    assert_eq!(rows(&c), 1);
+}
+
+/// Else it could write after somebody else has its lock.
+#[test]
+fn a_session_whose_end_is_prepared_runs_nothing_more() {
+    let (mut c, ino, one, two) = two_sessions();
+    assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
+    let at = owner(&mut c, ino);
+    c.act_in(two);
+    c.start(ShardIndex(0), Op::EndSession(one), None);
+    // As far as it goes before anybody decides: each shard is asked in turn, and answers.
+    let is_decided = |c: &Cluster| c.is_on_its_way(|peer| matches!(peer.say, Say::Finish(Some(_))));
+    while !is_decided(&c) && c.step() {}
+    assert!(is_decided(&c));
+    for shard in (0..SHARDS).map(ShardIndex) {
+        c.act_in(one);
+        let answer = c.poke(shard, 9, Op::GarbageDone(shard, Vec::new()));
+        assert!(matches!(answer, None | Some(Err(Refusal::NoSession))), "{shard}: {answer:?}");
+    }
+    c.settle();
+    assert_eq!(c.poke(at, 9, Op::Lock(ino, exclusive(1))), Some(Err(Refusal::NoSession)));
+    assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
+}
+
+#[test]
+fn a_repeated_request_runs_once() {
+    let (mut c, ino, one, two) = two_sessions();
+    c.act_in(one);
+    let at = owner(&mut c, ino);
+    let tag = c.start(at, Op::Lock(ino, exclusive(1)), None);
+    let id = c.id_of(tag);
+    assert_eq!(c.answer(tag), Some(Ok(Body::Lock(None))));
+    unlock(&mut c, one, ino, exclusive(1));
+    assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
+    // A copy that comes late does not take it again, and is answered as the first was.
+    assert_eq!(c.run_as(at, id, Op::Lock(ino, exclusive(1))), Ok(Body::Lock(None)));
+    assert_eq!(rows(&c), 1);
+    assert!(lock(&mut c, one, ino, exclusive(1)).is_some());
+}
+
+#[test]
+fn locks_go_with_the_slot_of_their_file() {
+    let (mut c, ino, one, two) = two_sessions();
+    assert_eq!(lock(&mut c, one, ino, of(1, 0, 9, LockKind::Exclusive)), None);
+    assert_eq!(lock(&mut c, two, ino, of(1, 10, 19, LockKind::Exclusive)), None);
+    let from = owner(&mut c, ino);
+    let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
+    let hand_over = Op::HandOver(from, ino.slot(), to);
+    assert_eq!(c.glance(from, hand_over), Some(Ok(Body::Done)));
+    // While the slot is copied: what is changed then goes along.
+    while c.step() {
+        let set = c.glance(from, Op::TestLock(ino, exclusive(9)));
+        assert!(!matches!(set, Some(Ok(Body::Lock(None)))), "nobody may take it meanwhile");
+    }
+    c.settle();
+    assert_eq!(owner(&mut c, ino), to);
+    assert_eq!(c.rows_of(from, &keys::table(Table::Lock)), 0);
+    assert!(lock(&mut c, two, ino, of(2, 0, 0, LockKind::Shared)).is_some());
+    assert!(lock(&mut c, one, ino, of(2, 19, 19, LockKind::Shared)).is_some());
+    c.restart();
+    assert!(lock(&mut c, two, ino, of(2, 0, 0, LockKind::Shared)).is_some());
+    assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
+    c.settle();
+    assert_eq!((lock(&mut c, two, ino, of(1, 0, 9, LockKind::Shared)), rows(&c)), (None, 1));
+}
+
+#[test]
+fn a_handover_that_stands_still_at_any_step_loses_no_lock() {
+    for steps in 0.. {
+        let (mut c, ino, one, two) = two_sessions();
+        assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
+        let from = owner(&mut c, ino);
+        let to = (0..SHARDS).map(ShardIndex).find(|shard| *shard != from).expect("another");
+        assert_eq!(c.glance(from, Op::HandOver(from, ino.slot(), to)), Some(Ok(Body::Done)));
+        let is_over = (0..steps).any(|_| !c.step());
+        c.restart();
+        assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "after {steps} steps");
+        assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
+        c.settle();
+        assert_eq!(lock(&mut c, two, ino, exclusive(1)), None, "after {steps} steps");
+        assert_eq!(rows(&c), 1, "after {steps} steps");
+        if is_over {
+            assert!(steps > 3);
+            return;
+        }
+    }
+}
+
+#[test]
+fn too_many_and_what_cannot_be_is_refused() {
+    let (mut c, ino, one, two) = two_sessions();
+    for nth in 0..LockSet::MAX as u64 {
+        let lock_of = of(1, 2 * nth, 2 * nth, LockKind::Exclusive);
+        assert_eq!(lock(&mut c, one, ino, lock_of), None);
+    }
+    let at = owner(&mut c, ino);
+    let more = Op::Lock(ino, of(1, 1 << 40, 1 << 40, LockKind::Shared));
+    assert_eq!(c.run(at, more.clone()), Err(Refusal::Errno(Errno::ENOLCK)));
+    assert_eq!(lock(&mut c, one, ino, exclusive(1)), None, "one instead of all");
+    c.act_in(two);
+    assert!(matches!(c.run(at, more), Ok(Body::Lock(Some(_)))));
+    let bad = [
+        LockRange { first: 6, last: 5 },
+        LockRange { first: 0, last: LockRange::END + 1 },
+        LockRange { first: u64::MAX, last: u64::MAX },
+    ];
+    for range in bad {
+        let wanted = Lock { range, ..exclusive(1) };
+        let unlock = Op::Unlock(ino, wanted.space, wanted.owner, range);
+        for op in [Op::Lock(ino, wanted), Op::TestLock(ino, wanted), unlock] {
+            assert_eq!(c.run(at, op), Err(Refusal::Errno(Errno::EINVAL)));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `flock` and `fcntl` locks, as programs ask for them.
+//!
+//! A lock that holds across mounts is of use only if what was written under it is seen under the next one. So what this mount has
+//! written is handed to the shards before a lock is given back, or made a shared one; and when one was given, what is known of
+//! the file is asked for anew, and pages the kernel has from before are dropped if somebody else has changed it since.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use pando_types::{Credentials, Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
+
+use super::super::locking::Ending;
+use super::{Adaptor, Inner, empty, failed, ignore};
+use crate::device::{FileLock, Reply, Request, abi, abi::lk};
+use crate::namespace::By;
+
+/// What the kernel asks for; `None`: to unlock.
+fn kind_of(lock: &FileLock) -> Result<Option<LockKind>, Errno> {
+    match lock.kind {
+        lk::READ => Ok(Some(LockKind::Shared)),
+        lk::WRITE => Ok(Some(LockKind::Exclusive)),
+        lk::UNLOCK => Ok(None),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+const fn space_of(lock: &FileLock) -> LockSpace {
+    if lock.is_flock { LockSpace::Flock } else { LockSpace::Record }
+}
+
+fn range_of(lock: &FileLock) -> Result<LockRange, Errno> {
+    let range = LockRange { first: lock.start, last: lock.end };
+    match (lock.is_flock, range.is_valid()) {
+        (true, _) => Ok(LockRange::ALL),
+        (false, true) => Ok(range),
+        (false, false) => Err(Errno::EINVAL),
+    }
+}
+
+impl Adaptor {
+    /// SETLK and SETLKW.
+    pub(super) fn setlk(&self, request: &Request<'_>, reply: Reply, lock: FileLock, waits: bool) {
+        let inner = Arc::clone(&self.0);
+        let ino = Ino(request.node);
+        let (kind, range) = match kind_of(&lock).and_then(|kind| Ok((kind, range_of(&lock)?))) {
+            Ok(asked) => asked,
+            Err(errno) => return failed(reply, errno),
+        };
+        let owner = inner.locking.find(ino, space_of(&lock), lock.owner);
+        match (kind, owner) {
+            // Nothing was locked.
+            (None, None) => empty(reply, Ok(())),
+            (None | Some(LockKind::Shared), Some(owner)) => {
+                let waits_for_store = inner.fs.data().flush_waits(ino);
+                self.aside(waits_for_store, reply, move |fs, reply| {
+                    let flushed = match fs.flush(ino) {
+                        Err(Errno::EBADF) => Ok(()),
+                        flushed => flushed,
+                    };
+                    reply.run(move |reply| async move {
+                        match kind {
+                            None => inner.unlock(reply, (ino, owner), &lock, range, flushed).await,
+                            Some(_) if flushed.is_err() => empty(reply, flushed),
+                            Some(kind) => inner.lock(reply, ino, &lock, (kind, range), waits).await,
+                        }
+                    });
+                });
+            }
+            (Some(kind), _) => reply.run(move |reply| async move {
+                inner.lock(reply, ino, &lock, (kind, range), waits).await;
+            }),
+        }
+    }
+
+    /// GETLK.
+    pub(super) fn getlk(&self, request: &Request<'_>, reply: Reply, lock: FileLock) {
+        let inner = Arc::clone(&self.0);
+        let ino = Ino(request.node);
+        reply.run(move |reply| async move {
+            match inner.in_the_way(ino, &lock).await {
+                Ok(found) => ignore(reply.lock(found)),
+                Err(errno) => failed(reply, errno),
+            }
+        });
+    }
+}
+
+impl Inner {
+    async fn lock(
+        &self,
+        reply: Reply,
+        ino: Ino,
+        lock: &FileLock,
+        (kind, range): (LockKind, LockRange),
+        waits: bool,
+    ) {
+        let space = space_of(lock);
+        let (owner, is_new) = self.locking.owner(ino, space, lock.owner, lock.handle);
+        let wanted = Lock { space, owner, range, kind, pid: lock.pid };
+        let granted = if waits {
+            let is_wanted = || reply.is_wanted();
+            self.fs.namespace().lock(ino, wanted, &is_wanted).await
+        } else {
+            self.try_lock(ino, wanted).await
+        };
+        let done = match granted {
+            Ok(()) => self.refresh(ino).await,
+            Err(errno) => Err(errno),
+        };
+        let delivery = reply.done(done.map_err(super::errno));
+        // Nobody knows of it. Of an owner who had something before, the rest is not touched: it may keep others out for longer.
+        if delivery.is_err()
+            && is_new
+            && let Some(ending) = self.locking.end(ino, space, lock.owner)
+        {
+            self.end_owner(ino, ending).await;
+        }
+    }
+
+    async fn try_lock(&self, ino: Ino, wanted: Lock) -> Result<(), Errno> {
+        let namespace = self.fs.namespace();
+        loop {
+            match namespace.try_lock(ino, wanted).await? {
+                None => return Ok(()),
+                Some(holder) => {
+                    let is_ours = namespace.is_own(holder.session);
+                    if !is_ours || !self.locking.ended(holder.lock.owner).await {
+                        return Err(Errno::EAGAIN);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn unlock(
+        &self,
+        reply: Reply,
+        (ino, owner): (Ino, LockOwner),
+        lock: &FileLock,
+        range: LockRange,
+        flushed: Result<(), Errno>,
+    ) {
+        let unlocked = self.fs.namespace().unlock(ino, space_of(lock), owner, range).await;
+        empty(reply, unlocked.and(flushed));
+    }
+
+    async fn in_the_way(&self, ino: Ino, lock: &FileLock) -> Result<abi::FileLock, Errno> {
+        let nothing = abi::FileLock { kind: lk::UNLOCK, ..Default::default() };
+        let Some(kind) = kind_of(lock)? else { return Ok(nothing) };
+        let (space, range) = (space_of(lock), range_of(lock)?);
+        let owner = self.locking.find(ino, space, lock.owner).unwrap_or_default();
+        let wanted = Lock { space, owner, range, kind, pid: lock.pid };
+        let Some(holder) = self.fs.namespace().test_lock(ino, wanted).await? else {
+            return Ok(nothing);
+        };
+        let Lock { range, kind, pid, .. } = holder.lock;
+        Ok(abi::FileLock {
+            start: range.first,
+            end: range.last,
+            kind: if kind == LockKind::Shared { lk::READ } else { lk::WRITE },
+            // A process of another mount has no number here.
+            pid: if self.fs.namespace().is_own(holder.session) { pid } else { 0 },
+        })
+    }
+
+    /// The owner is gone.
+    pub(super) async fn end_owner(&self, ino: Ino, ending: Ending) {
+        self.fs.namespace().forget_locks(ino, ending.space, ending.number).await;
+    }
+
+    /// Whoever has locked the file sees what others have written under their locks.
+    async fn refresh(&self, ino: Ino) -> Result<(), Errno> {
+        if !self.fs.data().is_open(ino) {
+            return Ok(());
+        }
+        let by = By::from(Credentials::ROOT);
+        let attr = self.fs.namespace().getattr(&by, ino).await?;
+        let Some(version) = self.fs.data().hear(&attr) else { return Ok(()) };
+        self.drop_pages(ino).await?;
+        self.fs.data().pages_dropped(ino, version);
+        Ok(())
+    }
+
+    /// The kernel drops its pages of a file. By a thread of its own: it may wait for pages that others are reading just now.
+    async fn drop_pages(&self, ino: Ino) -> Result<(), Errno> {
+        #[derive(Default)]
+        struct Dropped {
+            result: Option<Result<(), Errno>>,
+            waker: Option<Waker>,
+        }
+        let Some(notifier) = self.notifier.get().cloned() else { return Ok(()) };
+        let shared = Arc::new(Mutex::new(Dropped::default()));
+        let theirs = Arc::clone(&shared);
+        let work = move || {
+            let result = notifier.inval_inode(ino.0, 0, 0).map_err(|_| Errno::EIO);
+            let mut dropped = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+            dropped.result = Some(result);
+            if let Some(waker) = dropped.waker.take() {
+                waker.wake();
+            }
+        };
+        std::thread::Builder::new()
+            .name("pando-pages".to_owned())
+            .spawn(work)
+            .map_err(|_| Errno::EIO)?;
+        poll_fn(|context| {
+            let mut dropped = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            match dropped.result.take() {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    dropped.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,162 @@
+//! Programs that lock files, each a process of its own that does what it is told and says what came of it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+const SCRIPT: &str = r#"
+import errno, fcntl, os, signal, struct, sys
+
+is_asked = False
+
+def interrupted(*_):
+    if is_asked:
+        raise InterruptedError(errno.EINTR, "a signal")
+signal.signal(signal.SIGUSR1, interrupted)
+
+LAYOUT = "hhqqi4x"
+SET = {"try": fcntl.F_SETLK, "wait": fcntl.F_SETLKW, "ofd-try": 37, "ofd-wait": 38}
+KINDS = {"r": fcntl.F_RDLCK, "w": fcntl.F_WRLCK, "u": fcntl.F_UNLCK}
+NAMES = {number: name for name, number in KINDS.items()}
+FLOCKS = {"sh": fcntl.LOCK_SH, "ex": fcntl.LOCK_EX, "un": fcntl.LOCK_UN}
+files = {}
+
+def record(how, name, kind, start, length):
+    wanted = struct.pack(LAYOUT, KINDS[kind], 0, int(start), int(length), 0)
+    fcntl.fcntl(files[name], SET[how], wanted)
+
+def do(verb, *words):
+    if verb == "open":
+        name, path, flags = words
+        files[name] = os.open(path, {"r": os.O_RDONLY, "rw": os.O_RDWR | os.O_CREAT}[flags])
+    elif verb == "dup":
+        files[words[1]] = os.dup(files[words[0]])
+    elif verb == "close":
+        os.close(files.pop(words[0]))
+    elif verb == "flock":
+        fcntl.flock(files[words[0]], FLOCKS[words[1]] | (fcntl.LOCK_NB if words[2] == "try" else 0))
+    elif verb in SET:
+        record(verb, *words)
+    elif verb in ("get", "ofd-get"):
+        name, kind, start, length = words
+        wanted = struct.pack(LAYOUT, KINDS[kind], 0, int(start), int(length), 0)
+        found = fcntl.fcntl(files[name], fcntl.F_GETLK if verb == "get" else 36, wanted)
+        kind, _, start, length, pid = struct.unpack(LAYOUT, found)
+        return NAMES[kind] if kind == fcntl.F_UNLCK else f"{NAMES[kind]} {start} {length} {pid}"
+    elif verb == "read":
+        return os.pread(files[words[0]], 100, 0).decode()
+    elif verb == "write":
+        os.pwrite(files[words[0]], words[1].encode(), 0)
+    elif verb == "fsync":
+        os.fsync(files[words[0]])
+    elif verb == "count":
+        # Adds to the number in a file, under a lock, so often.
+        name, how, times = words
+        for _ in range(int(times)):
+            if how == "flock":
+                fcntl.flock(files[name], fcntl.LOCK_EX)
+            else:
+                record(how, name, "w", 0, 0)
+            number = int(os.pread(files[name], 100, 0) or b"0")
+            os.pwrite(files[name], b"%010d" % (number + 1), 0)
+            if how == "flock":
+                fcntl.flock(files[name], fcntl.LOCK_UN)
+            else:
+                record(how, name, "u", 0, 0)
+    else:
+        raise SystemExit("no such verb: " + verb)
+    return "ok"
+
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        is_asked = True
+        said = do(*line.split())
+        is_asked = False
+    except OSError as error:
+        is_asked = False
+        said = errno.errorcode[error.errno]
+    print(said, flush=True)
+"#;
+
+/// See the module.
+pub struct Locker {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Locker {
+    pub fn new() -> Self {
+        let mut child = Command::new("python3")
+            .args(["-u", "-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 is there");
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut locker = Self { child, input, output };
+        assert_eq!(locker.hear(), "ready");
+        locker
+    }
+
+    /// With a file open as `f`.
+    pub fn with(path: &Path) -> Self {
+        let mut locker = Self::new();
+        locker.open("f", path);
+        locker
+    }
+
+    pub fn open(&mut self, name: &str, path: &Path) {
+        assert_eq!(self.ask(&format!("open {name} {} rw", path.display())), "ok");
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it what to do, and what came of it.
+    pub fn ask(&mut self, words: &str) -> String {
+        self.tell(words);
+        self.hear()
+    }
+
+    /// Tells it what to do.
+    pub fn tell(&mut self, words: &str) {
+        writeln!(self.input, "{words}").unwrap();
+    }
+
+    /// What came of it.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Whether it has not said yet what came of it.
+    pub fn waits(&self) -> bool {
+        let mut ready = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+        poll(&mut ready, Some(&Timespec::default())).unwrap() == 0
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// kill -9, until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Locker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
