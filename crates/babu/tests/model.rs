@@ -7,7 +7,9 @@ use std::sync::Arc;
 use babu::{Batch, Db, LogReadError, Lsn, MemDisk, Options, RealDisk};
 use common::{Rng, Run, contents, open, world};
 
-fn compare_reads(run: &Run, rng: &mut Rng) {
+fn compare_reads(run: &mut Run, rng: &mut Rng) {
+    run.db.settle();
+    let run = &*run;
     let model = run.model();
     assert_eq!(&world(&run.db).unwrap(), run.world());
     for _ in 0..5 {
@@ -55,7 +57,7 @@ fn reads_agree_with_a_sorted_map_whatever_layer_holds_the_key() {
                 assert_eq!(run.world(), &expected);
             }
             if step % 10 == 9 {
-                compare_reads(&run, &mut rng);
+                compare_reads(&mut run, &mut rng);
             }
         }
         run.db.write().unwrap();

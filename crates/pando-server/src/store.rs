@@ -127,8 +127,16 @@ impl Store {
         Ok((Self { db, batch: Batch::new() }, opened))
     }
 
-    /// Applies one insert group. It is in the log's buffer now; before anything is read, [`Store::settle`] puts it into the trees.
+    /// Applies one insert group; what follows sees it.
     pub fn apply(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
+        let lsn = self.apply_later(writes, meta);
+        self.settle();
+        lsn
+    }
+
+    /// Applies one insert group in two halves. It is in the log's buffer now; before anything is read, [`Store::settle`] puts it into
+    /// the trees.
+    pub fn apply_later(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
         self.batch.clear();
         for write in writes {
             match write {
@@ -266,7 +274,7 @@ mod tests {
         let meta = GroupMeta { now: 1234, ..GroupMeta::default() };
         store.apply(&[Write::Put(b"k".to_vec(), b"v".to_vec())], &meta);
         store.write().unwrap();
-        store.settle();
+        assert_eq!(store.get(b"k").unwrap(), Some(b"v".to_vec()));
         let epoch = store.epoch();
         drop(store);
         let (store, opened) = Store::open(temp.path(), 5, &StoreOptions::default()).unwrap();
