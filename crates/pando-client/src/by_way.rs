@@ -6,7 +6,7 @@ use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, News, SetAttr};
 
 use crate::cache::{At, OnPath};
-use crate::call::{Via, stale, take};
+use crate::call::{Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::names::{Entry, brief};
 use crate::nodes::Spot;
@@ -111,7 +111,21 @@ impl<'a> ByWay<'a> {
             }
             Spot::File(at) => {
                 let op = |file| Op::SetAttr(file, set.clone());
-                let body = client.by_ino(c, &FileRef { ino, at }, op).await?;
+                let file = FileRef { ino, at };
+                // As what is written: not any more once the lock under which it is cut off is lost.
+                let locked = set.size.and_then(|_| client.locks.session_of(ino));
+                let body = match locked {
+                    None => client.by_ino(c, &file, op).await?,
+                    Some(session) => {
+                        let cutting = client.on_file(Via::In(&session), c, &file, op);
+                        let deadline = client.deadline(Via::Current);
+                        match Box::pin(client.within(deadline, cutting)).await {
+                            None => return Err(Errno::ETIMEDOUT),
+                            Some(Err(Failure::Over)) => return Err(Errno::ESTALE),
+                            Some(ran) => ran.map_err(|failure| stale(failure.into()))?,
+                        }
+                    }
+                };
                 take!(body, Body::Attr(attr) => attr)
             }
         }

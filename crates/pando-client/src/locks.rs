@@ -249,18 +249,18 @@ impl Client {
         lock: Lock,
         is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Errno> {
+        let wanted = || if is_wanted() { Ok(()) } else { Err(Errno::EINTR) };
         let mut pause = PAUSE;
         while self.try_lock(ino, lock).await?.is_some() {
             loop {
-                if !is_wanted() {
-                    return Err(Errno::EINTR);
-                }
+                wanted()?;
                 self.transport.sleep(pause + self.jitter(pause / 2)).await;
                 pause = (pause * 2).min(PAUSE_MAX);
-                if !is_wanted() {
-                    return Err(Errno::EINTR);
-                }
-                if self.test_lock(ino, lock).await?.is_none() {
+                wanted()?;
+                let holder = self.test_lock(ino, lock).await?;
+                // It may have taken as long as a shard was away.
+                wanted()?;
+                if holder.is_none() {
                     break;
                 }
             }
@@ -286,7 +286,7 @@ impl Client {
             return Ok(());
         }
         let turn = Turn::of(&self.locks, (ino, owner)).await;
-        self.unlock_in_turn(&turn, space, range).await
+        self.unlock_in_turn(&turn, space, range).await.map_err(Errno::from)
     }
 
     async fn unlock_in_turn(
@@ -294,7 +294,7 @@ impl Client {
         turn: &Turn<'_>,
         space: LockSpace,
         range: LockRange,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Failure> {
         let (ino, number) = turn.key;
         let session = turn.with(|owner| {
             let has_some = owner.set.of(space, number).any(|held| held.range.meets(range));
@@ -307,7 +307,7 @@ impl Client {
                 turn.with(|owner| owner.set.clear(space, number, range));
                 Ok(())
             }
-            Err(failure) => Err(failure.into()),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -318,7 +318,11 @@ impl Client {
         turn.with(|owner| owner.is_forgotten = true);
         // What it is told, nobody waits to hear; what was lost is lost.
         let mut pause = PAUSE;
-        while let Err(Errno::ETIMEDOUT) = self.unlock_in_turn(&turn, space, LockRange::ALL).await {
+        while let Err(failure) = self.unlock_in_turn(&turn, space, LockRange::ALL).await {
+            // Whatever else stands in the way (a disk that is full, a shard that has stopped) may pass.
+            if failure == Failure::Over || self.sessions.is_closed() {
+                return;
+            }
             self.transport.sleep(pause).await;
             pause = (pause * 2).min(1000 * PAUSE);
         }

@@ -139,6 +139,23 @@ impl Locking {
         over.into_iter().filter_map(|(space, named)| self.end(ino, space, named)).collect()
     }
 
+    /// The same, if it is still the one with this number: the kernel gives names of owners again.
+    pub(super) fn end_if(
+        self: &Arc<Self>,
+        ino: Ino,
+        space: LockSpace,
+        named: u64,
+        number: LockOwner,
+    ) -> Option<Ending> {
+        let mut state = self.lock();
+        let is_it = state.owners.get(&(ino, space, named))?.number == number;
+        is_it.then(|| {
+            state.owners.remove(&(ino, space, named));
+            state.ending.insert(number);
+            Ending { locking: Arc::clone(self), space, number }
+        })
+    }
+
     /// The owner has nothing any more.
     pub(super) fn end(self: &Arc<Self>, ino: Ino, space: LockSpace, named: u64) -> Option<Ending> {
         let mut state = self.lock();
@@ -214,6 +231,19 @@ mod tests {
         assert_eq!(locking.owner(FILE, RECORD, 100, 2), (number, false));
         assert!(locking.released(FILE, 1).is_empty());
         assert_eq!(numbers(&locking.released(FILE, 2)), [number]);
+    }
+
+    #[test]
+    fn only_the_owner_that_is_meant_is_ended() {
+        let locking = Arc::new(Locking::default());
+        let (number, _) = locking.owner(FILE, RECORD, 100, 1);
+        drop(locking.flushed(FILE, 100));
+        let (again, _) = locking.owner(FILE, RECORD, 100, 2);
+        assert!(locking.end_if(FILE, RECORD, 100, number).is_none());
+        assert_eq!(locking.find(FILE, RECORD, 100), Some(again));
+        let ending = locking.end_if(FILE, RECORD, 100, again);
+        assert_eq!(ending.map(|ending| ending.number), Some(again));
+        assert_eq!(locking.find(FILE, RECORD, 100), None);
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl Adaptor {
                     };
                     reply.run(move |reply| async move {
                         match kind {
-                            None => inner.unlock(reply, (ino, owner), &lock, range, flushed).await,
+                            // Whoever locks it next would not see what could not be stored yet, and be written over by it later.
+                            None if flushed.is_err() => empty(reply, flushed),
+                            None => inner.unlock(reply, (ino, owner), &lock, range).await,
                             Some(_) if flushed.is_err() => empty(reply, flushed),
                             Some(kind) => inner.lock(reply, ino, &lock, (kind, range), waits).await,
                         }
@@ -95,26 +97,41 @@ impl Inner {
         (kind, range): (LockKind, LockRange),
         waits: bool,
     ) {
-        let space = space_of(lock);
-        let (owner, is_new) = self.locking.owner(ino, space, lock.owner, lock.handle);
-        let wanted = Lock { space, owner, range, kind, pid: lock.pid };
-        let granted = if waits {
-            let is_wanted = || reply.is_wanted();
-            self.fs.namespace().lock(ino, wanted, &is_wanted).await
-        } else {
-            self.try_lock(ino, wanted).await
+        let (space, namespace) = (space_of(lock), self.fs.namespace());
+        let is_wanted = || reply.is_wanted();
+        let (owner, is_new, granted) = loop {
+            let (owner, is_new) = self.locking.owner(ino, space, lock.owner, lock.handle);
+            let wanted = Lock { space, owner, range, kind, pid: lock.pid };
+            let granted = match waits {
+                true => namespace.lock(ino, wanted, &is_wanted).await,
+                false => self.try_lock(ino, wanted).await,
+            };
+            let is_over = self.locking.find(ino, space, lock.owner) != Some(owner);
+            if !is_over || !matches!(granted, Ok(()) | Err(Errno::EBADF)) {
+                break (owner, is_new, granted);
+            }
+            // The owner has ended while it waited: its process has gone, or closed another descriptor of the file, which ends what
+            // it had then and not what it asks for.
+            namespace.forget_locks(ino, space, owner).await;
+            if !is_wanted() {
+                break (owner, false, Err(Errno::EINTR));
+            }
         };
         let done = match granted {
             Ok(()) => self.refresh(ino).await,
             Err(errno) => Err(errno),
         };
+        if granted.is_ok() && done.is_err() {
+            // Nobody works with what he may not see. What fails here is given back when the owner ends.
+            let _ = namespace.unlock(ino, space, owner, range).await;
+        }
         let delivery = reply.done(done.map_err(super::errno));
         // Nobody knows of it. Of an owner who had something before, the rest is not touched: it may keep others out for longer.
-        if delivery.is_err()
-            && is_new
-            && let Some(ending) = self.locking.end(ino, space, lock.owner)
-        {
-            self.end_owner(ino, ending).await;
+        if delivery.is_err() && is_new {
+            match self.locking.end_if(ino, space, lock.owner, owner) {
+                Some(ending) => self.end_owner(ino, ending).await,
+                None => namespace.forget_locks(ino, space, owner).await,
+            }
         }
     }
 
@@ -139,10 +156,9 @@ impl Inner {
         (ino, owner): (Ino, LockOwner),
         lock: &FileLock,
         range: LockRange,
-        flushed: Result<(), Errno>,
     ) {
         let unlocked = self.fs.namespace().unlock(ino, space_of(lock), owner, range).await;
-        empty(reply, unlocked.and(flushed));
+        empty(reply, unlocked);
     }
 
     async fn in_the_way(&self, ino: Ino, lock: &FileLock) -> Result<abi::FileLock, Errno> {
