@@ -84,6 +84,23 @@ fn locks_of_open_files_belong_to_these() {
 }
 
 #[test]
+fn a_lock_that_is_waited_for_while_its_process_closes_the_file_is_known_afterwards() {
+    let site = Site::pair();
+    let [mut a, mut b] = pair(&site);
+    a.open("g", &site.at(0, "file"));
+    assert_eq!(b.ask("try f w 0 0"), "ok");
+    assert_eq!(a.ask("beside wait f w 0 0"), "ok");
+    until("a thread waits for the lock", || a.is_locking());
+    // Ends what the process has, which is nothing, and not what it waits for.
+    assert_eq!(a.ask("close g"), "ok");
+    assert_eq!(b.ask("try f u 0 0"), "ok");
+    assert_eq!(a.ask("join"), "ok");
+    assert_eq!(b.ask("try f w 0 0"), "EAGAIN");
+    assert_eq!(a.ask("try f u 0 0"), "ok");
+    assert_eq!(b.ask("try f w 0 0"), "ok", "nobody has it any more");
+}
+
+#[test]
 fn closing_gives_back_what_it_gives_back_on_a_local_disk() {
     let site = Site::pair();
     let [mut a, mut b] = pair(&site);

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SCRIPT: &str = r#"
-import errno, fcntl, os, signal, struct, sys
+import errno, fcntl, os, signal, struct, sys, threading
 
 is_asked = False
 
@@ -23,6 +23,7 @@ KINDS = {"r": fcntl.F_RDLCK, "w": fcntl.F_WRLCK, "u": fcntl.F_UNLCK}
 NAMES = {number: name for name, number in KINDS.items()}
 FLOCKS = {"sh": fcntl.LOCK_SH, "ex": fcntl.LOCK_EX, "un": fcntl.LOCK_UN}
 files = {}
+beside = []
 
 def record(how, name, kind, start, length):
     wanted = struct.pack(LAYOUT, KINDS[kind], 0, int(start), int(length), 0)
@@ -52,6 +53,16 @@ def do(verb, *words):
         os.pwrite(files[words[0]], words[1].encode(), 0)
     elif verb == "fsync":
         os.fsync(files[words[0]])
+    elif verb == "beside":
+        # In a thread of its own; `join` tells what came of it.
+        said = []
+        thread = threading.Thread(target=lambda: said.append(answer(words)))
+        beside.append((thread, said))
+        thread.start()
+    elif verb == "join":
+        thread, said = beside.pop()
+        thread.join()
+        return said[0]
     elif verb == "count":
         # Adds to the number in a file, under a lock, so often.
         name, how, times = words
@@ -70,6 +81,12 @@ def do(verb, *words):
         raise SystemExit("no such verb: " + verb)
     return "ok"
 
+def answer(words):
+    try:
+        return do(*words)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
 print("ready", flush=True)
 for line in sys.stdin:
     try:
@@ -81,6 +98,11 @@ for line in sys.stdin:
         said = errno.errorcode[error.errno]
     print(said, flush=True)
 "#;
+
+/// Number of the system call.
+const fn fcntl_number() -> u32 {
+    if cfg!(target_arch = "x86_64") { 72 } else { 25 }
+}
 
 /// See the module.
 pub struct Locker {
@@ -146,6 +168,14 @@ impl Locker {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Whether one of its threads is in `fcntl`.
+    pub fn is_locking(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let calls = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("syscall")));
+        let fcntl = format!("{} ", fcntl_number());
+        calls.flatten().any(|call| call.starts_with(&fcntl))
     }
 
     /// kill -9, until it is gone.
