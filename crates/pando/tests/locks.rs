@@ -101,6 +101,45 @@ fn a_lock_that_is_waited_for_while_its_process_closes_the_file_is_known_afterwar
 }
 
 #[test]
+fn what_a_close_cannot_store_is_stored_before_another_gets_the_lock() {
+    let mut site = Site::new(&["0", "1", "2", "3"], &[]);
+    site.mount(&["--timeout", "2"]);
+    site.mount(&["--timeout", "2"]);
+    let names: Vec<_> = (0..8).map(|n| format!("file-{n}")).collect();
+    // All in one directory, so in one shard; their locks are spread over all.
+    let mut holders: Vec<_> = names.iter().map(|name| Locker::with(&site.at(0, name))).collect();
+    let mut others: Vec<_> = names.iter().map(|name| Locker::with(&site.at(1, name))).collect();
+    let inodes = |status: &serde_json::Value| status["shards"][0]["inodes"].as_u64().unwrap();
+    let statuses = site.statuses();
+    let data = statuses.iter().max_by_key(|status| inodes(status)).unwrap();
+    let shard = data["shards"][0]["shard"].as_u64().unwrap();
+    let server = site.processes[usize::try_from(shard).unwrap()];
+    for (holder, name) in holders.iter_mut().zip(&names) {
+        // Stays open: what cannot be stored at the last close is lost, as its error says.
+        holder.open("g", &site.at(0, name));
+        assert_eq!(holder.ask("try f w 0 0"), "ok");
+    }
+    kill_process(server, Signal::STOP).unwrap();
+    for holder in &mut holders {
+        assert_eq!(holder.ask("write f new"), "ok");
+        holder.tell("close f");
+    }
+    for holder in &mut holders {
+        assert_eq!(holder.hear(), "ETIMEDOUT");
+    }
+    others.iter_mut().for_each(|other| other.tell("try f w 0 0"));
+    let heard: Vec<_> = others.iter_mut().map(Locker::hear).collect();
+    // Of locks at the shard that is away nothing is known.
+    assert!(heard.iter().all(|heard| ["EAGAIN", "ETIMEDOUT"].contains(&&heard[..])), "{heard:?}");
+    assert!(heard.iter().any(|heard| heard == "EAGAIN"), "{heard:?}");
+    kill_process(server, Signal::CONT).unwrap();
+    for other in &mut others {
+        assert_eq!(other.ask("wait f w 0 0"), "ok");
+        assert_eq!(other.ask("read f"), "new");
+    }
+}
+
+#[test]
 fn closing_gives_back_what_it_gives_back_on_a_local_disk() {
     let site = Site::pair();
     let [mut a, mut b] = pair(&site);

@@ -51,6 +51,11 @@ impl DataFs {
         }
     }
 
+    /// Whether all that was written to the file is stored, or lost for good.
+    pub fn is_stored(&self, ino: Ino) -> bool {
+        self.file(ino).is_none_or(|inode| super::read(&inode.state).dirty.is_empty())
+    }
+
     /// Whether a flush of this file has objects to store, or must wait for someone who uses the file: not for a thread
     /// that others wait for.
     pub fn flush_waits(&self, ino: Ino) -> bool {

@@ -3,7 +3,7 @@
 //! if it has to store something it steps aside first, so that names need not wait for contents.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ struct Inner {
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
     closing: Closing,
+    /// It is unmounted.
+    is_over: AtomicBool,
     locking: Arc<Locking>,
     /// Once it is mounted.
     notifier: OnceLock<Notifier>,
@@ -56,6 +58,7 @@ impl Adaptor {
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
             closing: Closing::default(),
+            is_over: AtomicBool::new(false),
             locking: Arc::default(),
             notifier: OnceLock::new(),
         }))
@@ -338,6 +341,7 @@ impl FileSystem for Adaptor {
     }
 
     fn end(&self) {
+        self.0.is_over.store(true, Ordering::Release);
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
     }
@@ -491,6 +495,10 @@ impl Adaptor {
                 self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
                     let flushed = fs.flush(node);
                     let Some((inner, ending)) = ending else { return empty(reply, flushed) };
+                    if flushed.is_err() && !fs.data().is_stored(node) {
+                        inner.end_when_stored(node, vec![ending]);
+                        return empty(reply, flushed);
+                    }
                     reply.run(move |reply| async move {
                         inner.end_owner(node, ending).await;
                         empty(reply, flushed);
@@ -556,11 +564,17 @@ impl Adaptor {
         let inner = Arc::clone(&self.0);
         self.aside(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
             fs.data().hand_on(node);
+            let is_stored = fs.data().is_stored(node);
             reply.run(move |reply| async move {
-                for ending in ending {
-                    inner.end_owner(node, ending).await;
+                if is_stored {
+                    for ending in ending {
+                        inner.end_owner(node, ending).await;
+                    }
+                    inner.fs.release(node).await;
+                } else {
+                    inner.fs.release(node).await;
+                    inner.end_when_stored(node, ending);
                 }
-                inner.fs.release(node).await;
                 empty(reply, Ok(()));
             });
         });

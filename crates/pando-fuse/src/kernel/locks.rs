@@ -5,8 +5,10 @@
 //! the file is asked for anew, and pages the kernel has from before are dropped if somebody else has changed it since.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use pando_types::{Credentials, Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
 
@@ -14,6 +16,9 @@ use super::super::locking::Ending;
 use super::{Adaptor, Inner, empty, failed, ignore};
 use crate::device::{FileLock, Reply, Request, abi, abi::lk};
 use crate::namespace::By;
+
+/// After this long what could not be stored is tried again.
+const STORE_AGAIN: Duration = Duration::from_millis(500);
 
 /// What the kernel asks for; `None`: to unlock.
 fn kind_of(lock: &FileLock) -> Result<Option<LockKind>, Errno> {
@@ -183,6 +188,27 @@ impl Inner {
     /// The owner is gone.
     pub(super) async fn end_owner(&self, ino: Ino, ending: Ending) {
         self.fs.namespace().forget_locks(ino, ending.space, ending.number).await;
+    }
+
+    /// Owners are gone whose file could not be stored. They keep their locks until it is, or is lost for good: whoever has the next
+    /// lock would not see it otherwise, and be written over by it later.
+    pub(super) fn end_when_stored(self: &Arc<Self>, ino: Ino, endings: Vec<Ending>) {
+        let inner = Arc::clone(self);
+        let work = move || {
+            while !inner.fs.data().is_stored(ino) {
+                std::thread::sleep(STORE_AGAIN);
+                if inner.is_over.load(Ordering::Acquire) {
+                    // All locks end with the session.
+                    return;
+                }
+                inner.fs.data().hand_on(ino);
+            }
+            for ending in endings {
+                pando_client::block_on(inner.end_owner(ino, ending));
+            }
+        };
+        // Without a thread the locks end with the session.
+        let _ = std::thread::Builder::new().name("pando-unsaved".to_owned()).spawn(work);
     }
 
     /// Whoever has locked the file sees what others have written under their locks.
