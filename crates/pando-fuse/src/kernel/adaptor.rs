@@ -500,8 +500,10 @@ impl Adaptor {
                         return empty(reply, flushed);
                     }
                     reply.run(move |reply| async move {
-                        inner.end_owner(node, ending).await;
+                        // For as long as a call may take; what comes of it then is not waited for.
+                        inner.let_go(node, &ending).await;
                         empty(reply, flushed);
+                        inner.end_owner(node, ending).await;
                     });
                 });
             }

@@ -185,6 +185,13 @@ impl Inner {
         })
     }
 
+    /// Gives back what an owner has that is ending, if that can be done in the time that a call may take.
+    pub(super) async fn let_go(&self, ino: Ino, ending: &Ending) {
+        let (space, number) = (ending.space, ending.number);
+        // Whatever comes of it, `end_owner` sees to the rest.
+        let _ = self.fs.namespace().unlock(ino, space, number, LockRange::ALL).await;
+    }
+
     /// The owner is gone.
     pub(super) async fn end_owner(&self, ino: Ino, ending: Ending) {
         self.fs.namespace().forget_locks(ino, ending.space, ending.number).await;
