@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use pando_types::op::INLINE_MAX;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
 use super::closing::{Closed, Closing, may_overtake_a_close};
@@ -18,8 +17,7 @@ use super::session::{Mounted, Options};
 use super::ways::{Step, Ways, passing};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
-    abi::{fopen, write},
-    step_aside,
+    abi::fopen, step_aside,
 };
 use crate::vfs::{DirHandle, OpenFlags, Opened, StatFs, Vfs};
 
@@ -278,6 +276,8 @@ macro_rules! of_node {
     }};
 }
 
+#[path = "contents.rs"]
+mod contents;
 #[path = "locks.rs"]
 mod locks;
 #[path = "names.rs"]
@@ -456,144 +456,6 @@ impl Adaptor {
                 );
             }
             _ => failed(reply, Errno::ENOSYS),
-        }
-    }
-
-    /// Operations on contents.
-    fn contents(&self, request: &Request<'_>, reply: Reply) {
-        let node = Ino(request.node);
-        let fs = &self.0.fs;
-        match request.operation {
-            // Small ones are mostly of inline data, or of a block at hand. Measured on a local store: stepping aside costs
-            // a large read nothing, and the worst wait of others beside it is shorter.
-            Operation::Read { offset, size, .. } => {
-                self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
-                    data(reply, fs.read(node, offset, size));
-                });
-            }
-            Operation::Write { offset, data, write_flags, flags } => {
-                // Pages written through a mapping belong where they are, whatever the handle they come by.
-                let from_mapping = write_flags & write::CACHE != 0;
-                let append = !from_mapping && OpenFlags(flags).is_append();
-                let kills = write_flags & write::KILL_SUIDGID != 0;
-                let work = move |fs: &Vfs, reply: Reply, data: &[u8]| match fs
-                    .write(node, offset, data, append, kills)
-                {
-                    Ok(()) => ignore(reply.written(data.len() as u32)),
-                    Err(error) => failed(reply, error),
-                };
-                if fs.data().write_waits(node, data.len() as u64) && !step_aside() {
-                    let (fs, data) = (Arc::clone(fs), data.to_vec());
-                    reply.queue(move |reply| work(&fs, reply, &data));
-                } else {
-                    work(fs, reply, data);
-                }
-            }
-            Operation::Flush { lock_owner } => {
-                let ending = self.0.locking.flushed(node, lock_owner);
-                let ending = ending.map(|ending| (Arc::clone(&self.0), ending));
-                self.aside(fs.data().flush_waits(node), reply, move |fs, reply| {
-                    let flushed = fs.flush(node);
-                    let Some((inner, ending)) = ending else { return empty(reply, flushed) };
-                    if flushed.is_err() && !fs.data().is_stored(node) {
-                        inner.end_when_stored(node, vec![ending]);
-                        return empty(reply, flushed);
-                    }
-                    reply.run(move |reply| async move {
-                        // For as long as a call may take; what comes of it then is not waited for.
-                        inner.let_go(node, &ending).await;
-                        empty(reply, flushed);
-                        inner.end_owner(node, ending).await;
-                    });
-                });
-            }
-            Operation::Release { handle } if self.0.locking.is_used() => {
-                self.release_locked(reply, node, handle);
-            }
-            Operation::Release { .. } => self.release(reply, node),
-            Operation::Fsyncdir => {
-                let ino = self.0.ways.ino(request.node);
-                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(ino)));
-            }
-            Operation::Fsync => {
-                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
-            }
-            Operation::Fallocate { offset, len, mode } => {
-                self.aside(true, reply, move |fs, reply| {
-                    empty(reply, fs.fallocate(node, offset, len, mode));
-                });
-            }
-            Operation::Lseek { offset, whence } => self.aside(true, reply, move |fs, reply| {
-                // As a signed number below zero.
-                let offset =
-                    if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(Errno::ENXIO) };
-                match offset.and_then(|offset| fs.seek(node, offset, whence)) {
-                    Ok(offset) => ignore(reply.offset(offset)),
-                    Err(error) => failed(reply, error),
-                }
-            }),
-            Operation::CopyFileRange { offset, to, to_offset, len, wide } => {
-                // So that a request does not last; the caller comes again for the rest.
-                let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
-                self.aside(true, reply, move |fs, reply| {
-                    match fs.copy_range((node, offset), to, len) {
-                        Ok(copied) if wide => ignore(reply.offset(copied)),
-                        Ok(copied) => ignore(reply.written(copied as u32)),
-                        Err(error) => failed(reply, error),
-                    }
-                });
-            }
-            _ => failed(reply, Errno::ENOSYS),
-        }
-    }
-
-    /// A file was closed.
-    fn release(&self, reply: Reply, node: Ino) {
-        if self.0.fs.data().flush_waits(node) {
-            let inner = Arc::clone(&self.0);
-            self.aside(true, reply, move |_, reply| inner.release(reply, node));
-        } else {
-            self.0.release_all(self.0.closing.put_off(reply, node));
-        }
-    }
-
-    /// The same, where some files have locks: they are not put off.
-    fn release_locked(&self, reply: Reply, node: Ino, handle: u64) {
-        let ending = self.0.locking.released(node, handle);
-        if ending.is_empty() {
-            return self.release(reply, node);
-        }
-        let inner = Arc::clone(&self.0);
-        self.aside(self.0.fs.data().flush_waits(node), reply, move |fs, reply| {
-            fs.data().hand_on(node);
-            let is_stored = fs.data().is_stored(node);
-            reply.run(move |reply| async move {
-                if is_stored {
-                    for ending in ending {
-                        inner.end_owner(node, ending).await;
-                    }
-                    inner.fs.release(node).await;
-                } else {
-                    inner.fs.release(node).await;
-                    inner.end_when_stored(node, ending);
-                }
-                empty(reply, Ok(()));
-            });
-        });
-    }
-
-    /// Does `work` here; if it `waits`, after another thread has taken over, or by another one if there is none to spare.
-    fn aside(
-        &self,
-        waits: bool,
-        reply: Reply,
-        work: impl FnOnce(&Arc<Vfs>, Reply) + Send + 'static,
-    ) {
-        if waits && !step_aside() {
-            let fs = Arc::clone(&self.0.fs);
-            reply.queue(move |reply| work(&fs, reply));
-        } else {
-            work(&self.0.fs, reply);
         }
     }
 }

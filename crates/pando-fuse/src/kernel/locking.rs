@@ -158,10 +158,8 @@ impl Locking {
 
     /// The owner has nothing any more.
     pub(super) fn end(self: &Arc<Self>, ino: Ino, space: LockSpace, named: u64) -> Option<Ending> {
-        let mut state = self.lock();
-        let owner = state.owners.remove(&(ino, space, named))?;
-        state.ending.insert(owner.number);
-        Some(Ending { locking: Arc::clone(self), space, number: owner.number })
+        let number = self.find(ino, space, named)?;
+        self.end_if(ino, space, named, number)
     }
 
     /// The kernel has forgotten the file.
