@@ -43,7 +43,8 @@ impl Client {
     async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Errno> {
         loop {
             let route = Route::Shard(ShardIndex(0));
-            let errand = self.errand(SYSTEM, (&Op::OpenSession).into(), route, self.reading());
+            let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
+            let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
             let id = match self.chase(&errand, &mut false).await? {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 Answer::Final(Err(failure)) => return Err(failure.into()),

@@ -97,7 +97,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         // Twice does no harm.
         Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
-        Op::OpenSession => (Route::Shard(ShardIndex(0)), false),
+        Op::OpenSession | Op::OpenLocalSession => (Route::Shard(ShardIndex(0)), false),
         // Twice does no harm either, and nothing is recorded for a session that is over.
         Op::EndSession(_) | Op::Renew(_) => (Route::Shard(ShardIndex(0)), false),
     };

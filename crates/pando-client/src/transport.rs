@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+#[cfg(doc)]
+use pando_types::SessionId;
 use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::reply::Reply;
@@ -56,6 +58,11 @@ pub trait Transport: Send + Sync {
 
     /// Nanoseconds since any fixed moment, never going back.
     fn now_nanos(&self) -> u64;
+
+    /// Whether this client and all shards are one process, so that it ends when they do ([`SessionId::is_local`]).
+    fn is_local(&self) -> bool {
+        false
+    }
 
     /// The calling thread has passed on the reply of its last call, and has nothing else to do: what that reply did not have to
     /// wait for can be done now.

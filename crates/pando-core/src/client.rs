@@ -15,7 +15,6 @@ use crate::contract::{ClientTag, Halt, Input, Need, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
-use crate::record::Outcome;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -111,15 +110,16 @@ impl Shard {
         if self.locks.free(LockKey::Session(id.session)).is_err() {
             return Ok(Repeated::Wait(LockKey::Session(id.session)));
         }
-        match self.slots.get(&(id.session, id.slot)) {
-            Some(&newest) if newest == id.sequence => {
-                let outcome: Option<Outcome> = ctx.load(&keys::slot(id.session, id.slot))?;
+        let slot = (id.session, id.slot);
+        match self.outcomes.newest(slot) {
+            Some(newest) if newest == id.sequence => {
+                let outcome = self.outcomes.load_newest(ctx, slot)?;
                 match outcome.and_then(|o| o.result) {
                     Some(result) => Ok(Repeated::Answer(result)),
                     None => self.ran_elsewhere(ctx, &request.op),
                 }
             }
-            Some(&newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            Some(newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
             _ => Ok(Repeated::No),
         }
     }
@@ -177,8 +177,7 @@ impl Shard {
             return;
         }
         let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
-        self.slots.insert((id.session, id.slot), id.sequence);
-        ctx.put(keys::slot(id.session, id.slot), Outcome::encode_of(id.sequence, result, at));
+        self.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
     }
 
     /// The name an operation's outcome belongs to; of one that is about a directory itself, order 0, which is where the
@@ -306,7 +305,9 @@ impl Shard {
                 Ok(Body::StatFs { inodes, bytes }.into())
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
-            Op::OpenSession | Op::EndSession(_) => self.session_request(ctx, tag, request),
+            Op::OpenSession | Op::OpenLocalSession | Op::EndSession(_) => {
+                self.session_request(ctx, tag, request)
+            }
             Op::Renew(session) => self.renew(ctx, *session).map(Ran::from),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::GarbageDone(_, objects) => {

@@ -108,7 +108,7 @@ impl Shard {
             let number = self.numbers.txn(ctx).number;
             self.leases.ending.insert(session, number);
             self.counters.sessions_expired += 1;
-            self.enter(number, None, Plan::Session(Session::new(Some(session))));
+            self.enter(number, None, Plan::Session(Session::Ends(session)));
             self.advance(ctx, number)?;
         }
         Ok(())

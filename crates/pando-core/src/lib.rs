@@ -43,6 +43,7 @@ mod names;
 mod numbers;
 mod opens;
 mod ops;
+mod outcomes;
 mod perm;
 pub mod record;
 mod sessions;

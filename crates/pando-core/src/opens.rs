@@ -1,5 +1,8 @@
 //! Who has which inode open. Opens are durable records (a deviation from DESIGN §7, which re-claims them after a
 //! restart): a put more per open, and nothing to re-claim, no grace period, no inode parked for nothing.
+//!
+//! A client in this process ([`SessionId::is_local`]) is restarted with its shard, and has nothing open then. Of what it has open there is
+//! a record only where the inode may have no name, so that it is not forgotten: at its link shard.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -107,11 +110,16 @@ impl Opens {
 
 impl Shard {
     fn set_open(&self, ctx: &mut Ctx<'_>, ino: Ino, session: SessionId, count: u32, at: OpenAt) {
+        let is_noted = !session.is_local() || at == OpenAt::Link;
         if count == 0 {
-            ctx.delete(keys::open(ino, session));
+            if is_noted {
+                ctx.delete(keys::open(ino, session));
+            }
             ctx.change_open(OpenChange::Clear(ino, session));
         } else {
-            ctx.put(keys::open(ino, session), Open { count, at }.encode());
+            if is_noted {
+                ctx.put(keys::open(ino, session), Open { count, at }.encode());
+            }
             ctx.change_open(OpenChange::Set(ino, session, count, at));
         }
     }
@@ -159,7 +167,7 @@ impl Shard {
     /// Whether the session's opens count: it is known here, or the word of its beginning is on its way. A lock for its end
     /// says nothing: it may be the second end of a session that is gone, and be given up.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        let begins = |owner: TxnId| owner.shard == COORDINATOR && owner.number == session.0;
+        let begins = |owner: TxnId| owner.shard == COORDINATOR && owner.number == session.number();
         self.sessions.contains(&session)
             || self.locks.hold(LockKey::Session(session)).is_some_and(|(owner, _)| begins(owner))
     }

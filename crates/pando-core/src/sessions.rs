@@ -23,10 +23,10 @@ impl Shard {
         if self.config.shard != COORDINATOR {
             return Err(not_here());
         }
-        let ends = match &request.op {
-            Op::EndSession(session) => Some(*session),
-            _ => None,
+        let session = match &request.op {
+            Op::EndSession(session) => Session::Ends(*session),
+            op => Session::Begins { is_local: matches!(op, Op::OpenLocalSession) },
         };
-        self.begin(ctx, tag, request, Plan::Session(Session::new(ends)))
+        self.begin(ctx, tag, request, Plan::Session(session))
     }
 }

@@ -17,6 +17,7 @@ use crate::locked::Locked;
 use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
+use crate::outcomes::Outcomes;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
 use crate::sessions::COORDINATOR;
 use crate::sightings::Sightings;
@@ -38,8 +39,8 @@ pub struct Shard {
     pub(crate) sessions: BTreeSet<SessionId>,
     /// Of the coordinator only.
     pub(crate) leases: Leases,
-    /// Newest sequence run here, by session and slot.
-    pub(crate) slots: BTreeMap<(SessionId, u16), u64>,
+    /// Of requests run here.
+    pub(crate) outcomes: Outcomes,
     /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
     /// again).
     pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
@@ -117,7 +118,7 @@ impl Shard {
             opens: Opens::default(),
             locked: Locked::default(),
             sessions: BTreeSet::new(),
-            slots: BTreeMap::new(),
+            outcomes: Outcomes::default(),
             running: BTreeMap::new(),
             txns: BTreeMap::new(),
             prepared: BTreeMap::new(),
@@ -165,8 +166,8 @@ impl Shard {
             }
         }
         for (key, value) in table(ctx, Table::Slot)? {
-            let (session, slot) = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
-            self.slots.insert((session, slot), Outcome::decode(&value)?.sequence);
+            let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            self.outcomes.load(slot, Outcome::decode(&value)?.sequence);
         }
         for (key, value) in table(ctx, Table::Open)? {
             let (ino, session) = (Ino(number(&key, 2)?), SessionId(number(&key, 10)?));

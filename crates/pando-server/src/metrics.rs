@@ -130,6 +130,7 @@ kinds! {
     StatFs: Op::StatFs(..),
     Sync: Op::Sync(..),
     OpenSession: Op::OpenSession,
+    OpenLocalSession: Op::OpenLocalSession,
     EndSession: Op::EndSession(..),
     Garbage: Op::Garbage(..),
     GarbageDone: Op::GarbageDone(..),

@@ -44,8 +44,31 @@ index! {
     Epoch(u64)
 }
 index! {
-    /// A client's session, issued by the coordinator, never reused. 0 is no session.
+    /// A client's session, issued by the coordinator, never reused. 0 is no session. See [`SessionId::is_local`].
     SessionId(u64)
+}
+
+impl SessionId {
+    const LOCAL: u64 = 1 << 63;
+
+    /// The session that begins with the coordinator's transaction of this number, below 2⁶³.
+    #[must_use]
+    pub const fn new(number: u64, is_local: bool) -> Self {
+        Self(if is_local { number | Self::LOCAL } else { number })
+    }
+
+    /// Number of the transaction that it began with.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0 & !Self::LOCAL
+    }
+
+    /// Whether its client lives in the process of all shards, and ends when they do. What shards note of a session so that they know it
+    /// when they, and not the client, have been restarted, they need not note of this one.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        self.0 & Self::LOCAL != 0
+    }
 }
 
 /// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+ §3.2).

@@ -376,4 +376,9 @@ pub enum Op {
     Unlock(Ino, LockSpace, LockOwner, LockRange),
     /// What is in the way of this lock, if anything.
     TestLock(Ino, Lock),
+
+    // ---- one shard ----
+    /// Coordinator: a new session of a client in the process of all shards ([`SessionId::is_local`]). Who asks for it
+    /// over a connection gets an ordinary one.
+    OpenLocalSession,
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::locker::Locker;
-use common::site::{Site, until};
+use common::site::{Site, suspend, until};
 use common::{Volume, shell};
 use rustix::process::{Signal, kill_process};
 
@@ -119,7 +119,7 @@ fn what_a_close_cannot_store_is_stored_before_another_gets_the_lock() {
         holder.open("g", &site.at(0, name));
         assert_eq!(holder.ask("try f w 0 0"), "ok");
     }
-    kill_process(server, Signal::STOP).unwrap();
+    suspend(server);
     for holder in &mut holders {
         assert_eq!(holder.ask("write f new"), "ok");
         holder.tell("close f");

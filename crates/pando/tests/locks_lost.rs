@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 
 use common::locker::Locker;
-use common::site::Site;
+use common::site::{Site, suspend};
 use rustix::process::{Signal, kill_process};
 
 #[test]
@@ -26,7 +26,7 @@ fn locks_that_were_lost_are_not_pretended_to_be_held() {
     // Written, and not yet told to the shards.
     assert_eq!(a.ask("write f stale"), "ok");
     assert_eq!(b.ask("flock f ex try"), "EAGAIN");
-    kill_process(sleeper, Signal::STOP).unwrap();
+    suspend(sleeper);
     // Granted once the sleeper's session is over.
     assert_eq!(b.ask("flock f ex wait"), "ok");
     assert_eq!(b.ask("wait g w 0 10"), "ok");

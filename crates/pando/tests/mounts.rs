@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use common::shell;
-use common::site::{Site, until};
+use common::site::{Site, suspend, until};
 use rustix::process::{Signal, kill_process};
 
 #[test]
@@ -143,7 +143,7 @@ fn while_a_server_is_stopped_others_go_on_and_what_waits_ends_with_its_time() {
     for number in 0..24 {
         fs::create_dir(site.at(0, &format!("dir-{number}"))).unwrap();
     }
-    kill_process(stopped, Signal::STOP).unwrap();
+    suspend(stopped);
     let mut results = Vec::new();
     std::thread::scope(|scope| {
         let attempts: Vec<_> = (0..24)
@@ -180,7 +180,7 @@ fn a_mount_whose_server_does_not_answer_ends_when_it_is_told_twice() {
     let mut site = Site::new(&["all"], &[]);
     let mount = site.mount(&[]);
     fs::write(site.at(0, "file"), "text").unwrap();
-    kill_process(site.processes[0], Signal::STOP).unwrap();
+    suspend(site.processes[0]);
     kill_process(mount, Signal::TERM).unwrap();
     until("it says that it waits", || site.log().contains("still storing"));
     kill_process(mount, Signal::TERM).unwrap();

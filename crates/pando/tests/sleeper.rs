@@ -6,7 +6,7 @@ mod common;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use common::site::{Site, until};
+use common::site::{Site, suspend, until};
 use rustix::process::{Signal, kill_process};
 
 #[test]
@@ -20,7 +20,7 @@ fn a_mount_that_slept_through_its_lease_goes_on() {
     let kept = File::options().read(true).write(true).open(site.at(0, "kept")).unwrap();
     let lost = File::open(site.at(0, "lost")).unwrap();
     fs::remove_file(site.at(1, "lost")).unwrap();
-    kill_process(sleeper, Signal::STOP).unwrap();
+    suspend(sleeper);
     // The orphan goes only with the sleeper's session.
     until("the session ends", || site.inodes() == before - 1);
     kill_process(sleeper, Signal::CONT).unwrap();

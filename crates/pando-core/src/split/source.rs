@@ -8,11 +8,10 @@ use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
 use pando_types::reply::{Body, Spread};
 use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
-use crate::contract::{Halt, Row};
+use crate::contract::Halt;
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
-use crate::keys::{self, Table};
-use crate::record::{Header, Outcome, Record};
+use crate::record::{Header, Record};
 use crate::shard::Shard;
 use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
@@ -288,23 +287,5 @@ impl Shard {
             }
             _ => Ok(()),
         }
-    }
-
-    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
-    pub(crate) fn slots_for(
-        &self,
-        ctx: &Ctx<'_>,
-        moves: impl Fn(Option<(DirId, u64)>) -> bool,
-    ) -> Result<Vec<Row>, Halt> {
-        let prefix = keys::table(Table::Slot);
-        let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
-        for (_, value) in &mut rows {
-            let mut outcome = Outcome::decode(value)?;
-            if !moves(outcome.at) {
-                (outcome.result, outcome.at) = (None, None);
-                *value = outcome.encode();
-            }
-        }
-        Ok(rows)
     }
 }

@@ -16,11 +16,11 @@ use pando_types::peer::{Arrival, Elsewhere, EntryValue, Peer, Prepare, RowChange
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
-use crate::contract::{Halt, Need, Row};
+use crate::contract::{Halt, Need};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
-use crate::record::{Arriving, Entry, Header, OpenAt, Outcome, Record};
+use crate::record::{Arriving, Entry, Header, OpenAt, Record};
 use crate::shard::Shard;
 use crate::split::overlap;
 use crate::txn::participant;
@@ -185,22 +185,6 @@ impl Shard {
         let whole = self.held_header(ctx, dir, into)?.with(&header);
         ctx.set_header(dir.id, whole.clone());
         self.tell_next(ctx, dir, &whole);
-        Ok(())
-    }
-
-    /// Outcomes and floors of another shard, as far as they are newer than this one's.
-    pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
-        for (key, value) in slots {
-            let Some((session, slot)) = keys::slot_of(&key) else { continue };
-            let theirs = Outcome::decode(&value)?;
-            let ours = self.slots.get(&(session, slot)).copied().unwrap_or(0);
-            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
-            let is_answer = theirs.sequence == ours && theirs.result.is_some();
-            if self.session_lives(session) && (theirs.sequence > ours || is_answer) {
-                self.slots.insert((session, slot), theirs.sequence);
-                ctx.put(key, value);
-            }
-        }
         Ok(())
     }
 

@@ -308,12 +308,7 @@ impl Shard {
             }
         }
         self.drop_locks(ctx, session);
-        let slots: alloc::vec::Vec<_> =
-            self.slots.range((session, 0)..=(session, u16::MAX)).map(|(at, _)| *at).collect();
-        for at in slots {
-            self.slots.remove(&at);
-            ctx.delete(keys::slot(at.0, at.1));
-        }
+        self.outcomes.end(ctx, session);
         self.running.retain(|(owner, _), _| *owner != session);
         self.sessions.remove(&session);
         self.leases.drop(session);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pando_types::op::{Op, RenameFlags};
 use pando_types::{DirId, DirRef, Errno, Ino};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, Random};
 
 const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 
@@ -69,17 +69,6 @@ impl Paper {
         if it.has_pointer {
             assert!(self.lists.remove(&it.birth), "the pointer leads to the list");
         }
-    }
-}
-
-/// Numbers that look random, and are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
     }
 }
 

@@ -10,6 +10,7 @@ mod handovers;
 mod independent;
 mod invalidation;
 mod killed;
+mod local;
 mod lost_ways;
 mod many_slices;
 mod merges;

@@ -22,6 +22,17 @@ mod power;
 pub use cost::Cost;
 pub use places::dir_at;
 
+/// Numbers that look random, and are the same each time.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
 /// Nanoseconds in which a half is counted further.
 const SOON: u64 = 100_000;
 
@@ -143,8 +154,17 @@ impl Cluster {
 
     /// A new session, which requests belong to from now on.
     pub fn begin_session(&mut self) {
+        self.begin_by(Op::OpenSession);
+    }
+
+    /// The same of a client that ends when the shards do.
+    pub fn begin_local_session(&mut self) {
+        self.begin_by(Op::OpenLocalSession);
+    }
+
+    fn begin_by(&mut self, op: Op) {
         self.session = SessionId(0);
-        match self.run(ShardIndex(0), Op::OpenSession) {
+        match self.run(ShardIndex(0), op) {
             Ok(Body::Session(session)) => self.session = session,
             other => panic!("no session: {other:?}"),
         }
@@ -159,6 +179,14 @@ impl Cluster {
     pub fn rows_of(&self, shard: ShardIndex, prefix: &[u8]) -> usize {
         let (_, store) = &self.shards[usize::from(shard.0)];
         store.0.keys().filter(|key| key.starts_with(prefix)).count()
+    }
+
+    /// All rows of all shards.
+    pub fn rows(&self) -> BTreeMap<(u16, Vec<u8>), Vec<u8>> {
+        let shards = (0..).zip(&self.shards);
+        let rows =
+            shards.flat_map(|(shard, (_, store))| store.0.iter().map(move |row| (shard, row)));
+        rows.map(|(shard, (key, value))| ((shard, key.clone()), value.clone())).collect()
     }
 
     fn recovered(&self, index: usize, store: &mut Store) -> Shard {
@@ -641,9 +669,13 @@ impl Cluster {
         }
     }
 
-    pub fn create(&mut self, dir: DirRef, name: &str) -> Result<Attr, Errno> {
+    pub fn create_op(&self, dir: DirRef, name: &str, open: bool) -> Op {
         let node = NewNode { kind: FileKind::Regular, mode: 0o644, rdev: 0, symlink: Vec::new() };
-        let op = Op::Create { dir, name: self.name(name), node, exclusive: true, open: false };
+        Op::Create { dir, name: self.name(name), node, exclusive: true, open }
+    }
+
+    pub fn create(&mut self, dir: DirRef, name: &str) -> Result<Attr, Errno> {
+        let op = self.create_op(dir, name, false);
         Self::errno(self.on_owner(&op), |body| match body {
             Body::Created(attr, true, _) => Some(attr),
             _ => None,

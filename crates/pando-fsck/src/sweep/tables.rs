@@ -64,7 +64,7 @@ impl Sweep<'_> {
             Key::Session(session) => {
                 self.decode::<SessionRecord>(shard, &what, key, value);
                 self.tables.sessions.entry(session).or_default().insert(shard);
-                self.number(ShardIndex(0), session.0.saturating_add(1), &evidence);
+                self.number(ShardIndex(0), session.number().saturating_add(1), &evidence);
             }
             Key::Slot(session, _) => {
                 self.decode::<Outcome>(shard, &what, key, value);

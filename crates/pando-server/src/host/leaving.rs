@@ -69,18 +69,13 @@ impl Host {
         after: Option<Lsn>,
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
-        let told = {
-            let mut state = cell.lock();
+        self.shared.with(&cell, |state| {
             let last = state.store.applied();
             if after.is_none() && !state.leaving.follow(token, last) {
                 return Err(MoveRefused(format!("shard {shard} is being given away already")));
             }
-            let after = after.unwrap_or(last);
-            self.changes(&mut state, token, after, TOLD_MAX)
-        };
-        // Others may have come while it was held.
-        self.run(shard);
-        told
+            self.changes(state, token, after.unwrap_or(last), TOLD_MAX)
+        })
     }
 
     fn changes(
@@ -110,8 +105,7 @@ impl Host {
         after: Lsn,
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
-        let told = {
-            let mut state = cell.lock();
+        let told = self.shared.with(&cell, |state| {
             let Some(left) = state.leaving.left(token) else {
                 return Err(MoveRefused("its changes are not kept any more".to_owned()));
             };
@@ -119,8 +113,8 @@ impl Host {
                 return Err(MoveRefused("too much has changed in the meantime".to_owned()));
             }
             state.leaving.freeze();
-            self.changes(&mut state, token, after, usize::MAX)
-        };
+            Ok(self.changes(state, token, after, usize::MAX))
+        })?;
         let thaw_at = self.shared.clock.now_nanos() + FROZEN_MAX.as_nanos() as u64;
         self.shared.timer.thaw_at(thaw_at, shard, token);
         let synced = told.and_then(|told| match cell.syncer.sync() {
@@ -142,14 +136,15 @@ impl Host {
         commit: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), MoveRefused> {
         let cell = self.leaver(shard)?;
-        let state = cell.lock();
-        let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
-        if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
-            return Err(MoveRefused("it has gone on in the meantime".to_owned()));
-        }
-        commit().map_err(|error| MoveRefused(format!("it cannot be given away: {error}")))?;
-        self.shared.cells[usize::from(shard.0)].store(None);
-        drop(state);
+        self.shared.with(&cell, |state| {
+            let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
+            if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
+                return Err(MoveRefused("it has gone on in the meantime".to_owned()));
+            }
+            commit().map_err(|error| MoveRefused(format!("it cannot be given away: {error}")))?;
+            self.shared.cells[usize::from(shard.0)].store(None);
+            Ok(())
+        })?;
         cell.end();
         Ok(())
     }
@@ -158,10 +153,7 @@ impl Host {
     #[must_use]
     pub fn is_followed(&self, shard: ShardIndex, token: MoveToken) -> bool {
         let Some(cell) = self.shared.cell(shard) else { return false };
-        let is_followed = cell.lock().leaving.left(token).is_some();
-        // Others may have come while it was held.
-        self.run(shard);
-        is_followed
+        self.shared.with(&cell, |state| state.leaving.left(token).is_some())
     }
 
     fn leaver(&self, shard: ShardIndex) -> Result<Arc<Cell>, MoveRefused> {
@@ -200,12 +192,7 @@ impl Host {
     /// Counts some of a shard's partitions and names, from a key on. `None`: it does not run here.
     pub fn census(&self, shard: ShardIndex, from: &[u8]) -> Option<Result<Census, String>> {
         let cell = self.shared.cell(shard)?;
-        let counted = {
-            let state = cell.lock();
-            count(&state.store, from)
-        };
-        // Others may have come while it was held.
-        self.run(shard);
+        let counted = self.shared.with(&cell, |state| count(&state.store, from));
         Some(counted.map_err(|halt| format!("{halt:?}")))
     }
 }
@@ -214,11 +201,12 @@ impl Shared {
     /// A shard that was frozen for this attempt goes on, unless it was given away.
     pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };
-        if cell.lock().leaving.thaw(token) {
-            cell.complain("it was not given away in time, and goes on");
-            cell.set_tick();
-            self.run(shard);
-        }
+        self.with(&cell, |state| {
+            if state.leaving.thaw(token) {
+                cell.complain("it was not given away in time, and goes on");
+                cell.set_tick();
+            }
+        });
     }
 }
 

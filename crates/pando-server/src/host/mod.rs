@@ -59,7 +59,7 @@ use crate::store::StoreOptions;
 use cell::Cell;
 use connection::{PeerLinks, ReplyTo};
 use slot::Slot;
-use state::{Incoming, Outbox};
+use state::{Incoming, Outbox, State};
 use timer::Timer;
 
 pub use leaving::{Changes, MoveRefused};
@@ -151,11 +151,11 @@ impl Host {
     /// Adds to a map of the volume what the shards of this process know.
     pub fn update(&self, map: &mut ClusterMap) {
         for cell in self.shared.hosted() {
-            if let Some(known) = cell.lock().machine.map() {
-                map.merge(known);
-            }
-            // Others may have come while it was held.
-            self.shared.run(cell.shard);
+            self.shared.with(&cell, |state| {
+                if let Some(known) = state.machine.map() {
+                    map.merge(known);
+                }
+            });
         }
     }
 
@@ -293,6 +293,15 @@ impl Shared {
         }
         self.run_all(work, outbox);
         ran
+    }
+
+    /// Does something while nobody else has the shard. Others may come meanwhile and leave what they want of it, whatever
+    /// becomes of this: it is run for them.
+    pub(super) fn with<R>(&self, cell: &Cell, what: impl FnOnce(&mut State) -> R) -> R {
+        let done = what(&mut cell.lock());
+        fence(Ordering::SeqCst);
+        self.run(cell.shard);
+        done
     }
 
     fn run_all(&self, mut work: Vec<ShardIndex>, mut outbox: Outbox) {

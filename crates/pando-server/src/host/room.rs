@@ -54,6 +54,7 @@ fn of_request(request: &Request) -> Wants {
         | Op::Open { .. }
         | Op::OpenName { .. }
         | Op::OpenSession
+        | Op::OpenLocalSession
         | Op::EndSession(..)
         | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
         // Whoever is to make room must be able to lock what he makes it in.

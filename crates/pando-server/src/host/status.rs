@@ -67,8 +67,7 @@ impl Host {
     ) -> Option<Result<Page, String>> {
         let cell = self.shared.cell(shard)?;
         let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
-        let read = {
-            let state = cell.lock();
+        let read = self.shared.with(&cell, |state| {
             // No key is longer.
             state.store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
                 if size >= bytes {
@@ -79,9 +78,7 @@ impl Host {
                 rows.push((key.to_vec(), value.to_vec()));
                 true
             })
-        };
-        // Others may have come while it was held.
-        self.run(shard);
+        });
         Some(match read {
             Ok(()) => Ok((rows, is_last)),
             Err(halt) => Err(format!("{halt:?}")),
@@ -99,12 +96,9 @@ impl Host {
     fn shard_status(&self, shard: ShardIndex) -> Option<ShardStatus> {
         let cell = self.shared.cell(shard)?;
         let counted = self.count(shard);
-        let (stats, held, machine) = {
-            let state = cell.lock();
+        let (stats, held, machine) = self.shared.with(&cell, |state| {
             (state.store.stats(), state.held.waiting() as u64, state.machine.counters())
-        };
-        // Others may have come while it was held.
-        self.shared.run(shard);
+        });
         let mut counters: BTreeMap<String, u64> =
             machine.into_iter().map(|(name, count)| (format!("shard_{name}"), count)).collect();
         counters.extend(cell.counters.list().into_iter().map(|(name, n)| (name.to_owned(), n)));

@@ -297,6 +297,18 @@ fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits(
     }
 }
 
+/// A move that is refused, or a look at the store, lets nobody wait who came meanwhile.
+#[test]
+fn who_comes_while_a_shard_is_held_is_run_when_it_is_let_go() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, _) = start(temp.path(), &HostOptions::default());
+    let cell = host.shared.cell(ONE).unwrap();
+    let mut call = std::pin::pin!(host.call(ONE, request(1, Op::StatFs(ONE))));
+    let mut context = Context::from_waker(Waker::noop());
+    host.shared.with(&cell, |_| assert!(call.as_mut().poll(&mut context).is_pending()));
+    assert!(call.as_mut().poll(&mut context).is_ready());
+}
+
 #[test]
 fn a_sleep_takes_its_time() {
     let temp = tempfile::tempdir().unwrap();

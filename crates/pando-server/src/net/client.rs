@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pando_net::{Closed, Inbound, Outbound};
 use pando_types::ShardIndex;
-use pando_types::op::Request;
+use pando_types::op::{Op, Request};
 use pando_wire::Message;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -184,7 +184,11 @@ fn take(
     while requests.len() < most {
         let before = inbound.pending();
         match inbound.next_message()? {
-            Some((stream, Message::Request(request))) => {
+            Some((stream, Message::Request(mut request))) => {
+                if request.op == Op::OpenLocalSession {
+                    // It does not end when this process does.
+                    request.op = Op::OpenSession;
+                }
                 let frame = before - inbound.pending();
                 let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
                 requests.push((Asked { stream: stream.0, bytes }, request));

@@ -156,6 +156,7 @@ fn ops() -> Vec<Op> {
         Op::StatFs(SHARD),
         Op::Sync(SHARD),
         Op::OpenSession,
+        Op::OpenLocalSession,
         Op::EndSession(SessionId(5)),
         Op::Garbage(SHARD, 100),
         Op::GarbageDone(SHARD, vec![ObjectId(1), ObjectId(1 << 100)]),

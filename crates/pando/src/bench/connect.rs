@@ -152,4 +152,8 @@ impl Transport for Direct {
     fn now_nanos(&self) -> u64 {
         self.0.now_nanos()
     }
+
+    fn is_local(&self) -> bool {
+        true
+    }
 }

@@ -48,7 +48,7 @@ pub fn call_here(host: &Host, shard: ShardIndex, request: Box<Request>) -> Calli
 
 impl Transport for InProcess {
     fn call<'a>(&'a self, shard: ShardIndex, request: Box<Request>) -> Calling<'a> {
-        let is_session = matches!(request.op, Op::OpenSession | Op::EndSession(_));
+        let is_session = matches!(request.op, Op::OpenLocalSession | Op::EndSession(_));
         if !is_session {
             return call_here(&self.host, shard, request);
         }
@@ -69,6 +69,10 @@ impl Transport for InProcess {
 
     fn now_nanos(&self) -> u64 {
         self.host.now_nanos()
+    }
+
+    fn is_local(&self) -> bool {
+        true
     }
 
     fn afterwards(&self) {

@@ -139,6 +139,20 @@ impl Drop for Site {
     }
 }
 
+/// Suspends a process. Its threads go on until the one that the signal is for has come to run, so that is waited for.
+pub fn suspend(process: Pid) {
+    kill_process(process, Signal::STOP).unwrap();
+    let is_stopped = |task: &Path| {
+        let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+        // After the name in parentheses; a thread that ended meanwhile has none.
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    until("all its threads are suspended", || {
+        fs::read_dir(&tasks).unwrap().all(|task| is_stopped(&task.unwrap().path()))
+    });
+}
+
 /// Waits until something is so.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();

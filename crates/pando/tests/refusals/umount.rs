@@ -13,7 +13,7 @@ use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::assert_said;
-use crate::common::site::{Site, until};
+use crate::common::site::{Site, suspend, until};
 use crate::common::{Volume, all, is_mounted, mount_tmpfs, pando_within};
 
 /// What it takes at most, with what it waits for.
@@ -235,13 +235,13 @@ fn a_mount_whose_process_is_suspended_is_not_waited_for_and_may_be_detached() {
     let (site, process) = mounted(&[]);
     let path = &site.mounts[0];
     let shown = path.to_str().unwrap();
-    kill_process(process, Signal::STOP).unwrap();
+    suspend(process);
     assert_said(&umount(path, &[]), 1, &[shown, "does not answer", "suspended", "umount --force"]);
     kill_process(process, Signal::CONT).unwrap();
     // What it was not told it does not do.
     assert_eq!(fs::read_to_string(site.at(0, "file")).unwrap(), "text");
     assert!(is_mounted(path));
-    kill_process(process, Signal::STOP).unwrap();
+    suspend(process);
     assert_said(&umount(path, &["--force"]), 0, &[shown, "is detached"]);
     assert!(!is_mounted(path));
     kill_process(process, Signal::CONT).unwrap();

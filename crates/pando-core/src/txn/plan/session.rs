@@ -10,29 +10,32 @@ use super::{Decision, Next, View};
 use crate::ctx::Stop;
 
 /// See the module.
-#[derive(Debug)]
-pub struct Session {
-    /// The session that ends; `None`: one begins, numbered as its transaction.
-    ends: Option<SessionId>,
+#[derive(Clone, Copy, Debug)]
+pub enum Session {
+    /// One begins, numbered as its transaction.
+    Begins {
+        /// See [`SessionId::is_local`].
+        is_local: bool,
+    },
+    /// This one ends.
+    Ends(SessionId),
 }
 
 impl Session {
-    pub fn new(ends: Option<SessionId>) -> Self {
-        Self { ends }
-    }
-
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
-        let session = self.ends.unwrap_or(SessionId(view.txn.number));
+        let session = match *self {
+            Self::Begins { is_local } => SessionId::new(view.txn.number, is_local),
+            Self::Ends(session) => session,
+        };
         let asked = view.votes.0.len() as u16;
         if asked < view.shard.config.map.shards {
             return Ok(Next::Ask(Place::Shard(ShardIndex(asked)), Prepare::Session(session)));
         }
-        let change = match self.ends {
-            Some(session) => Change::EndSession(session),
-            None => Change::OpenSession(session),
+        let (change, body) = match self {
+            Self::Begins { .. } => (Change::OpenSession(session), Body::Session(session)),
+            Self::Ends(_) => (Change::EndSession(session), Body::Done),
         };
         let changes: Vec<_> = (0..usize::from(asked)).map(|step| (step, change.clone())).collect();
-        let body = if self.ends.is_some() { Body::Done } else { Body::Session(session) };
         Ok(Next::Decide(Decision { changes, then: Vec::new(), body }))
     }
 }

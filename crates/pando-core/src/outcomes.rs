@@ -1,0 +1,134 @@
+//! What came of the last changing request of each slot of a session, so that a repetition is answered and not run again
+//! (DESIGN §6).
+//!
+//! It is a record, since a client repeats what a shard that died has not answered. A client in this process
+//! ([`SessionId::is_local`]) dies with it: what came of its requests is kept in memory only.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirId, SessionId};
+
+use crate::contract::{Halt, Row};
+use crate::ctx::{Ctx, broken};
+use crate::keys::{self, Table};
+use crate::record::{Outcome, Record};
+use crate::shard::Shard;
+
+/// A session's slot.
+pub type Slot = (SessionId, u16);
+
+/// See the module.
+#[derive(Default)]
+pub struct Outcomes {
+    /// Newest sequence run here, of sessions whose outcomes are records.
+    recorded: BTreeMap<Slot, u64>,
+    /// Outcomes of all others.
+    local: BTreeMap<Slot, Outcome>,
+}
+
+impl Outcomes {
+    /// From a record, at the start.
+    pub fn load(&mut self, slot: Slot, sequence: u64) {
+        self.recorded.insert(slot, sequence);
+    }
+
+    /// Newest sequence run here.
+    pub fn newest(&self, slot: Slot) -> Option<u64> {
+        match slot.0.is_local() {
+            true => self.local.get(&slot).map(|outcome| outcome.sequence),
+            false => self.recorded.get(&slot).copied(),
+        }
+    }
+
+    /// The newest, whole.
+    pub fn load_newest(&self, ctx: &Ctx<'_>, slot: Slot) -> Result<Option<Outcome>, Halt> {
+        match slot.0.is_local() {
+            true => Ok(self.local.get(&slot).cloned()),
+            false => ctx.load(&keys::slot(slot.0, slot.1)),
+        }
+    }
+
+    /// A request was run here.
+    pub fn note(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: Slot,
+        sequence: u64,
+        result: &Result<Body, Refusal>,
+        at: Option<(DirId, u64)>,
+    ) {
+        if slot.0.is_local() {
+            self.local.insert(slot, Outcome { sequence, result: Some(result.clone()), at });
+        } else {
+            self.recorded.insert(slot, sequence);
+            ctx.put(keys::slot(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
+        }
+    }
+
+    /// A request was run elsewhere.
+    fn take(&mut self, ctx: &mut Ctx<'_>, slot: Slot, outcome: Outcome) {
+        if slot.0.is_local() {
+            self.local.insert(slot, outcome);
+        } else {
+            self.recorded.insert(slot, outcome.sequence);
+            ctx.put(keys::slot(slot.0, slot.1), outcome.encode());
+        }
+    }
+
+    /// The session is over.
+    pub fn end(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
+        let all: RangeInclusive<Slot> = (session, 0)..=(session, u16::MAX);
+        let gone: Vec<_> = self.recorded.range(all.clone()).map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            self.recorded.remove(&slot);
+            ctx.delete(keys::slot(slot.0, slot.1));
+        }
+        let gone: Vec<_> = self.local.range(all).map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            self.local.remove(&slot);
+        }
+    }
+}
+
+impl Shard {
+    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
+    pub(crate) fn slots_for(
+        &self,
+        ctx: &Ctx<'_>,
+        moves: impl Fn(Option<(DirId, u64)>) -> bool,
+    ) -> Result<Vec<Row>, Halt> {
+        let as_moved = |mut outcome: Outcome| {
+            if !moves(outcome.at) {
+                (outcome.result, outcome.at) = (None, None);
+            }
+            outcome.encode()
+        };
+        let prefix = keys::table(Table::Slot);
+        let mut rows = ctx.rows(&prefix, &keys::after(&prefix))?;
+        for (_, value) in &mut rows {
+            *value = as_moved(Outcome::decode(value)?);
+        }
+        let local = self.outcomes.local.iter();
+        rows.extend(
+            local.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
+        );
+        Ok(rows)
+    }
+
+    /// Outcomes and floors of another shard, as far as they are newer than this one's.
+    pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
+        for (key, value) in slots {
+            let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
+            let theirs = Outcome::decode(&value)?;
+            let ours = self.outcomes.newest(slot).unwrap_or(0);
+            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
+            let is_answer = theirs.sequence == ours && theirs.result.is_some();
+            if self.session_lives(slot.0) && (theirs.sequence > ours || is_answer) {
+                self.outcomes.take(ctx, slot, theirs);
+            }
+        }
+        Ok(())
+    }
+}
