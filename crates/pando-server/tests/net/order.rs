@@ -56,3 +56,18 @@ fn a_request_that_its_successor_has_overtaken_is_refused_and_does_nothing() {
         assert!(matches!(stat.result, Ok(Body::StatFs { inodes: 3, .. })), "{stat:?}");
     });
 }
+
+/// It does not end when the server does: what came of its requests must outlive that.
+#[test]
+fn over_a_connection_no_session_is_local() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        for address in [served.tcp(), served.unix()] {
+            let mut client = served.client(&address).await;
+            let reply = answer(&mut client, RequestId::default(), Op::OpenLocalSession).await;
+            let Ok(Body::Session(session)) = reply.result else { panic!("{reply:?}") };
+            assert!(!session.is_local());
+        }
+    });
+}
