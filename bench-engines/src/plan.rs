@@ -46,9 +46,9 @@ impl Scale {
             // into the processor's caches.
             creates: vec![300_000],
             writes: 300_000,
-            cold: 500_000,
-            seconds: 0.2,
-            limit_seconds: 0.8,
+            cold: 400_000,
+            seconds: 0.15,
+            limit_seconds: 0.7,
             disk_seconds: 0.5,
             steady: 100_000,
             steady_tree_bytes: 1 << 20,

@@ -11,7 +11,7 @@ use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{DirId, DirRef, Errno, Lsn, Order};
 
-use crate::contract::{ClientTag, Halt, Input, Need, Out};
+use crate::contract::{ClientTag, Halt, Input, Need, Now, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
@@ -225,7 +225,6 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
-        let (version, news) = self.news_for(request);
         // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power. Nor
         // would who believes it find back. The sync of the decision itself may have begun before this: so another is asked for,
         // or he would wait until one comes by itself.
@@ -235,20 +234,30 @@ impl Shard {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
             need => need,
         };
-        let reply = Reply {
+        let reply = self.reply_of(ctx.now, request, result);
+        ctx.send(need, Out::Reply(tag, Box::new(reply)));
+    }
+
+    pub(crate) fn reply_of(
+        &self,
+        now: Now,
+        request: &Request,
+        result: Result<Body, Refusal>,
+    ) -> Reply {
+        let (version, news) = self.news_for(request);
+        Reply {
             id: request.head.id,
             trace: request.head.trace,
             cut: 0,
             shard: self.config.shard,
-            epoch: ctx.now.epoch,
-            durable: ctx.now.durable,
-            seen: Lsn(ctx.now.seen.0 + 1),
+            epoch: now.epoch,
+            durable: now.durable,
+            seen: Lsn(now.seen.0 + 1),
             version,
-            clock: ctx.now.nanos,
+            clock: now.nanos,
             result,
             news,
-        };
-        ctx.send(need, Out::Reply(tag, Box::new(reply)));
+        }
     }
 
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
@@ -334,7 +343,7 @@ impl Shard {
     }
 
     /// What is found by a slot, and not by a name, is answered for by the slot's owner alone.
-    fn open_place(&self, op: &Op) -> Result<(), Stop> {
+    pub(crate) fn open_place(&self, op: &Op) -> Result<(), Stop> {
         use pando_types::op::{FileAt, FileRef, Target};
         let link = |file: &FileRef| match file.at {
             FileAt::Link => self.open_link(file.ino),

@@ -125,6 +125,11 @@ impl<'a> Ctx<'a> {
         Self { sightings: RefCell::new(sightings), ..self }
     }
 
+    /// What has been seen of names until now.
+    pub fn into_sightings(self) -> Sightings {
+        self.sightings.into_inner()
+    }
+
     /// What is known to stand at the order of a name, as this input sees it.
     pub fn sighted(&self, dir: DirId, base: Order, name: &Name) -> Option<Entry> {
         if !self.writes.is_empty() {

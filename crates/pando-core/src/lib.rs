@@ -25,6 +25,7 @@
 
 extern crate alloc;
 
+mod at_once;
 mod client;
 pub mod contract;
 mod counters;

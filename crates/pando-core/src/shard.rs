@@ -225,9 +225,17 @@ impl Shard {
 
     /// Handles one input. See [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
-        let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
+        let mut ctx = Ctx::new(now, rows).with_sightings(self.take_sightings());
         self.dispatch(&mut ctx, input)?;
         self.commit(ctx)
+    }
+
+    pub(crate) fn take_sightings(&mut self) -> Sightings {
+        core::mem::take(&mut self.sightings)
+    }
+
+    pub(crate) fn put_sightings(&mut self, sightings: Sightings) {
+        self.sightings = sightings;
     }
 
     fn dispatch(&mut self, ctx: &mut Ctx<'_>, input: Input) -> Result<(), Halt> {

@@ -5,11 +5,24 @@
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
+use pando_types::op::Request;
+use pando_types::reply::Reply;
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
     /// Handles one input. `Err` has changed nothing.
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
+
+    /// Answers a request without effects, if it only reads and need not wait; `None`: it is to be handled. The reply may leave when what
+    /// was applied before is acknowledged.
+    fn answer_at_once(
+        &mut self,
+        _now: Now,
+        _request: &Request,
+        _rows: &dyn Rows,
+    ) -> Result<Option<Box<Reply>>, Halt> {
+        Ok(None)
+    }
 
     /// Whether something that waited may go on: the shell answers with [`Input::Ready`].
     fn has_ready(&self) -> bool;
@@ -26,6 +39,15 @@ pub trait Machine: Send {
 impl Machine for pando_core::Shard {
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.handle(now, input, rows)
+    }
+
+    fn answer_at_once(
+        &mut self,
+        now: Now,
+        request: &Request,
+        rows: &dyn Rows,
+    ) -> Result<Option<Box<Reply>>, Halt> {
+        self.answer_at_once(now, request, rows)
     }
 
     fn has_ready(&self) -> bool {

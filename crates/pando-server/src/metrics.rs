@@ -40,6 +40,8 @@ counters! {
     log_writes,
     /// Fsyncs of the log.
     syncs,
+    /// Requests that were answered without effects.
+    at_once,
     /// Answers "not here".
     redirects,
     /// Requests refused for lack of space.

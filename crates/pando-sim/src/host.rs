@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use babu::{CheckpointDone, CheckpointJob, Db, MemDisk};
 use pando_core::keys;
-use pando_core::{Config, Effects, Halt, Input, Need, Out, Shard};
+use pando_core::{Config, Effects, Halt, Input, Need, Now, Out, Shard};
 use pando_types::{Lsn, SlotIndex, Timestamp, codec};
 
 use crate::config::{Durability, PlantedInShell, SimConfig};
@@ -45,6 +45,17 @@ pub struct Host {
     #[cfg(feature = "planted")]
     planted_in_core: Option<pando_core::Planted>,
     random: Random,
+}
+
+/// As the server's shell does it: what only reads is answered at once, if it can be.
+fn handle(shard: &mut Shard, now: Now, input: Input, rows: &View<'_>) -> Result<Effects, Halt> {
+    if let Input::Client(tag, request) = &input
+        && let Some(reply) = shard.answer_at_once(now, request, rows)?
+    {
+        let out = vec![(Need::Committed, Out::Reply(*tag, reply))];
+        return Ok(Effects { out, ..Effects::default() });
+    }
+    shard.handle(now, input, rows)
 }
 
 /// A running process.
@@ -170,7 +181,7 @@ impl Host {
             let Some(process) = &mut self.process else { return Err(Died::SILENT) };
             let now = now(&process.db, time);
             let view = View::new(&process.db, missing.take());
-            match process.shard.handle(now, input.clone(), &view) {
+            match handle(&mut process.shard, now, input.clone(), &view) {
                 Ok(effects) => {
                     process.absorb(effects);
                     return Ok(());

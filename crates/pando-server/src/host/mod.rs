@@ -272,9 +272,23 @@ impl Shared {
             self.run(shard);
             return later(Some(request), Arc::default());
         }
+        let begun = Instant::now();
+        if !cell.attention.load(Ordering::SeqCst)
+            && let Some(reply) = state.answer_at_once(&cell, self, &request, begun)
+        {
+            if state.machine.has_ready() {
+                cell.attention.store(true, Ordering::SeqCst);
+            }
+            drop(state);
+            fence(Ordering::SeqCst);
+            if cell.attention.load(Ordering::SeqCst) {
+                self.run(shard);
+            }
+            return AtOnce::Answered(Some(reply));
+        }
         cell.attention.store(false, Ordering::SeqCst);
         let mut outbox = Outbox::default();
-        let tag = state.run(&cell, self, &mut outbox, Some((request, Instant::now())));
+        let tag = state.run(&cell, self, &mut outbox, Some((request, begun)));
         let ran = match (outbox.own.take(), tag) {
             (None, Some(tag)) => {
                 let slot = Arc::default();

@@ -25,6 +25,7 @@ use super::room::{Wants, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::machine::Machine;
+use crate::metrics::OpKind;
 use crate::store::{Room, Store};
 use leaving::Leaving;
 
@@ -271,22 +272,47 @@ impl State {
     fn handle(&mut self, input: Input, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let now = Now {
-            nanos: self.moment.nanos(shared),
-            epoch: cell.epoch,
-            seen: self.store.applied(),
-            durable: self.store.durable(),
-        };
+        let nanos = self.moment.nanos(shared);
+        let now = self.now(nanos, cell);
         match self.machine.handle(now, input, &self.store) {
             Ok(effects) => self.absorb(effects, cell),
-            Err(Halt::Broken(reason)) => cell.fail(&reason),
-            Err(Halt::NotResident(block)) => {
-                cell.fail(&format!(
-                    "block {} is not in memory, though this store reads all",
-                    block.0
-                ));
-            }
+            Err(halt) => halted(&halt, cell),
         }
+    }
+
+    fn now(&self, nanos: u64, cell: &Cell) -> Now {
+        let (seen, durable) = (self.store.applied(), self.store.durable());
+        Now { nanos, epoch: cell.epoch, seen, durable }
+    }
+
+    /// The reply to a request that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
+    pub(crate) fn answer_at_once(
+        &mut self,
+        cell: &Cell,
+        shared: &Shared,
+        request: &Request,
+        begun: Instant,
+    ) -> Option<Box<Reply>> {
+        let acknowledged = match self.durability {
+            Durability::Os => cell.written(),
+            Durability::Disk => self.store.durable(),
+        };
+        if cell.has_failed() || self.store.applied() > acknowledged {
+            return None;
+        }
+        let now = self.now(shared.clock.now_nanos(), cell);
+        let reply = match self.machine.answer_at_once(now, request, &self.store) {
+            Ok(reply) => reply?,
+            Err(halt) => {
+                halted(&halt, cell);
+                return None;
+            }
+        };
+        cell.counters.requests.increment();
+        cell.counters.at_once.increment();
+        let taken = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        cell.latencies.record(OpKind::of(&request.op), taken);
+        Some(reply)
     }
 
     fn absorb(&mut self, effects: Effects, cell: &Cell) {
@@ -405,6 +431,16 @@ impl State {
             if let Incoming::Call { to, .. } = incoming {
                 to.abandon();
             }
+        }
+    }
+}
+
+/// The shard cannot go on.
+fn halted(halt: &Halt, cell: &Cell) {
+    match halt {
+        Halt::Broken(reason) => cell.fail(reason),
+        Halt::NotResident(block) => {
+            cell.fail(&format!("block {} is not in memory, though this store reads all", block.0));
         }
     }
 }

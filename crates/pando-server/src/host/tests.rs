@@ -16,7 +16,7 @@ use pando_types::op::{
 };
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, DirId, Errno, Ino, Lsn, SessionId, TxnId};
+use pando_types::{Credentials, DirId, DirRef, Errno, Ino, Lsn, SessionId, TxnId};
 
 /// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
 /// first. `EndSession` breaks it.
@@ -59,7 +59,7 @@ impl Machine for Toy {
                 effects.writes.push(record(request.head.id.sequence));
                 let reply = self.reply(request.head.id, now);
                 match request.op {
-                    Op::StatFs(_) | Op::WriteData { .. } => {
+                    Op::StatFs(_) | Op::WriteData { .. } | Op::Parent(_) => {
                         effects.out.push((Need::Committed, Out::Reply(tag, reply)))
                     }
                     Op::Sync(_) => effects.out.push((Need::Synced, Out::Reply(tag, reply))),
@@ -87,6 +87,16 @@ impl Machine for Toy {
             Input::Tick | Input::Ready => {}
         }
         Ok(effects)
+    }
+
+    fn answer_at_once(
+        &mut self,
+        now: Now,
+        request: &Request,
+        _: &dyn Rows,
+    ) -> Result<Option<Box<Reply>>, Halt> {
+        let reads = matches!(request.op, Op::Parent(_));
+        Ok(reads.then(|| self.reply(request.head.id, now)))
     }
 
     fn has_ready(&self) -> bool {
@@ -295,6 +305,33 @@ fn what_was_acknowledged_is_there_after_a_restart_and_after_a_stop_nobody_waits(
     for n in 0..1_000u64 {
         assert!(state.store.get(&n.to_be_bytes()).unwrap().is_some(), "{n}");
     }
+}
+
+#[test]
+fn who_reads_is_answered_at_once_unless_he_would_see_what_is_not_acknowledged() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = HostOptions { durability: Durability::Disk, ..HostOptions::default() };
+    let (host, _) = start(temp.path(), &options);
+    let (go_on, may_sync) = std::sync::mpsc::channel::<()>();
+    let may_sync = Mutex::new(may_sync);
+    host.set_before_sync(Box::new(move || {
+        // An error means that the test is over.
+        let _ = may_sync.lock().unwrap().recv();
+        Ok(())
+    }));
+    let read = || host.call_at_once(ONE, Box::new(request(0, Op::Parent(DirRef::ROOT))));
+    let at_once = || host.shared.cell(ONE).unwrap().counters.at_once.get();
+    assert!(matches!(read(), AtOnce::Answered(Some(_))));
+    assert_eq!(at_once(), 1);
+    let AtOnce::Later(write) = host.call_at_once(ONE, Box::new(request(1, Op::StatFs(ONE)))) else {
+        panic!("it waits for its sync");
+    };
+    let AtOnce::Later(later) = read() else { panic!("it saw what may be lost") };
+    assert_eq!(at_once(), 1);
+    drop(go_on);
+    assert!(block_on(write).is_some() && block_on(later).is_some());
+    assert!(matches!(read(), AtOnce::Answered(Some(_))));
+    assert_eq!(at_once(), 2);
 }
 
 /// A move that is refused, or a look at the store, lets nobody wait who came meanwhile.

@@ -1,0 +1,54 @@
+//! Requests that read one record and need not wait: answered without effects, which every other input has, however little it does.
+//! They are more than half of what a kernel asks.
+
+use alloc::boxed::Box;
+use pando_types::op::{Op, Request};
+use pando_types::reply::{Body, Refusal, Reply};
+
+use crate::contract::{Halt, Now, Rows};
+use crate::ctx::{Ctx, Stop};
+use crate::shard::Shard;
+
+impl Shard {
+    /// The reply to a request that only reads, by the same code as [`Shard::handle`]'s, and with the need
+    /// [`Committed`](crate::Need::Committed). `None`: it is none of those, or would have to wait; nothing has been done, and it is to be
+    /// handled.
+    pub fn answer_at_once(
+        &mut self,
+        now: Now,
+        request: &Request,
+        rows: &dyn Rows,
+    ) -> Result<Option<Box<Reply>>, Halt> {
+        if request.head.id.sequence != 0 || !matches!(request.op, Op::Lookup(..) | Op::GetAttr(_)) {
+            return Ok(None);
+        }
+        let ctx = Ctx::new(now, rows).with_sightings(self.take_sightings());
+        let read = self.check_way(&ctx, request).and_then(|()| self.read(&ctx, request));
+        self.put_sightings(ctx.into_sightings());
+        // It may have been the first to look at a directory.
+        self.note_loaded();
+        let result = match read {
+            Ok(body) => Ok(body),
+            // May have to be synced first.
+            Err(Stop::Refuse(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_))) => {
+                return Ok(None);
+            }
+            Err(Stop::Refuse(refusal)) => Err(refusal),
+            Err(Stop::Wait(_)) => return Ok(None),
+            Err(Stop::Halt(halt)) => return Err(halt),
+        };
+        self.counters.requests += 1;
+        Ok(Some(Box::new(self.reply_of(now, request, result))))
+    }
+
+    fn read(&mut self, ctx: &Ctx<'_>, request: &Request) -> Result<Body, Stop> {
+        self.open_place(&request.op)?;
+        match &request.op {
+            Op::Lookup(dir, name) => {
+                self.lookup(ctx, *dir, name, &request.credentials, request.trail.is_some())
+            }
+            Op::GetAttr(file) => self.getattr(ctx, file),
+            _ => Err(pando_types::Errno::EINVAL.into()),
+        }
+    }
+}
