@@ -8,7 +8,7 @@ pub(crate) mod leaving;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out, Write};
 use pando_types::op::{Request, RequestId};
@@ -68,6 +68,8 @@ pub(crate) struct State {
     pending: PendingCalls,
     pub(crate) held: Held,
     leave: Vec<Out>,
+    /// Replies that need nothing, and what they answer.
+    answered: Vec<(ReplyTo, Box<Reply>, OpKind, Instant)>,
     /// Writes that were applied: to be dropped when nobody waits.
     spent: Vec<Write>,
     inbox: Vec<Incoming>,
@@ -121,6 +123,7 @@ impl State {
             pending: PendingCalls::default(),
             held: Held::default(),
             leave: Vec::new(),
+            answered: Vec::new(),
             spent: Vec::new(),
             inbox: Vec::new(),
             after_sync: Vec::new(),
@@ -192,8 +195,8 @@ impl State {
             }
         }
         self.inbox = inbox;
-        let own =
-            own.map(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
+        let own = own
+            .and_then(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
         self.write(cell, outbox);
         self.begin_checkpoint(cell, outbox);
         if let Some(at) = self.wake_at.take() {
@@ -222,6 +225,7 @@ impl State {
         }
     }
 
+    /// How it is known until it is answered; `None`: it is.
     fn call(
         &mut self,
         to: ReplyTo,
@@ -229,11 +233,15 @@ impl State {
         begun: Instant,
         cell: &Cell,
         shared: &Shared,
-    ) -> ClientTag {
+    ) -> Option<ClientTag> {
         cell.counters.requests.increment();
+        if let Some(reply) = self.read(cell, shared, &request) {
+            self.answered.push((to, reply, OpKind::of(&request.op), begun));
+            return None;
+        }
         let tag = self.pending.insert(Pending::new(to, &request, begun));
         self.input(Input::Client(tag, request), cell, shared);
-        tag
+        Some(tag)
     }
 
     fn input(&mut self, input: Input, cell: &Cell, shared: &Shared) {
@@ -293,6 +301,14 @@ impl State {
         request: &Request,
         begun: Instant,
     ) -> Option<Box<Reply>> {
+        self.moment = Moment::default();
+        let reply = self.read(cell, shared, request)?;
+        cell.counters.requests.increment();
+        cell.latencies.record(OpKind::of(&request.op), nanos_of(begun.elapsed()));
+        Some(reply)
+    }
+
+    fn read(&mut self, cell: &Cell, shared: &Shared, request: &Request) -> Option<Box<Reply>> {
         let acknowledged = match self.durability {
             Durability::Os => cell.written(),
             Durability::Disk => self.store.durable(),
@@ -300,18 +316,15 @@ impl State {
         if cell.has_failed() || self.store.applied() > acknowledged {
             return None;
         }
-        let now = self.now(shared.clock.now_nanos(), cell);
-        let reply = match self.machine.answer_at_once(now, request, &self.store) {
-            Ok(reply) => reply?,
-            Err(halt) => {
+        self.settle();
+        let nanos = self.moment.nanos(shared);
+        let now = self.now(nanos, cell);
+        let reply =
+            self.machine.answer_at_once(now, request, &self.store).unwrap_or_else(|halt| {
                 halted(&halt, cell);
-                return None;
-            }
-        };
-        cell.counters.requests.increment();
+                None
+            })?;
         cell.counters.at_once.increment();
-        let taken = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        cell.latencies.record(OpKind::of(&request.op), taken);
         Some(reply)
     }
 
@@ -387,6 +400,10 @@ impl State {
         self.held.release(durable, &mut leave);
         cell.counters.held.add(waiting_before.saturating_sub(self.held.waiting()) as u64);
         let now = Instant::now();
+        for (to, reply, kind, begun) in self.answered.drain(..) {
+            cell.latencies.record(kind, nanos_of(now.saturating_duration_since(begun)));
+            outbox.answer(to, reply);
+        }
         for out in leave.drain(..) {
             self.route(out, durable, now, cell, outbox);
         }
@@ -408,14 +425,16 @@ impl State {
                 ) {
                     cell.counters.redirects.increment();
                 }
-                let taken = now.saturating_duration_since(pending.begun).as_nanos();
-                cell.latencies.record(pending.kind, u64::try_from(taken).unwrap_or(u64::MAX));
+                let taken = nanos_of(now.saturating_duration_since(pending.begun));
+                cell.latencies.record(pending.kind, taken);
                 outbox.answer(pending.to, reply);
             }
         }
     }
 
     fn answer_all_with_eio(&mut self, outbox: &mut Outbox) {
+        // What was read before is true.
+        self.answered.drain(..).for_each(|(to, reply, ..)| outbox.answer(to, reply));
         self.held.drain().for_each(drop);
         self.leave.clear();
         for pending in self.pending.drain() {
@@ -433,6 +452,10 @@ impl State {
             }
         }
     }
+}
+
+fn nanos_of(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The shard cannot go on.
