@@ -22,9 +22,9 @@ impl Shard {
         if request.head.id.sequence != 0 || !matches!(request.op, Op::Lookup(..) | Op::GetAttr(_)) {
             return Ok(None);
         }
-        let ctx = Ctx::new(now, rows).with_sightings(self.take_sightings());
+        let ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         let read = self.check_way(&ctx, request).and_then(|()| self.read(&ctx, request));
-        self.put_sightings(ctx.into_sightings());
+        self.sightings = ctx.into_sightings();
         // It may have been the first to look at a directory.
         self.note_loaded();
         let result = match read {

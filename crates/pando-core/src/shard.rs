@@ -85,7 +85,7 @@ pub struct Shard {
     /// Log position of the last range that this shard gave away.
     pub(crate) moved_at: Lsn,
     /// Names that were looked for a moment ago.
-    sightings: Sightings,
+    pub(crate) sightings: Sightings,
     /// The name whose order was asked for last.
     pub(crate) last_order: Cell<Option<(Name, Order)>>,
     /// What votes that are not synced may rest on.
@@ -225,17 +225,9 @@ impl Shard {
 
     /// Handles one input. See [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
-        let mut ctx = Ctx::new(now, rows).with_sightings(self.take_sightings());
+        let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         self.dispatch(&mut ctx, input)?;
         self.commit(ctx)
-    }
-
-    pub(crate) fn take_sightings(&mut self) -> Sightings {
-        core::mem::take(&mut self.sightings)
-    }
-
-    pub(crate) fn put_sightings(&mut self, sightings: Sightings) {
-        self.sightings = sightings;
     }
 
     fn dispatch(&mut self, ctx: &mut Ctx<'_>, input: Input) -> Result<(), Halt> {

@@ -237,6 +237,8 @@ impl State {
         cell.counters.requests.increment();
         if let Some(reply) = self.read(cell, shared, &request) {
             self.answered.push((to, reply, OpKind::of(&request.op), begun));
+            // It may have been the first to look at a partition that is to merge.
+            self.ready(cell, shared);
             return None;
         }
         let tag = self.pending.insert(Pending::new(to, &request, begun));
