@@ -208,6 +208,16 @@ impl Routes {
         self.with(dir, DirMap::clone).unwrap_or_default()
     }
 
+    /// Partitions of `dir` that are known, and not at its home, and whose they are.
+    pub(crate) fn partitions_elsewhere(&self, dir: DirRef) -> Vec<(PartitionIndex, ShardIndex)> {
+        let home = self.cluster.load().home(dir.id);
+        let elsewhere = |map: &DirMap| {
+            let owned = map.leaves_from(Order(0)).map(|(i, _)| (i, map.shard(home, i)));
+            owned.filter(|(_, owner)| *owner != home).collect()
+        };
+        self.with(dir, elsewhere).unwrap_or_default()
+    }
+
     /// Shards of all partitions known, home first, each once.
     pub(crate) fn shards_of(&self, dir: DirRef) -> Vec<ShardIndex> {
         let home = self.cluster.load().home(dir.id);

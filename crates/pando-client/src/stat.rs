@@ -1,12 +1,15 @@
 //! `stat` of a directory: its content record and the counts of all its partitions, added up (DESIGN §4).
 //!
-//! One message while the directory is unsplit. Else the home's answer leads to the other partitions, which are asked all
-//! at once; answers that are deeper than expected lead to the partitions that split off, until the answers tile the
+//! One message while the directory is unsplit. Else home and the partitions that are known are asked all at once, and
+//! answers that are deeper than expected lead to the partitions that split off, until the answers tile the
 //! directory. A partition that is gone was given back to its parent: if that has answered before, it is asked again. Not
 //! atomic: each partition is counted at its own moment. But nothing is counted twice, and nothing is left out: a partition
 //! that splits after it answered has answered for its children, and one that has taken back another answers for both.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use pando_placement::{DirMap, range};
 use pando_types::op::Op;
@@ -28,45 +31,98 @@ impl Client {
     /// Attributes of a directory. `ESTALE` if it is gone.
     pub(crate) async fn stat_dir(&self, at: At<'_>) -> Result<Attr, Errno> {
         let dir = at.dir;
-        let body = self.run_by(SYSTEM, &Op::DirGetAttr(dir), at.on).await.map_err(stale)?;
-        let home = take!(body, Body::Dir(home) => home)?;
+        let elsewhere = self.routes.partitions_elsewhere(dir);
+        if !elsewhere.is_empty() {
+            return Box::pin(self.stat_split(at, elsewhere)).await;
+        }
+        let home = self.home_of(at).await?;
         self.complete(dir, home).await
+    }
+
+    async fn home_of(&self, at: At<'_>) -> Result<DirAttr, Errno> {
+        let body = self.run_by(SYSTEM, &Op::DirGetAttr(at.dir), at.on).await.map_err(stale)?;
+        take!(body, Body::Dir(home) => home)
+    }
+
+    /// Asks home and all that is known to be elsewhere at the same time. The others' answers count if home's needs them: they are not waited for if
+    /// it is an error, or the whole.
+    async fn stat_split(
+        &self,
+        at: At<'_>,
+        elsewhere: Vec<(PartitionIndex, ShardIndex)>,
+    ) -> Result<Attr, Errno> {
+        let (mut home, mut parts) = (None, None);
+        {
+            let mut asked = pin!(self.home_of(at));
+            let ask = |(i, owner)| self.part(at.dir, i, owner);
+            let mut others = pin!(join_all(elsewhere.into_iter().map(ask)));
+            poll_fn(|context| {
+                if home.is_none()
+                    && let Poll::Ready(answer) = asked.as_mut().poll(context)
+                {
+                    let is_enough = answer.as_ref().map_or(true, |home| whole(home).is_some());
+                    home = Some(answer);
+                    if is_enough {
+                        return Poll::Ready(());
+                    }
+                }
+                if parts.is_none()
+                    && let Poll::Ready(answers) = others.as_mut().poll(context)
+                {
+                    parts = Some(answers);
+                }
+                if home.is_some() && parts.is_some() { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        let home = home.expect("waited for")?;
+        // What failed is asked again if it is missing.
+        self.fit(at.dir, home, parts.unwrap_or_default().into_iter().flatten()).await
     }
 
     /// Adds to what the home says what the other partitions say.
     pub(crate) async fn complete(&self, dir: DirRef, home: DirAttr) -> Result<Attr, Errno> {
-        self.routes.learn(dir, &home.history);
-        if let [only] = home.deltas[..]
-            && only.radix.0 == 0
-        {
-            return Ok(merge(home.base, home.generation, [only]));
+        match whole(&home) {
+            Some(only) => {
+                self.routes.learn(dir, &home.history);
+                Ok(merge(home.base, home.generation, [only]))
+            }
+            None => Box::pin(self.fit(dir, home, std::iter::empty())).await,
         }
+    }
+
+    /// Asks until what was answered tiles the directory.
+    async fn fit(
+        &self,
+        dir: DirRef,
+        home: DirAttr,
+        parts: impl Iterator<Item = Part>,
+    ) -> Result<Attr, Errno> {
+        self.routes.learn(dir, &home.history);
         let mut map = self.routes.map(dir);
         map.learn(&home.history);
         let mut tiles = Tiles::default();
         for delta in home.deltas {
             tiles.add(delta, &mut map);
         }
+        for part in parts {
+            self.fit_in(dir, part, &mut tiles, &mut map);
+        }
         let mut backoff = Backoff::astray();
         let (mut fruitless, mut learned) = (0, 0);
         loop {
             let missing = tiles.missing(&map);
             if missing.is_empty() {
+                // How deep each is, so that the next time all are asked at once.
+                if map != self.routes.map(dir) {
+                    self.routes.learn(dir, &map.history());
+                }
                 return Ok(merge(home.base, home.generation, tiles.0.into_values()));
             }
             let mut is_progress = false;
             let ask = |i| self.part(dir, i, self.routes.owner(dir, &map, i));
             for part in join_all(missing.into_iter().map(ask)).await {
-                match part? {
-                    Part::Delta(delta) => {
-                        tiles.add(delta, &mut map);
-                        is_progress = true;
-                    }
-                    Part::Elsewhere(history) => {
-                        self.routes.learn(dir, &history);
-                        is_progress |= map.learn(&history);
-                    }
-                }
+                is_progress |= self.fit_in(dir, part?, &mut tiles, &mut map);
             }
             if is_progress && learned < LEARNED_MAX {
                 learned += 1;
@@ -78,6 +134,20 @@ impl Client {
                 backoff.pause(self).await;
                 // Removed meanwhile? Its home knows.
                 self.run_plain(SYSTEM, Op::DirGetAttr(dir)).await.map_err(stale)?;
+            }
+        }
+    }
+
+    /// True if something came of it.
+    fn fit_in(&self, dir: DirRef, part: Part, tiles: &mut Tiles, map: &mut DirMap) -> bool {
+        match part {
+            Part::Delta(delta) => {
+                tiles.add(delta, map);
+                true
+            }
+            Part::Elsewhere(history) => {
+                self.routes.learn(dir, &history);
+                map.learn(&history)
             }
         }
     }
@@ -113,6 +183,14 @@ impl Client {
     }
 }
 
+/// The one partition that is all of the directory.
+fn whole(home: &DirAttr) -> Option<Delta> {
+    match home.deltas[..] {
+        [only] if only.radix.0 == 0 => Some(only),
+        _ => None,
+    }
+}
+
 /// That a shard has no partition but, perhaps, the first.
 fn none_at(shard: ShardIndex) -> SplitHistory {
     SplitHistory { of: Some(shard), ..SplitHistory::default() }
@@ -133,8 +211,7 @@ impl Tiles {
     /// Adds an answer, and to `map` what its depth tells. Ranges of partitions are disjoint or one within the other; of
     /// those the wider answer counts, which stands for both.
     fn add(&mut self, delta: Delta, map: &mut DirMap) {
-        let leaves = vec![(delta.partition, delta.radix)];
-        map.merge(&SplitHistory { of: None, spread: map.spread, leaves });
+        map.merge_leaf(delta.partition, delta.radix);
         let new = range(delta.partition, delta.radix);
         if self.tile_at(new.start).is_some_and(|tile| tile.radix < delta.radix) {
             return;

@@ -1,4 +1,4 @@
-//! Requests that read one record and need not wait: answered without effects, which every other input has, however little it does.
+//! Requests that read a record or two and need not wait: answered without effects, which every other input has, however little it does.
 //! They are more than half of what a kernel asks.
 
 use alloc::boxed::Box;
@@ -8,6 +8,10 @@ use pando_types::reply::{Body, Refusal, Reply};
 use crate::contract::{Halt, Now, Rows};
 use crate::ctx::{Ctx, Stop};
 use crate::shard::Shard;
+
+fn reads_little(op: &Op) -> bool {
+    matches!(op, Op::Lookup(..) | Op::GetAttr(_) | Op::DirGetAttr(_) | Op::PartitionStat(..))
+}
 
 impl Shard {
     /// The reply to a request that only reads, by the same code as [`Shard::handle`]'s, and with the need
@@ -19,7 +23,7 @@ impl Shard {
         request: &Request,
         rows: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
-        if request.head.id.sequence != 0 || !matches!(request.op, Op::Lookup(..) | Op::GetAttr(_)) {
+        if request.head.id.sequence != 0 || !reads_little(&request.op) {
             return Ok(None);
         }
         let ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
@@ -48,6 +52,8 @@ impl Shard {
                 self.lookup(ctx, *dir, name, &request.credentials, request.trail.is_some())
             }
             Op::GetAttr(file) => self.getattr(ctx, file),
+            Op::DirGetAttr(dir) => self.dir_getattr(ctx, *dir),
+            Op::PartitionStat(dir, index) => self.partition_stat(ctx, *dir, *index),
             _ => Err(pando_types::Errno::EINVAL.into()),
         }
     }

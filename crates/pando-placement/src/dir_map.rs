@@ -181,10 +181,15 @@ impl DirMap {
     /// is gone. True if anything was new.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
-        for &(i, r) in history.leaves.iter().filter(|&&(i, r)| is_partition(i, r)) {
-            learned |= self.insert_path(i, r);
+        for &(i, r) in &history.leaves {
+            learned |= self.merge_leaf(i, r);
         }
         learned
+    }
+
+    /// The same of one partition that is there. True if anything was new; nothing that cannot be is.
+    pub fn merge_leaf(&mut self, i: PartitionIndex, r: Radix) -> bool {
+        is_partition(i, r) && self.insert_path(i, r)
     }
 
     /// What it says of the split tree that the partition which holds `order` is this deep, if that is news. `None` too while it is not known how

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use pando_client::block_on;
 use pando_types::op::Op;
-use pando_types::reply::Body;
-use pando_types::{DirRef, Errno, Ino, SetAttr};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Errno, Ino, PartitionIndex, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::routing::fill;
@@ -82,5 +82,82 @@ fn an_answer_without_counts_is_completed_by_all_partitions() {
         assert_eq!(attr.map(|attr| attr.size), Ok(100));
         let set = SetAttr { size: Some(0), ..SetAttr::default() };
         assert_eq!(block_on(client.setattr(ROOT, Ino::ROOT, set)), Err(Errno::EISDIR));
+    }
+}
+
+#[test]
+fn all_partitions_that_are_known_are_asked_in_one_round() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    fill(&client, 300);
+    for i in [0, 1, 0] {
+        cluster.state().namespace.split(DirRef::ROOT, i);
+    }
+    block_on(client.getattr(Ino::ROOT)).expect("there");
+    cluster.state().delay = 3;
+    cluster.state().calls_max = 0;
+    cluster.take_log();
+    let attr = block_on(client.getattr(Ino::ROOT)).expect("there");
+    assert_eq!(attr.size, 300);
+    let asked = cluster.take_log().len();
+    assert!(asked > 2, "one is at home, others are not");
+    assert_eq!(cluster.state().calls_max, asked);
+}
+
+#[test]
+fn nobody_waits_for_partitions_if_home_has_all() {
+    for is_gone in [false, true] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        fill(&client, 100);
+        for i in [0, 0, 1] {
+            cluster.state().namespace.split(DirRef::ROOT, i);
+        }
+        block_on(client.getattr(Ino::ROOT)).expect("there");
+        for i in [3, 2, 1] {
+            cluster.state().namespace.merge(DirRef::ROOT, PartitionIndex(i));
+        }
+        cluster.state().delay = 3;
+        cluster.on_request(move |_, _, request| match request.op {
+            Op::DirGetAttr(_) if is_gone => Some(Fate::Answer(Err(Refusal::Errno(Errno::ENOENT)))),
+            Op::PartitionStat(..) => Some(Fate::LoseRequest),
+            _ => None,
+        });
+        let answer = block_on(client.getattr(Ino::ROOT)).map(|attr| attr.size);
+        assert_eq!(answer, if is_gone { Err(Errno::ESTALE) } else { Ok(100) });
+        assert_eq!(cluster.state().slept, [], "nothing was asked twice");
+    }
+}
+
+#[test]
+fn whatever_becomes_of_partitions_meanwhile_each_entry_counts_once() {
+    for seed in 0..200_u64 {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        fill(&client, 200);
+        for i in [0, 0, 1] {
+            cluster.state().namespace.split(DirRef::ROOT, i);
+        }
+        block_on(client.getattr(Ino::ROOT)).expect("there");
+        let random = Arc::new(Mutex::new(seed));
+        cluster.on_request(move |namespace, _, request| {
+            if !matches!(request.op, Op::PartitionStat(..) | Op::DirGetAttr(_)) {
+                return None;
+            }
+            let mut random = random.lock().expect("not poisoned");
+            *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let partitions = namespace.partitions(DirRef::ROOT);
+            let i = partitions[(*random >> 33) as usize % partitions.len()].0;
+            match *random >> 50 & 3 {
+                0 | 1 if namespace.may_merge(DirRef::ROOT, i) => namespace.merge(DirRef::ROOT, i),
+                2 if partitions.len() < 24 => namespace.split(DirRef::ROOT, i.0),
+                _ => {}
+            }
+            None
+        });
+        for _ in 0..5 {
+            let attr = block_on(client.getattr(Ino::ROOT)).expect("there");
+            assert_eq!(attr.size, 200, "seed {seed}");
+        }
     }
 }
