@@ -163,16 +163,23 @@ fn the_floor_is_measured() {
 #[test]
 fn the_parts_of_an_operation_are_measured() {
     let scratch = Scratch::new();
-    let report = json(&scratch, &["parts", "--files", "40", "--seconds", "0.02"]);
+    let words = ["parts", "--files", "40", "--seconds", "0.02", "--rounds", "1"];
+    let report = json(&scratch, &words);
     let parts = report["micros_per_operation"].as_array().unwrap();
     let operations: Vec<_> = parts.iter().map(|part| part["operation"].as_str().unwrap()).collect();
     assert_eq!(operations, ["create", "stat", "unlink"]);
     for part in parts {
-        for name in ["kernel", "codec", "shard", "hops_unix", "hops_tcp"] {
+        for name in ["kernel", "codec", "shard"] {
             assert!(part[name].as_f64().unwrap() > 0.0, "{name} of {part}");
         }
+        for road in ["up", "unix", "tcp"] {
+            let figure = |name: &str| part[road][name].as_f64().unwrap();
+            assert!(figure("measured") > 0.0, "{road} of {part}");
+            assert_eq!(figure("hops") > 0.0, road != "up", "{road} of {part}");
+        }
     }
-    assert_eq!(report["nanos_per_request"].as_array().unwrap().len(), 7);
+    assert_eq!(report["nanos_per_request"].as_array().unwrap().len(), 8);
+    assert_eq!(entries(scratch.path()), Vec::<String>::new());
 }
 
 #[test]

@@ -309,16 +309,19 @@ pub enum FloorPart {
     Sockets,
 }
 
-/// Measure each part of an operation on a mount alone: kernel, codec, shard, log, sockets
+/// Measure each part of an operation on a mount alone: kernel, codec, shard, log, sockets; and mounts
 ///
-/// The sums are what an operation would take if nothing else cost anything; what a mount takes beyond them (`pando bench
-/// mount-pairs`) is wake-ups, caches gone cold in between, and the client.
+/// Mounts of three kinds (in one process, through a server on a Unix socket, through one on TCP) are measured beside the null file
+/// system, all in turn. What they take beyond the sum of the parts is the rest: the client, wake-ups, caches gone cold in between.
 #[derive(Args, Debug)]
 pub struct PartsArgs {
     /// Files, and requests of each kind
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub files: u64,
-    /// How long frames go to and fro over each socket
+    /// How often each mount is measured, all in turn
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long requests go to and fro over each socket
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub seconds: Duration,
     /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]

@@ -1,33 +1,33 @@
-//! `pando bench parts`: where the time of one operation on a mount goes, each part measured alone.
+//! `pando bench parts`: where the time of one operation on a mount goes, each part measured alone, beside what mounts take.
 //!
 //! ```text
 //!  kernel   what the null file system takes for the same operation
-//!  codec    every request and reply encoded and decoded
 //!  shard    the shard itself, called in this thread: core and store, without the log write
 //!  log      the log write
-//!  hops     a round trip of small frames for each request, nothing else going on
+//!  codec    every request and reply encoded and decoded
+//!  hops     to a server and back, over the connection of a mount, for each request that somebody waits for
+//!  rest     what a mount takes beyond that: client, node table, caches gone cold between wake-ups
 //! ```
 
+mod hop;
 mod measure;
 mod requests;
+mod table;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use pando_bench::echo::{self, Load, Socket};
 use pando_bench::mount::{self, Workers};
-use pando_bench::{Layout, Order, Phase, Watch, Workload};
-use serde::Serialize;
+use pando_bench::{Layout, Order, Phase, Workload};
 use serde_json::json;
 
 use self::measure::{Costs, Kind};
-use super::args::PartsArgs;
-use super::servers::Server;
+use self::table::{Parts, Road, show_costs, show_parts};
+use super::args::{PartsArgs, Serve};
+use super::servers::{Server, Volume};
 use super::watch::Progress;
-use super::{context, failure, show, with, worker};
+use super::{context, failure, with, worker};
 use crate::failure::Failure;
 use crate::output;
-use crate::text::table;
 
 /// An operation of an application, and the requests to shards that it becomes while the kernel remembers
 /// directories, and nothing else (counted on a mount).
@@ -36,53 +36,37 @@ const OPERATIONS: [(Phase, &[Kind]); 3] = [
     (Phase::Stat, &[Kind::Lookup, Kind::GetAttr]),
     (Phase::Unlink, &[Kind::Lookup, Kind::Unlink]),
 ];
-
-/// Microseconds an operation.
-#[derive(Clone, Debug, Serialize)]
-struct Parts {
-    operation: String,
-    requests: usize,
-    kernel: f64,
-    codec: f64,
-    shard: f64,
-    log: f64,
-    hops_unix: f64,
-    hops_tcp: f64,
-}
-
-impl Parts {
-    fn in_process(&self) -> f64 {
-        self.kernel + self.shard + self.log
-    }
-
-    fn over(&self, hops: f64) -> f64 {
-        self.in_process() + self.codec + hops
-    }
-}
+/// Closes go to a server so many at a time.
+const CLOSES_AT_ONCE: f64 = 9.0;
 
 pub fn run(args: &PartsArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json)?;
     progress.part("requests to a shard");
     let costs = measure::costs(args.files, &progress)?;
-    let hop = |socket| hop(socket, args.seconds, &progress);
-    let (unix, tcp) = (hop(Socket::Unix)?, hop(Socket::Tcp)?);
-    progress.part("null file system");
-    let kernel = kernel(args, &progress)?;
+    let least = (costs.codec(Kind::StatFs) + costs.shard(Kind::StatFs)) / 1e3;
+    let hop = |serve, what: &str| {
+        progress.part(&format!("hops over {what}"));
+        Ok::<_, Failure>(hop::round_trip(serve, args.seconds, &progress)? - least)
+    };
+    let (unix, tcp) = (hop(Serve::Unix, "a Unix socket")?, hop(Serve::Tcp, "TCP")?);
+    let measured = measured(args, &progress)?;
     let parts: Vec<Parts> = OPERATIONS
         .iter()
-        .map(|(phase, kinds)| {
+        .zip(&measured)
+        .map(|((phase, kinds), &[kernel, up, through_unix, through_tcp])| {
             let sum = |cost: &dyn Fn(&Costs, Kind) -> f64| {
                 kinds.iter().map(|&kind| cost(&costs, kind)).sum::<f64>() / 1e3
             };
+            let hops: f64 = kinds.iter().map(|kind| hops(*kind)).sum();
             Parts {
                 operation: phase.to_string(),
-                requests: kinds.len(),
-                kernel: kernel(*phase),
-                codec: sum(&Costs::codec),
+                kernel,
                 shard: sum(&Costs::shard),
                 log: sum(&Costs::log),
-                hops_unix: unix * kinds.len() as f64,
-                hops_tcp: tcp * kinds.len() as f64,
+                codec: sum(&Costs::codec),
+                up: Road { hops: 0.0, measured: up },
+                unix: Road { hops: hops * unix, measured: through_unix },
+                tcp: Road { hops: hops * tcp, measured: through_tcp },
             }
         })
         .collect();
@@ -91,27 +75,58 @@ pub fn run(args: &PartsArgs) -> Result<ExitCode, Failure> {
             "micros_per_operation": parts,
             "nanos_per_request": costs.list(),
             "hop_micros": { "unix": unix, "tcp": tcp },
+            "rounds": args.rounds,
         });
         output::json(&with(context(), facts));
         return Ok(ExitCode::SUCCESS);
     }
-    output::line("microseconds an operation, each part measured alone");
+    output::line(&format!(
+        "microseconds an operation of one process: each part measured alone, and mounts (medians of {} rounds)",
+        args.rounds
+    ));
     output::line(show_parts(&parts).trim_end());
+    output::line(&format!("\na hop takes {unix:.1} us over a Unix socket, {tcp:.1} us over TCP"));
     output::line("\nnanoseconds a request");
     output::line(show_costs(&costs).trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
-/// What one frame to and fro takes, microseconds.
-fn hop(socket: Socket, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
-    let report = echo::run(Load { socket, outstanding: 1, connections: 1 }, time, watch)
-        .map_err(|error| Failure::plain(format!("sending frames to and fro: {error}")))?;
-    Ok(1e6 / report.frames_per_second)
+/// How often an operation waits for a request of this kind to go to a server and back.
+fn hops(kind: Kind) -> f64 {
+    if kind == Kind::Release { 1.0 / CLOSES_AT_ONCE } else { 1.0 }
 }
 
-/// What the null file system takes, microseconds.
-fn kernel(args: &PartsArgs, progress: &Progress) -> Result<impl Fn(Phase) -> f64, Failure> {
-    let server = Server::null(args.threads)?;
+/// What each operation takes on the null file system, on `pando up`, through a server on a Unix socket, and through one on TCP:
+/// microseconds, medians of rounds in which each has its turn.
+fn measured(args: &PartsArgs, progress: &Progress) -> Result<Vec<[f64; 4]>, Failure> {
+    let pando = |serve| {
+        Server::pando(&Volume { serve, shards: 4, durability: "os", threads: args.threads })
+    };
+    let servers =
+        [Server::null(args.threads)?, pando(Serve::Up)?, pando(Serve::Unix)?, pando(Serve::Tcp)?];
+    let mut found = vec![[const { Vec::new() }; 4]; OPERATIONS.len()];
+    for round in 0..args.rounds {
+        progress.part(&format!("mounts, round {} of {}", round + 1, args.rounds));
+        for (at, server) in servers.iter().enumerate() {
+            for (operation, micros) in found.iter_mut().zip(mount_micros(args, server, progress)?) {
+                operation[at].push(micros);
+            }
+        }
+    }
+    Ok(found.into_iter().map(|of| of.map(median)).collect())
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_unstable_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What each operation takes on a mount, microseconds.
+fn mount_micros(
+    args: &PartsArgs,
+    server: &Server,
+    progress: &Progress,
+) -> Result<Vec<f64>, Failure> {
     let workload = Workload {
         clients: 1,
         files: args.files,
@@ -123,39 +138,9 @@ fn kernel(args: &PartsArgs, progress: &Progress) -> Result<impl Fn(Phase) -> f64
     };
     let report = mount::run(server.mountpoint(), &workload, Workers::Processes(&worker), progress)
         .map_err(failure)?;
-    Ok(move |phase: Phase| {
+    let micros = |phase: Phase| {
         let found = report.phases.iter().find(|report| report.phase == phase);
         found.map_or(f64::NAN, |report| 1e6 / report.ops_per_second)
-    })
-}
-
-fn show_parts(parts: &[Parts]) -> String {
-    let mut rows = vec![
-        std::iter::once(String::new())
-            .chain(parts.iter().map(|part| part.operation.clone()))
-            .collect::<Vec<_>>(),
-    ];
-    let mut row = |name: &str, figure: &dyn Fn(&Parts) -> f64| {
-        let figures = parts.iter().map(|part| show::micros(figure(part)));
-        rows.push(std::iter::once(name.to_owned()).chain(figures).collect());
     };
-    row("kernel", &|part| part.kernel);
-    row("shard", &|part| part.shard);
-    row("log", &|part| part.log);
-    row("= in one process", &Parts::in_process);
-    row("codec", &|part| part.codec);
-    row("hops, Unix", &|part| part.hops_unix);
-    row("= through a Unix socket", &|part| part.over(part.hops_unix));
-    row("hops, TCP", &|part| part.hops_tcp);
-    row("= through TCP", &|part| part.over(part.hops_tcp));
-    table(&rows)
-}
-
-fn show_costs(costs: &Costs) -> String {
-    let heading = ["request", "codec", "shard", "log"].map(str::to_owned).to_vec();
-    let rows = costs.list().into_iter().map(|cost| {
-        let whole = |nanos: f64| format!("{nanos:.0}");
-        vec![cost.request, whole(cost.codec), whole(cost.shard), whole(cost.log)]
-    });
-    table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+    Ok(OPERATIONS.iter().map(|(phase, _)| micros(*phase)).collect())
 }

@@ -63,27 +63,33 @@ impl Server {
         Ok(server)
     }
 
-    /// A new volume with its mount.
-    pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
+    /// A new volume that a process serves over sockets, and what it is called there.
+    pub fn served(volume: &Volume<'_>) -> Result<(Self, String), Failure> {
         let mut server = Self::idle(volume.shards)?;
         let folder = server.volume();
-        let mount: OsString = server.mountpoint.clone().into();
-        let json = || ["--json".into()];
         let durability = option("--durability", Some(volume.durability));
-        let threads = option("--threads", volume.threads);
-        if volume.serve == Serve::Up {
-            server.up(durability.chain(threads))?;
-            return Ok(server);
-        }
         let listen = option("--listen", (volume.serve == Serve::Tcp).then_some("127.0.0.1:0"));
         let words =
             ["server".into(), folder.clone().into(), "--shard".into(), OsString::from("all")];
-        let said = server.start(words, durability.chain(listen).chain(json()))?;
+        let said = server.start(words, durability.chain(listen).chain(["--json".into()]))?;
         let target = match volume.serve {
-            Serve::Tcp => tcp_address(&said)?.into(),
-            Serve::Unix | Serve::Up => folder.into(),
+            Serve::Tcp => tcp_address(&said)?,
+            Serve::Unix | Serve::Up => folder.display().to_string(),
         };
-        server.start(["mount".into(), target, mount], threads.chain(json()))?;
+        Ok((server, target))
+    }
+
+    /// A new volume with its mount.
+    pub fn pando(volume: &Volume<'_>) -> Result<Self, Failure> {
+        let threads = option("--threads", volume.threads);
+        if volume.serve == Serve::Up {
+            let mut server = Self::idle(volume.shards)?;
+            server.up(option("--durability", Some(volume.durability)).chain(threads))?;
+            return Ok(server);
+        }
+        let (mut server, target) = Self::served(volume)?;
+        let mount = server.mountpoint.clone().into();
+        server.start(["mount".into(), target.into(), mount], threads.chain(["--json".into()]))?;
         Ok(server)
     }
 

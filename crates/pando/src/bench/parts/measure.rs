@@ -7,7 +7,7 @@ use pando_core::contract::{GroupMeta, Write};
 use pando_server::store::{Store, StoreOptions};
 use pando_types::op::{Op, Request};
 use pando_types::reply::Reply;
-use pando_types::{Ino, Name};
+use pando_types::{Ino, Name, ShardIndex};
 use pando_wire::{Decoder, Message, Stream, encode_reply, encode_request};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -28,10 +28,13 @@ pub enum Kind {
     GetAttr,
     Release,
     Unlink,
+    /// The smallest, which [hops](super::hop) are measured with.
+    StatFs,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
+        Self::StatFs,
         Self::LookupDir,
         Self::LookupAbsent,
         Self::Create,
@@ -50,6 +53,7 @@ impl Kind {
             Self::GetAttr => "getattr",
             Self::Release => "release",
             Self::Unlink => "unlink",
+            Self::StatFs => "statfs",
         }
     }
 
@@ -140,6 +144,7 @@ fn run(
                 Kind::GetAttr => Op::GetAttr(file(dir, name, ino)),
                 Kind::Release => Op::Release(file(dir, name, ino)),
                 Kind::Unlink => Op::Unlink(dir, name.clone()),
+                Kind::StatFs => Op::StatFs(ShardIndex(0)),
             };
             (at, shard.request(op))
         })

@@ -55,7 +55,8 @@ impl Shard {
     /// The request that does this; a changing one is not like any before it.
     pub fn request(&mut self, op: Op) -> Request {
         // Whoever has no session yet has no identity that could be repeated either.
-        let is_free = matches!(op, Op::Lookup(..) | Op::GetAttr(..) | Op::OpenSession);
+        let is_free =
+            matches!(op, Op::Lookup(..) | Op::GetAttr(..) | Op::StatFs(_) | Op::OpenSession);
         self.sequence += 1;
         let sequence = if is_free { 0 } else { self.sequence };
         let id = RequestId { session: self.session, slot: 0, sequence };
