@@ -165,8 +165,11 @@ pub struct Config {
     pub partitions_per_shard: u16,
     /// Rows in a page of a split; above 0.
     pub split_page_rows: usize,
-    /// Changes to rows already copied beyond which a splitting half is closed, so that no more come; above 0.
+    /// Changes to rows already copied beyond which a splitting half is closed, so that no more come; above 0. From a quarter of it on they are
+    /// sent before the copy goes on.
     pub split_dirty_rows: usize,
+    /// Bytes a second at which a slot that is handed over is copied while it is open; above 0. Splits are not held up: they are to relieve somebody.
+    pub handover_rate: u64,
     /// Resend after this long without an answer, nanoseconds.
     pub resend_after: u64,
     /// Ask a coordinator after being prepared for this long, nanoseconds.
@@ -193,6 +196,7 @@ impl Config {
             partitions_per_shard: 1,
             split_page_rows: 128,
             split_dirty_rows: 4_096,
+            handover_rate: 32 << 20,
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,

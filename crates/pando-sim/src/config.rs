@@ -52,6 +52,8 @@ pub struct SimConfig {
     pub split_page_rows: usize,
     /// Changes beyond which a splitting half is closed.
     pub split_dirty_rows: usize,
+    /// Bytes a second at which a slot is copied.
+    pub handover_rate: u64,
     /// File names that clients use.
     pub names: u8,
     /// Operations, on average, between two times that a client makes, fills, empties and removes a directory.
@@ -187,6 +189,7 @@ impl SimConfig {
             partitions_per_shard: random.between(1, 5) as u16,
             split_page_rows: 2 + (seed % 2) as usize,
             split_dirty_rows: 6,
+            handover_rate: if seed % 4 < 2 { u64::MAX } else { 100_000 },
             names: 20,
             churn: 60,
             by_path: 15,

@@ -509,6 +509,7 @@ fn core_config(
         partitions_per_shard: config.partitions_per_shard,
         split_page_rows: config.split_page_rows,
         split_dirty_rows: config.split_dirty_rows,
+        handover_rate: config.handover_rate,
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
         lease: config.lease,

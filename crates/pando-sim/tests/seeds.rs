@@ -99,7 +99,7 @@ fn enough_was_hit(stats: &Stats) {
 }
 
 /// Enough to hit everything that can happen to a live copy.
-const SPLITTING_SEEDS: u64 = 200;
+const SPLITTING_SEEDS: u64 = 280;
 
 #[test]
 fn splits_and_merges_under_load_lose_and_double_nothing() {

@@ -11,9 +11,12 @@
 //! 1. Soft state: a source that restarts has forgotten it, and with it the move; the target asks, and undoes.
 //! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted, nothing is on its way and
 //!    nobody may change it, both have the same rows.
-//! 3. It is bounded, whatever the partition holds: beyond [`Config::split_dirty_rows`] changes it is closed.
+//! 3. It is bounded, whatever the partition holds: when there are many changes they are sent before more is copied, and beyond
+//!    [`Config::split_dirty_rows`] of them it is closed.
+//! 4. A slot is copied at [`Config::handover_rate`] at most as long as it is open: then nobody waits for it.
 //!
 //! [`Config::split_dirty_rows`]: crate::Config::split_dirty_rows
+//! [`Config::handover_rate`]: crate::Config::handover_rate
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -194,6 +197,10 @@ pub struct Copy {
     pub phase: Phase,
     /// Nothing is on its way: transactions in the half are waited for.
     pub waits: bool,
+    /// Nothing is on its way: it would be too soon for the next page.
+    pub is_paced: bool,
+    /// No page of rows that were never read leaves before, if they are a slot's.
+    next_page_at: u64,
     /// When the target was last heard of.
     pub heard: u64,
     /// Times that the half was closed in vain.
@@ -216,6 +223,7 @@ impl Copy {
         let cursor = Some(moved.first());
         let (dirty, todo) = (Dirty::default(), Dirty::default());
         let (phase, waits, is_wanted) = (Phase::Open, false, false);
+        let (is_paced, next_page_at) = (false, now);
         let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
         Self {
             moved,
@@ -227,6 +235,8 @@ impl Copy {
             pages,
             phase,
             waits,
+            is_paced,
+            next_page_at,
             heard: now,
             tries,
             is_wanted,
@@ -273,8 +283,36 @@ impl Copy {
         self.rounds == 0 || self.rounds < ROUNDS_MAX && self.dirty.len() <= self.round_size / 4 * 3
     }
 
-    /// Takes the next page of rows that were never read. It may be empty.
-    pub fn read_page(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
+    /// Takes the next page of rows that were never read, of a slot at this many bytes a second. It may be empty.
+    pub fn read_page(
+        &mut self,
+        ctx: &Ctx<'_>,
+        most: usize,
+        rate: u64,
+    ) -> Result<Vec<RowChange>, Halt> {
+        let rows = self.read_rows(ctx, most)?;
+        if let Moved::Slot(_) = self.moved {
+            let bytes: usize = rows.iter().map(size_of_row).sum();
+            let nanos = (bytes as u128 * 1_000_000_000 / u128::from(rate.max(1))) as u64;
+            self.next_page_at = ctx.now.nanos.saturating_add(nanos);
+        }
+        Ok(rows)
+    }
+
+    /// Whether the next page would be one that it is too soon for.
+    pub fn is_too_soon(&self, now: u64, dirty_rows: usize) -> bool {
+        self.phase == Phase::Open
+            && self.is_copying()
+            && !self.has_many_changes(dirty_rows)
+            && now < self.next_page_at
+    }
+
+    /// Whether changes are to be sent before more is copied, where `dirty_rows` are too many.
+    pub fn has_many_changes(&self, dirty_rows: usize) -> bool {
+        self.dirty.len() > dirty_rows / 4
+    }
+
+    fn read_rows(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let (dir, orders) = match &self.moved {
             Moved::Half { dir, orders, .. } => (dir.id, orders.clone()),
             Moved::Slot(slot) => {
@@ -340,11 +378,20 @@ impl Copy {
     /// When something is to be done about it though nothing happens.
     fn wake_at(&self, resend_after: u64) -> u64 {
         match self.phase {
+            _ if self.is_paced => self.next_page_at,
             Phase::Closing(since) if self.waits => since + (CLOSED_MAX << self.tries),
             Phase::Reopened(at) if self.waits => at,
             Phase::Frozen => self.heard + SILENT_FROZEN * resend_after,
             _ => self.heard + SILENT_COPYING * resend_after,
         }
+    }
+}
+
+fn size_of_row(row: &RowChange) -> usize {
+    match row {
+        RowChange::Put(key, value) => key.len() + value.len(),
+        RowChange::Delete(key) => key.len(),
+        RowChange::DeleteRange(from, to) => from.len() + to.len(),
     }
 }
 
@@ -421,6 +468,7 @@ impl Shard {
         for number in due {
             let Some(copy) = self.copies.get_mut(&number) else { continue };
             match copy.phase {
+                _ if copy.is_paced => self.advance(ctx, number)?,
                 Phase::Closing(since) if copy.waits && copy.tries < TRIES_MAX => {
                     copy.tries += 1;
                     copy.phase = Phase::Reopened(now + OPEN_BETWEEN * (now - since));

@@ -66,7 +66,7 @@ fn pages_are_bounded_and_hold_every_row_of_the_half_once() {
     for most in [1, 2, 3, 5, 11, 12, 13, 100] {
         let (mut copy, mut read) = (copy(), Vec::new());
         while copy.is_copying() {
-            let page = copy.read_page(&ctx, most).unwrap();
+            let page = copy.read_page(&ctx, most, u64::MAX).unwrap();
             assert!(page.len() <= most);
             read.extend(page);
         }
@@ -93,7 +93,7 @@ fn large_rows_end_a_page() {
     let ctx = Ctx::new(now(), &store);
     let mut copy = copy();
     while copy.is_copying() {
-        let page = copy.read_page(&ctx, 1000).unwrap();
+        let page = copy.read_page(&ctx, 1000, u64::MAX).unwrap();
         let large = page.iter().filter(|row| matches!(row, RowChange::Put(_, v) if v.len() > 9));
         assert!(large.count() <= 4);
     }
@@ -104,7 +104,7 @@ fn only_changes_behind_the_cursor_and_within_the_half_are_noted() {
     let store = store();
     let ctx = Ctx::new(now(), &store);
     let mut copy = copy();
-    copy.read_page(&ctx, 3).unwrap(); // 10, 11, 12
+    copy.read_page(&ctx, 3, u64::MAX).unwrap(); // 10, 11, 12
     for (write, expected) in [
         (put(Kind::Entry, 9), 0),
         (put(Kind::Entry, 13), 0),
@@ -126,7 +126,7 @@ fn only_changes_behind_the_cursor_and_within_the_half_are_noted() {
     assert_eq!(copy.dirty.ranges, [(key(Kind::Entry, 10), clipped)]);
 
     while copy.is_copying() {
-        copy.read_page(&ctx, 3).unwrap();
+        copy.read_page(&ctx, 3, u64::MAX).unwrap();
     }
     copy.note(&put(Kind::Slice, 19));
     copy.note(&put(Kind::Slice, 20));
@@ -139,7 +139,7 @@ fn changes_go_as_rows_are_now_ranges_first() {
     let mut copy = copy();
     while copy.is_copying() {
         let ctx = Ctx::new(now(), &store);
-        copy.read_page(&ctx, 100).unwrap();
+        copy.read_page(&ctx, 100, u64::MAX).unwrap();
     }
     for order in [14, 11, 17] {
         copy.note(&put(Kind::Entry, order));

@@ -226,9 +226,15 @@ impl Mover for Move {
 pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
     let (shard, ctx) = (&mut *view.shard, &*view.ctx);
     let most = shard.config.split_page_rows;
-    (copy.waits, copy.heard) = (false, ctx.now.nanos);
+    (copy.waits, copy.is_paced, copy.heard) = (false, false, ctx.now.nanos);
     if copy.is_copying() {
-        let rows = copy.read_page(ctx, most)?;
+        let rows = if copy.has_many_changes(shard.config.split_dirty_rows) {
+            let rows = copy.take_changes(ctx, most)?;
+            shard.counters.split_rows_again += rows.len() as u64;
+            rows
+        } else {
+            copy.read_page(ctx, most, shard.config.handover_rate)?
+        };
         copy.round_size += rows.len();
         return Ok(mover.page(copy, rows));
     }
@@ -283,7 +289,8 @@ impl Shard {
             pages if pages == copy.pages + 1 => {
                 copy.pages += 1;
                 self.counters.split_pages += 1;
-                self.advance(ctx, number)
+                copy.is_paced = copy.is_too_soon(ctx.now.nanos, self.config.split_dirty_rows);
+                if copy.is_paced { Ok(()) } else { self.advance(ctx, number) }
             }
             _ => Ok(()),
         }

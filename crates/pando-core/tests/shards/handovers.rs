@@ -247,6 +247,58 @@ fn a_slot_is_used_while_it_is_copied() {
 }
 
 #[test]
+fn a_slot_is_copied_at_its_rate_and_not_faster() {
+    const RATE: u64 = 1_000_000;
+    const TICK: u64 = 50_000;
+    let mut c = Cluster::with(3, |config| config.handover_rate = RATE);
+    let (dir, from, to) = filled(&mut c, 100);
+    let of_dir = [&[b'd'][..], &dir.id.0].concat();
+    let rows = c.rows();
+    let rows = rows.iter().filter(|((at, key), _)| *at == from.0 && key.starts_with(&of_dir));
+    let bytes: usize = rows.map(|((_, key), value)| key.len() + value.len()).sum();
+    begin(&mut c, dir.id.slot(), from, to);
+    let (begun, mut n) = (c.nanos(), 0);
+    while moved(&c) == 0 {
+        while c.step() {}
+        c.pass_time(TICK);
+        assert!(c.nanos() - begun < 1_000_000_000, "it never ends");
+        // Whoever uses it meanwhile does not wait.
+        let op = create(&c, dir, &format!("n{n}"));
+        if n < 10 {
+            c.poke(from, n, op).expect("answered at once").expect("made");
+            n += 1;
+        }
+    }
+    let waited = c.nanos() - begun;
+    let least = bytes as u64 * 1_000_000_000 / RATE;
+    // Each page is some four hundred bytes, which some ticks of the clock are longer than.
+    assert!((least / 10 * 9..least / 2 * 3).contains(&waited), "{waited} for {least}");
+    c.settle();
+    assert_eq!((home(&mut c, dir), names(&mut c, dir).len()), (to, 111));
+}
+
+#[test]
+fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
+    let mut c = Cluster::with(3, |config| config.split_dirty_rows = 8);
+    let (dir, from, to) = filled(&mut c, 120);
+    begin(&mut c, dir.id.slot(), from, to);
+    let (mut n, mut steps) = (0, 0);
+    while c.step() {
+        steps += 1;
+        if steps % 3 == 0 && n < 20 {
+            let op = Op::Unlink(dir, c.name(&format!("f{n}")));
+            assert!(c.poke(from, n, op).is_some_and(|answer| answer.is_ok()), "{n}");
+            n += 1;
+        }
+    }
+    c.settle();
+    assert_eq!((home(&mut c, dir), moved(&c), n), (to, 1, 20));
+    let overtaken: u64 = c.counters().iter().map(|counters| counters.splits_overtaken).sum();
+    assert_eq!(overtaken, 0);
+    assert_eq!(names(&mut c, dir).len(), 101);
+}
+
+#[test]
 fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
     for who in 0..3 {
         for steps in 0..40 {

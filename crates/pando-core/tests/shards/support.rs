@@ -117,6 +117,7 @@ impl Cluster {
                 let mut config = Config {
                     partitions_per_shard: 2,
                     split_page_rows: 3,
+                    handover_rate: u64::MAX,
                     lease: LEASE,
                     ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
                 };
@@ -608,6 +609,11 @@ impl Cluster {
     /// The session that requests belong to.
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// What time it is, nanoseconds.
+    pub fn nanos(&self) -> u64 {
+        self.now
     }
 
     /// Time goes by, and no timer fires.

@@ -142,6 +142,7 @@ impl Cluster {
             split_threshold: 8,
             partitions_per_shard: 2,
             split_page_rows: 3,
+            handover_rate: u64::MAX,
             lease: u64::MAX / 4,
             ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
         };
