@@ -285,6 +285,13 @@ impl Routes {
         true
     }
 
+    /// `dir` has one partition.
+    pub(crate) fn is_whole(&self, dir: DirRef) {
+        if self.with(dir, |_| ()).is_some() {
+            self.forget(dir);
+        }
+    }
+
     /// Forgets what is known of `dir`.
     pub(crate) fn forget(&self, dir: DirRef) {
         let mut split = self.split.write();

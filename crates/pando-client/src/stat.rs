@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use pando_placement::{DirMap, range};
@@ -44,60 +44,76 @@ impl Client {
         take!(body, Body::Dir(home) => home)
     }
 
-    /// Asks home and all that is known to be elsewhere at the same time. The others' answers count if home's needs them: they are not waited for if
-    /// it is an error, or the whole.
+    /// Asks home and all that is known to be elsewhere at the same time. The others are waited for as far as home's answer, and those that are
+    /// there, need them.
     async fn stat_split(
         &self,
         at: At<'_>,
         elsewhere: Vec<(PartitionIndex, ShardIndex)>,
     ) -> Result<Attr, Errno> {
-        let (mut home, mut parts) = (None, None);
-        {
-            let mut asked = pin!(self.home_of(at));
-            let ask = |(i, owner)| self.part(at.dir, i, owner);
-            let mut others = pin!(join_all(elsewhere.into_iter().map(ask)));
-            poll_fn(|context| {
-                if home.is_none()
-                    && let Poll::Ready(answer) = asked.as_mut().poll(context)
-                {
-                    let is_enough = answer.as_ref().map_or(true, |home| whole(home).is_some());
-                    home = Some(answer);
-                    if is_enough {
-                        return Poll::Ready(());
-                    }
+        let mut home = pin!(self.home_of(at));
+        let mut others: Vec<_> = elsewhere
+            .into_iter()
+            .map(|(i, owner)| (i, Other::Asked(Box::pin(self.part(at.dir, i, owner)))))
+            .collect();
+        let mut fitting = None;
+        let begun = poll_fn(|context| {
+            if fitting.is_none()
+                && let Poll::Ready(answer) = home.as_mut().poll(context)
+            {
+                match answer.map(|home| self.begin_fitting(at.dir, home)) {
+                    Ok(Begun::Fitting(begun)) => fitting = Some(begun),
+                    other => return Poll::Ready(other),
                 }
-                if parts.is_none()
-                    && let Poll::Ready(answers) = others.as_mut().poll(context)
+            }
+            for (_, other) in &mut others {
+                if let Other::Asked(part) = other
+                    && let Poll::Ready(answer) = part.as_mut().poll(context)
                 {
-                    parts = Some(answers);
+                    *other = Other::Answered(answer);
                 }
-                if home.is_some() && parts.is_some() { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            }
+            let Some(mut fits) = fitting.take() else { return Poll::Pending };
+            for (_, other) in &mut others {
+                if let Other::Answered(Ok(part)) = other {
+                    self.fit_in(part, &mut fits);
+                    *other = Other::Fitted;
+                }
+            }
+            let missing = fits.missing();
+            let needed = || others.iter().filter(|(i, _)| missing.contains(i));
+            if needed().any(|(_, other)| matches!(other, Other::Asked(_))) {
+                fitting = Some(fits);
+                return Poll::Pending;
+            }
+            // Who was waited for in vain once is not waited for again.
+            let failed = needed().find_map(|(_, other)| match other {
+                Other::Answered(Err(errno)) => Some(*errno),
+                _ => None,
+            });
+            Poll::Ready(failed.map_or(Ok(Begun::Fitting(fits)), Err))
+        });
+        match begun.await? {
+            Begun::Whole(attr) => Ok(attr),
+            Begun::Fitting(fitting) => self.fit(fitting).await,
         }
-        let home = home.expect("waited for")?;
-        // What failed is asked again if it is missing.
-        self.fit(at.dir, home, parts.unwrap_or_default().into_iter().flatten()).await
     }
 
     /// Adds to what the home says what the other partitions say.
     pub(crate) async fn complete(&self, dir: DirRef, home: DirAttr) -> Result<Attr, Errno> {
-        match whole(&home) {
-            Some(only) => {
-                self.routes.learn(dir, &home.history);
-                Ok(merge(home.base, home.generation, [only]))
-            }
-            None => Box::pin(self.fit(dir, home, std::iter::empty())).await,
+        match self.begin_fitting(dir, home) {
+            Begun::Whole(attr) => Ok(attr),
+            Begun::Fitting(fitting) => Box::pin(self.fit(fitting)).await,
         }
     }
 
-    /// Asks until what was answered tiles the directory.
-    async fn fit(
-        &self,
-        dir: DirRef,
-        home: DirAttr,
-        parts: impl Iterator<Item = Part>,
-    ) -> Result<Attr, Errno> {
+    fn begin_fitting(&self, dir: DirRef, home: DirAttr) -> Begun {
+        if let [only] = home.deltas[..]
+            && only.radix.0 == 0
+        {
+            self.routes.is_whole(dir);
+            return Begun::Whole(merge(home.base, home.generation, [only]));
+        }
         self.routes.learn(dir, &home.history);
         let mut map = self.routes.map(dir);
         map.learn(&home.history);
@@ -105,24 +121,29 @@ impl Client {
         for delta in home.deltas {
             tiles.add(delta, &mut map);
         }
-        for part in parts {
-            self.fit_in(dir, part, &mut tiles, &mut map);
-        }
+        let (base, generation) = (home.base, home.generation);
+        Begun::Fitting(Fitting { dir, base, generation, map, tiles })
+    }
+
+    /// Asks until what was answered tiles the directory.
+    async fn fit(&self, mut fitting: Fitting) -> Result<Attr, Errno> {
+        let dir = fitting.dir;
         let mut backoff = Backoff::astray();
         let (mut fruitless, mut learned) = (0, 0);
         loop {
-            let missing = tiles.missing(&map);
+            let missing = fitting.missing();
             if missing.is_empty() {
                 // How deep each is, so that the next time all are asked at once.
-                if map != self.routes.map(dir) {
-                    self.routes.learn(dir, &map.history());
+                if fitting.map != self.routes.map(dir) {
+                    self.routes.learn(dir, &fitting.map.history());
                 }
-                return Ok(merge(home.base, home.generation, tiles.0.into_values()));
+                let tiles = fitting.tiles.0.into_values();
+                return Ok(merge(fitting.base, fitting.generation, tiles));
             }
             let mut is_progress = false;
-            let ask = |i| self.part(dir, i, self.routes.owner(dir, &map, i));
+            let ask = |i| self.part(dir, i, self.routes.owner(dir, &fitting.map, i));
             for part in join_all(missing.into_iter().map(ask)).await {
-                is_progress |= self.fit_in(dir, part?, &mut tiles, &mut map);
+                is_progress |= self.fit_in(&part?, &mut fitting);
             }
             if is_progress && learned < LEARNED_MAX {
                 learned += 1;
@@ -139,15 +160,15 @@ impl Client {
     }
 
     /// True if something came of it.
-    fn fit_in(&self, dir: DirRef, part: Part, tiles: &mut Tiles, map: &mut DirMap) -> bool {
+    fn fit_in(&self, part: &Part, fitting: &mut Fitting) -> bool {
         match part {
             Part::Delta(delta) => {
-                tiles.add(delta, map);
+                fitting.tiles.add(*delta, &mut fitting.map);
                 true
             }
             Part::Elsewhere(history) => {
-                self.routes.learn(dir, &history);
-                map.learn(&history)
+                self.routes.learn(fitting.dir, history);
+                fitting.map.learn(history)
             }
         }
     }
@@ -183,12 +204,35 @@ impl Client {
     }
 }
 
-/// The one partition that is all of the directory.
-fn whole(home: &DirAttr) -> Option<Delta> {
-    match home.deltas[..] {
-        [only] if only.radix.0 == 0 => Some(only),
-        _ => None,
+/// What a home's answer is the beginning of.
+enum Begun {
+    /// The one partition is all of the directory.
+    Whole(Attr),
+    Fitting(Fitting),
+}
+
+/// What was answered so far.
+struct Fitting {
+    dir: DirRef,
+    base: Attr,
+    generation: u64,
+    /// Partitions as far as known.
+    map: DirMap,
+    tiles: Tiles,
+}
+
+impl Fitting {
+    fn missing(&self) -> Vec<PartitionIndex> {
+        self.tiles.missing(&self.map)
     }
+}
+
+/// A partition that is asked while home is.
+enum Other<F> {
+    Asked(Pin<Box<F>>),
+    Answered(Result<Part, Errno>),
+    /// Its answer counts already.
+    Fitted,
 }
 
 /// That a shard has no partition but, perhaps, the first.

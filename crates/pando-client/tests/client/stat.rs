@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pando_client::block_on;
+use pando_client::{Options, block_on};
 use pando_types::op::Op;
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, Ino, PartitionIndex, SetAttr};
@@ -127,6 +127,45 @@ fn nobody_waits_for_partitions_if_home_has_all() {
         assert_eq!(answer, if is_gone { Err(Errno::ESTALE) } else { Ok(100) });
         assert_eq!(cluster.state().slept, [], "nothing was asked twice");
     }
+}
+
+#[test]
+fn nobody_waits_for_a_partition_that_another_has_taken_back() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    fill(&client, 100);
+    for i in [0, 0] {
+        cluster.state().namespace.split(DirRef::ROOT, i);
+    }
+    block_on(client.getattr(Ino::ROOT)).expect("there");
+    cluster.state().namespace.merge(DirRef::ROOT, PartitionIndex(2));
+    cluster.state().delay = 3;
+    cluster.on_request(|_, _, request| match request.op {
+        Op::PartitionStat(_, PartitionIndex(2)) => Some(Fate::LoseRequest),
+        _ => None,
+    });
+    let answer = block_on(client.getattr(Ino::ROOT)).map(|attr| attr.size);
+    assert_eq!(answer, Ok(100));
+    // The one that was asked may have begun to wait before the others were there.
+    assert!(cluster.state().slept.len() <= 1, "{:?}", cluster.state().slept);
+}
+
+#[test]
+fn a_shard_that_is_away_is_waited_for_once() {
+    const PATIENCE: u64 = 3_000_000_000;
+    let cluster = Cluster::new();
+    let client = cluster.client_with(Options { patience: Some(PATIENCE), ..Options::default() });
+    fill(&client, 100);
+    cluster.state().namespace.split(DirRef::ROOT, 0);
+    block_on(client.getattr(Ino::ROOT)).expect("there");
+    cluster.on_request(|_, _, request| match request.op {
+        Op::PartitionStat(..) => Some(Fate::LoseRequest),
+        _ => None,
+    });
+    let begun = cluster.state().now;
+    assert_eq!(block_on(client.getattr(Ino::ROOT)), Err(Errno::ETIMEDOUT));
+    let waited = cluster.state().now - begun;
+    assert!((PATIENCE..PATIENCE / 2 * 3).contains(&waited), "{waited}");
 }
 
 #[test]

@@ -201,6 +201,8 @@ pub struct Copy {
     pub is_paced: bool,
     /// No page of rows that were never read leaves before, if they are a slot's.
     next_page_at: u64,
+    /// The last page was of changes.
+    pub sent_changes: bool,
     /// When the target was last heard of.
     pub heard: u64,
     /// Times that the half was closed in vain.
@@ -223,7 +225,7 @@ impl Copy {
         let cursor = Some(moved.first());
         let (dirty, todo) = (Dirty::default(), Dirty::default());
         let (phase, waits, is_wanted) = (Phase::Open, false, false);
-        let (is_paced, next_page_at) = (false, now);
+        let (is_paced, next_page_at, sent_changes) = (false, now, false);
         let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
         Self {
             moved,
@@ -237,6 +239,7 @@ impl Copy {
             waits,
             is_paced,
             next_page_at,
+            sent_changes,
             heard: now,
             tries,
             is_wanted,
@@ -301,14 +304,20 @@ impl Copy {
 
     /// Whether the next page would be one that it is too soon for.
     pub fn is_too_soon(&self, now: u64, dirty_rows: usize) -> bool {
-        self.phase == Phase::Open
-            && self.is_copying()
-            && !self.has_many_changes(dirty_rows)
-            && now < self.next_page_at
+        self.is_copying() && self.is_early(now) && !self.has_many_changes(dirty_rows)
     }
 
-    /// Whether changes are to be sent before more is copied, where `dirty_rows` are too many.
-    pub fn has_many_changes(&self, dirty_rows: usize) -> bool {
+    /// Whether the next page is of changes, where `dirty_rows` are too many. Every other one at most, unless it would be too soon for rows
+    /// that were never read: whatever changes, and how fast, those come to an end.
+    pub fn is_turn_of_changes(&self, now: u64, dirty_rows: usize) -> bool {
+        self.has_many_changes(dirty_rows) && (!self.sent_changes || self.is_early(now))
+    }
+
+    fn is_early(&self, now: u64) -> bool {
+        self.phase == Phase::Open && now < self.next_page_at
+    }
+
+    fn has_many_changes(&self, dirty_rows: usize) -> bool {
         self.dirty.len() > dirty_rows / 4
     }
 
@@ -378,7 +387,9 @@ impl Copy {
     /// When something is to be done about it though nothing happens.
     fn wake_at(&self, resend_after: u64) -> u64 {
         match self.phase {
-            _ if self.is_paced => self.next_page_at,
+            Phase::Open if self.is_paced => self.next_page_at,
+            // It is being closed: now.
+            _ if self.is_paced => 0,
             Phase::Closing(since) if self.waits => since + (CLOSED_MAX << self.tries),
             Phase::Reopened(at) if self.waits => at,
             Phase::Frozen => self.heard + SILENT_FROZEN * resend_after,

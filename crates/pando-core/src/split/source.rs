@@ -228,7 +228,8 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
     let most = shard.config.split_page_rows;
     (copy.waits, copy.is_paced, copy.heard) = (false, false, ctx.now.nanos);
     if copy.is_copying() {
-        let rows = if copy.has_many_changes(shard.config.split_dirty_rows) {
+        copy.sent_changes = copy.is_turn_of_changes(ctx.now.nanos, shard.config.split_dirty_rows);
+        let rows = if copy.sent_changes {
             let rows = copy.take_changes(ctx, most)?;
             shard.counters.split_rows_again += rows.len() as u64;
             rows

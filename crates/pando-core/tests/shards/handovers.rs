@@ -299,6 +299,28 @@ fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
 }
 
 #[test]
+fn a_few_names_that_change_all_the_time_do_not_hold_up_the_copy() {
+    let mut c = Cluster::with(3, |config| config.split_dirty_rows = 16);
+    let (dir, from, to) = filled(&mut c, 120);
+    begin(&mut c, dir.id.slot(), from, to);
+    let (mut steps, mut refused) = (0_u16, 0);
+    while moved(&c) == 0 {
+        assert!(c.step() && steps < 2_000, "it never ends");
+        steps += 1;
+        // Each of eight names is there in every other round.
+        for n in 0..4 {
+            let name = format!("hot{}", (steps * 4 + n) % 8);
+            let is_there = steps / 2 % 2 == 1;
+            let op = if is_there { Op::Unlink(dir, c.name(&name)) } else { create(&c, dir, &name) };
+            refused += u32::from(c.poke(from, n, op).is_none_or(|answer| answer.is_err()));
+        }
+    }
+    c.settle();
+    assert_eq!(home(&mut c, dir), to);
+    assert!(names(&mut c, dir).len() >= 121 && refused < 60, "{refused} of {steps} steps");
+}
+
+#[test]
 fn whatever_step_a_restart_comes_at_one_shard_has_it_all() {
     for who in 0..3 {
         for steps in 0..40 {

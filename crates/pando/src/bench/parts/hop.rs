@@ -42,6 +42,9 @@ pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64
         while answer.is_pending() {
             // As readers do while nothing is to be read: awake, and out of the way of whoever has something to do.
             while !told.is_told.swap(false, Ordering::Acquire) {
+                if watch.is_interrupted() {
+                    return Err(Failure::plain("interrupted"));
+                }
                 std::thread::yield_now();
             }
             answer = call.as_mut().poll(&mut Context::from_waker(&waker));
