@@ -9,7 +9,7 @@ use pando_types::peer::Seen;
 use pando_types::reply::{Refusal, SplitHistory};
 use pando_types::{DirId, DirRef, Errno, Order, PartitionIndex, ShardIndex};
 
-use crate::contract::Halt;
+use crate::contract::{Halt, Write};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
@@ -87,6 +87,19 @@ impl Dirs {
                 }
             }
         }
+    }
+
+    /// Whether a row is known to be of a partition other than the first of its directory.
+    pub fn is_beside_first(&self, write: &Write) -> bool {
+        let (Write::Put(key, _) | Write::Delete(key)) = write else { return false };
+        if keys::kind_of(key).is_none_or(|kind| kind < Kind::Header as u8) {
+            return false;
+        }
+        let (Some(dir), Some(order)) = (keys::dir_of(key), keys::order_of(key)) else {
+            return false;
+        };
+        let headers = self.known.get(&dir).into_iter().flatten();
+        headers.filter(|h| h.partition.0 > 0).any(|h| h.range().contains(&order.0))
     }
 
     /// Headers that were read from the store since this was last asked.

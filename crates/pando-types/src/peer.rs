@@ -71,6 +71,9 @@ pub enum Say {
         radix: Radix,
         /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
         number: u64,
+        /// It is sent when the source's log is synced, and answered when the target's is: little is left to sync by the
+        /// exchange, while which the range stands still.
+        synced: bool,
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
     },
@@ -82,6 +85,8 @@ pub enum Say {
         slot: SlotNews,
         /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
         number: u64,
+        /// As in `Page`.
+        synced: bool,
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
     },

@@ -89,7 +89,7 @@ impl Handover {
 
 impl Mover for Handover {
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
-        let say = Say::SlotPage { slot: self.slot, number: copy.pages, rows };
+        let say = Say::SlotPage { slot: self.slot, number: copy.pages, synced: copy.syncs, rows };
         Next::Send(self.slot.owner, say)
     }
 

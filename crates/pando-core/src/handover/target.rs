@@ -19,7 +19,7 @@ use crate::shard::Shard;
 impl Shard {
     /// A page of a slot on its way here.
     pub(crate) fn slot_page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let Say::SlotPage { slot: news, number, rows } = peer.say else { return Ok(()) };
+        let Say::SlotPage { slot: news, number, synced, rows } = peer.say else { return Ok(()) };
         let at = (peer.txn, peer.step);
         let slot = news.slot;
         if !self.has_joined() {
@@ -62,7 +62,8 @@ impl Shard {
             return Ok(());
         }
         self.incoming.insert(slot, (record, ctx.now.nanos));
-        self.tell(ctx, Need::Committed, peer.from, at, Say::PageDone(number + 1));
+        let need = if synced { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, peer.from, at, Say::PageDone(number + 1));
         Ok(())
     }
 

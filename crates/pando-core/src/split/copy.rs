@@ -201,6 +201,10 @@ pub struct Copy {
     pub is_paced: bool,
     /// No page of rows that were never read leaves before, if they are a slot's.
     next_page_at: u64,
+    /// The page on its way is answered when both logs are synced.
+    pub syncs: bool,
+    /// Such a page was sent.
+    pub is_synced: bool,
     /// The last page was of changes.
     pub sent_changes: bool,
     /// When the target was last heard of.
@@ -239,6 +243,8 @@ impl Copy {
             waits,
             is_paced,
             next_page_at,
+            syncs: false,
+            is_synced: false,
             sent_changes,
             heard: now,
             tries,
@@ -408,6 +414,7 @@ fn size_of_row(row: &RowChange) -> usize {
 
 impl Shard {
     /// Notes what an input changed in halves that are being copied. One that changes faster than it is sent is closed.
+    /// Of a slot's directories, those in other partitions than the first are left out.
     pub(crate) fn note_writes(&mut self, writes: &[Write], now: u64) {
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::ChangeNotResent) {
@@ -415,8 +422,11 @@ impl Shard {
         }
         let most = self.config.split_dirty_rows;
         for (number, copy) in &mut self.copies {
+            let is_slot = matches!(copy.moved, Moved::Slot(_));
             for write in writes {
-                copy.note(write);
+                if !(is_slot && self.dirs.is_beside_first(write)) {
+                    copy.note(write);
+                }
             }
             let is_open = matches!(copy.phase, Phase::Open | Phase::Reopened(_));
             if is_open && copy.dirty.len() >= most {

@@ -10,6 +10,9 @@
 //!   rows that changed behind the cursor, as they are now; and again, until little remains
 //!    | -- Page n, n + 1 … ------------------------>|  the same
 //!    |<------------------------- PageDone ---------|
+//!   syncs, the half still open: little is left to sync while it stands still
+//!    | -- Page m, which asks for it -------------->|  the same, and syncs
+//!    |<------------------------- PageDone ---------|
 //!   closes it: transactions that hold names in it end, nobody else begins
 //!   freezes it
 //!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs

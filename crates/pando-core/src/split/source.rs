@@ -17,6 +17,9 @@ use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
+/// Whose copy took fewer pages was begun a moment ago: there is little to sync.
+const SYNCED_FROM: u64 = 8;
+
 /// A partition, or half of one, on its way to another shard.
 #[derive(Debug)]
 pub struct Move {
@@ -179,6 +182,7 @@ impl Mover for Move {
             given_back: self.is_merge().then_some(self.names),
             radix: self.radix,
             number: copy.pages,
+            synced: copy.syncs,
             rows,
         };
         Next::Send(self.target, say)
@@ -226,7 +230,8 @@ impl Mover for Move {
 pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Result<Next, Stop> {
     let (shard, ctx) = (&mut *view.shard, &*view.ctx);
     let most = shard.config.split_page_rows;
-    (copy.waits, copy.is_paced, copy.heard) = (false, false, ctx.now.nanos);
+    (copy.waits, copy.is_paced, copy.syncs) = (false, false, false);
+    copy.heard = ctx.now.nanos;
     if copy.is_copying() {
         copy.sent_changes = copy.is_turn_of_changes(ctx.now.nanos, shard.config.split_dirty_rows);
         let rows = if copy.sent_changes {
@@ -260,6 +265,12 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
                 return Ok(mover.page(copy, rows));
             }
             return mover.ask(view, copy, rows);
+        } else if is_open && !copy.is_synced && copy.pages >= SYNCED_FROM {
+            // Both logs have up to a second's groups to sync, and nobody should wait for that.
+            (copy.is_synced, copy.syncs) = (true, true);
+            let rows = copy.take_changes(ctx, most)?;
+            shard.counters.split_rows_again += rows.len() as u64;
+            return Ok(mover.page(copy, rows));
         } else if shard.is_copy_quiet(copy) {
             copy.phase = Phase::Frozen;
             shard.locks.set_hold(copy.key(), view.txn, copy.moved.frozen());

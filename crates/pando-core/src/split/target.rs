@@ -28,7 +28,7 @@ use crate::txn::participant;
 impl Shard {
     /// A page of a partition on its way here.
     pub(crate) fn page(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
-        let Say::Page { dir, partition, given_back, radix, number, rows } = peer.say else {
+        let Say::Page { dir, partition, given_back, radix, number, synced, rows } = peer.say else {
             return Ok(());
         };
         let at = (dir.id, partition);
@@ -79,7 +79,8 @@ impl Shard {
         }
         let done = number + 1;
         self.arriving.insert(at, (record, ctx.now.nanos));
-        self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), Say::PageDone(done));
+        let need = if synced { Need::Synced } else { Need::Committed };
+        self.tell(ctx, need, peer.from, (peer.txn, peer.step), Say::PageDone(done));
         Ok(())
     }
 

@@ -31,7 +31,9 @@ fn need_of(say: &Say) -> Need {
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
     };
     match say {
-        Say::Finish(_) => Need::Synced,
+        Say::Finish(_) | Say::Page { synced: true, .. } | Say::SlotPage { synced: true, .. } => {
+            Need::Synced
+        }
         Say::Page { rows, .. }
         | Say::SlotPage { rows, .. }
         | Say::Prepare(

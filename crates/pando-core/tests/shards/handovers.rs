@@ -7,7 +7,7 @@ use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Target, XattrMode};
 use pando_types::peer::{Change, Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, FileKind, ShardIndex, SlotIndex};
+use pando_types::{DirRef, Errno, FileKind, PartitionIndex, Radix, ShardIndex, SlotIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -296,6 +296,40 @@ fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
     let overtaken: u64 = c.counters().iter().map(|counters| counters.splits_overtaken).sum();
     assert_eq!(overtaken, 0);
     assert_eq!(names(&mut c, dir).len(), 101);
+}
+
+/// Another partition of the directory on the same shard stays; what changes there, however much, has nothing to do with the copy.
+#[test]
+fn changes_of_other_partitions_are_not_kept_in_mind() {
+    let mut c = Cluster::with(3, |config| {
+        (config.split_threshold, config.split_dirty_rows) = (60, 8);
+    });
+    let (dir, from, to) = filled(&mut c, 250);
+    let beside = c.owned(from, dir).into_iter().find(|(partition, ..)| *partition != 0);
+    let (partition, radix, ..) = beside.expect("two partitions a shard");
+    let orders = pando_placement::range(PartitionIndex(partition), Radix(radix));
+    let before = names(&mut c, dir);
+    begin(&mut c, dir.id.slot(), from, to);
+    let (mut steps, mut changes) = (0, 0);
+    while moved(&c) == 0 {
+        assert!(c.step() && steps < 300, "it never ends");
+        steps += 1;
+        let fresh: Vec<_> = (0..16).map(|n| format!("new{steps}.{n}")).collect();
+        for name in fresh {
+            if !orders.contains(&c.secrets().order(name.as_bytes()).0) {
+                continue;
+            }
+            for op in [create(&c, dir, &name), Op::Unlink(dir, c.name(&name))] {
+                assert!(c.poke(from, 0, op).is_some_and(|answer| answer.is_ok()), "{name}");
+                changes += 1;
+            }
+        }
+    }
+    c.settle();
+    assert!(steps > 10 && changes > 40, "{steps} steps, {changes} changes");
+    let overtaken: u64 = c.counters().iter().map(|counters| counters.splits_overtaken).sum();
+    assert_eq!((overtaken, home(&mut c, dir)), (0, to));
+    assert_eq!(names(&mut c, dir), before);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::Cluster;
 use pando_core::Need;
 use pando_types::op::{NewNode, Op};
+use pando_types::peer::{Peer, Prepare, Say};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
 
@@ -14,8 +15,12 @@ const THRESHOLD: u64 = 40;
 
 /// A directory one entry below its first split, which goes to the other of two shards, and its home.
 fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
+    about_to_split_at(THRESHOLD)
+}
+
+fn about_to_split_at(threshold: u64) -> (Cluster, DirRef, ShardIndex) {
     let mut c = Cluster::with(2, |config| {
-        (config.split_threshold, config.partitions_per_shard) = (THRESHOLD, 1);
+        (config.split_threshold, config.partitions_per_shard) = (threshold, 1);
     });
     let dir = c.mkdir(ROOT, "big").unwrap();
     c.settle();
@@ -147,6 +152,38 @@ fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
     assert!(steps < 400 && waited > 10, "{steps} steps, {waited} waited");
     assert!(sum(&c, |n| n.split_rounds_frozen) >= 1);
     assert_eq!(names(&mut c, dir), expected);
+}
+
+/// What moves stands still for the exchange only, and neither log has more to sync in it than came in since a moment ago: both are
+/// synced before, while the half is open.
+#[test]
+fn both_logs_are_synced_before_a_half_is_closed() {
+    let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD);
+    let mut sent = Vec::new();
+    while c.copies() > 0 {
+        c.watch();
+        assert!(c.step(), "something is always on its way");
+        sent.extend(c.take_sent());
+        if sent.last().is_some_and(|(.., peer)| asks_for_sync(peer)) {
+            let name = (0..).map(|n| format!("new{n}")).find(|name| is_upper(&c, name)).unwrap();
+            let op = create(&c, dir, &name);
+            c.poke(home, 1, op).expect("the half is open meanwhile").unwrap();
+        }
+    }
+    let at = |what: &dyn Fn(&Peer) -> bool| sent.iter().position(|(.., peer)| what(peer)).unwrap();
+    let asked = at(&asks_for_sync);
+    let (need, to, page) = &sent[asked];
+    assert_eq!((need, *to == home), (&Need::Synced, false), "the source's is synced first");
+    let done = &sent[asked + 1];
+    assert!(matches!(done.2.say, Say::PageDone(_)), "{done:?} answers {page:?}");
+    assert_eq!((done.0, done.1), (Need::Synced, home), "then the target's");
+    assert!(asked + 1 < at(&|peer| matches!(peer.say, Say::Prepare(_, Prepare::Arrive(_)))));
+    assert_eq!(sent.iter().filter(|(.., peer)| asks_for_sync(peer)).count(), 1, "once");
+    c.settle();
+}
+
+fn asks_for_sync(peer: &Peer) -> bool {
+    matches!(peer.say, Say::Page { synced: true, .. })
 }
 
 /// All names, as the owner of everything tells them without anything being delivered.

@@ -366,10 +366,11 @@ fn says() -> Vec<Say> {
             given_back: Some(7),
             radix: Radix(1),
             number: 0,
+            synced: true,
             rows: rows(),
         },
         Say::PageDone(9),
-        Say::SlotPage { slot: SLOT, number: 1, rows: rows() },
+        Say::SlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
         Say::Elsewhere(Elsewhere::Slot(SLOT)),
         Say::Elsewhere(Elsewhere::Split(DIR.id, history())),
         Say::Versions {
