@@ -62,9 +62,9 @@ impl Store for Babu {
     }
 
     fn write(&mut self) -> Result<()> {
-        self.db.write()?;
+        let lsn = self.db.write()?;
         if let Some(syncer) = &self.syncer {
-            syncer.sync()?;
+            syncer.sync_to(lsn)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! and not one after the other.
 //!
 //! What the group before touched is still near, and asking for it costs more than it saves: of the records that a create
-//! changes, all but one are changed by the next create as well (7 % of creates through a socket, docs/BENCHMARKS.md, "The
+//! changes, all but one are changed by the next create as well (7 % of creates through a socket, docs/BENCHMARKS-HISTORY.md, "The
 //! library over sockets"). So a small group that begins under the same prefix as the one before asks for nothing. (Groups of one
 //! change, which have nothing to ask for, do not count.)
 

@@ -9,7 +9,8 @@ pub enum Durability {
     /// group on. Who needs more waits with [`crate::Syncer::sync_to`], on any thread, one sync for many groups.
     #[default]
     Process,
-    /// The groups survive a loss of power: each write syncs. Without threads, and slow.
+    /// The groups survive a loss of power: each write syncs. Without threads, and slow. When nothing more is to come for a while,
+    /// [`crate::Syncer::sync`] leaves what tells damage of the last group from a torn write.
     Power,
 }
 

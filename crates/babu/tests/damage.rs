@@ -375,6 +375,39 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
     );
 }
 
+/// Who syncs each group need not leave a mark for each: the group behind says as much, and the last sync of all leaves one.
+#[test]
+fn the_last_of_groups_that_are_synced_one_by_one_is_protected_once_a_sync_has_nothing_else_to_do() {
+    let disk = MemDisk::new();
+    let (mut db, _) = open(&disk).unwrap();
+    let syncer = db.syncer();
+    let mut ends = Vec::new();
+    for number in 0..3_u8 {
+        let mut batch = Batch::new();
+        batch.put(&[number], &[number; 40]);
+        let lsn = db.apply(&batch, b"");
+        db.write().unwrap();
+        assert_eq!(syncer.sync_to(lsn).unwrap(), lsn);
+        ends.push(disk.files()[LOG].iter().rposition(|byte| *byte != 0).unwrap());
+    }
+    let flipped = |disk: &MemDisk, group: usize| {
+        let mut files = disk.files();
+        files.get_mut(LOG).unwrap()[ends[group] - 8] ^= 1;
+        open(&disk_of(&files)).map(|(_, recovered)| recovered.last_lsn)
+    };
+    assert!(flipped(&disk, 1).is_err(), "the third group knows of it");
+    assert_eq!(flipped(&disk, 2).unwrap(), Lsn(2), "nobody knows of the third");
+    let before = disk.files();
+    assert_eq!(syncer.sync().unwrap(), Lsn(3));
+    assert!(flipped(&disk, 2).is_err());
+    // It leaves one mark, and no more where nothing is new.
+    let changed = |a: &Files, b: &Files| (0..4096).filter(|&at| a[LOG][at] != b[LOG][at]).count();
+    let marked = disk.files();
+    assert!((1..=64).contains(&changed(&before, &marked)));
+    assert_eq!(syncer.sync().unwrap(), Lsn(3));
+    assert_eq!(changed(&marked, &disk.files()), 0);
+}
+
 /// Trailing zeros of a group do not count as torn bytes.
 fn recovered_zeros(files: &Files, group: &std::ops::Range<usize>) -> u64 {
     let bytes = &files[LOG][group.clone()];

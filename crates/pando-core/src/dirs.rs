@@ -89,7 +89,7 @@ impl Dirs {
         }
     }
 
-    /// Whether a row is known to be of a partition other than the first of its directory.
+    /// Whether a row is known not to be of its directory's first partition, which is here.
     pub fn is_beside_first(&self, write: &Write) -> bool {
         let (Write::Put(key, _) | Write::Delete(key)) = write else { return false };
         if keys::kind_of(key).is_none_or(|kind| kind < Kind::Header as u8) {
@@ -98,8 +98,8 @@ impl Dirs {
         let (Some(dir), Some(order)) = (keys::dir_of(key), keys::order_of(key)) else {
             return false;
         };
-        let headers = self.known.get(&dir).into_iter().flatten();
-        headers.filter(|h| h.partition.0 > 0).any(|h| h.range().contains(&order.0))
+        let first = self.known.get(&dir).into_iter().flatten().find(|h| h.partition.0 == 0);
+        first.is_some_and(|h| !h.range().contains(&order.0))
     }
 
     /// Headers that were read from the store since this was last asked.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use pando_client::net::{Net, NetError, NetOptions, Target, Tool};
 use pando_client::{Transport, Volume};
@@ -107,7 +108,27 @@ pub struct Connected {
 
 /// Connects to a volume's servers.
 pub fn connect(named: &Named, secret: Option<Secret>) -> Result<Connected, Failure> {
-    let (target, options) = (named.target(), named.options(secret));
+    connect_with(named, named.options(secret))
+}
+
+/// The same for callers who wait no longer than `timeout`: a server that is silent is known as such by then.
+pub fn connect_for(
+    named: &Named,
+    secret: Option<Secret>,
+    timeout: Option<Duration>,
+) -> Result<Connected, Failure> {
+    let options = named.options(secret);
+    let answer_within = answer_within(timeout, options.answer_within);
+    connect_with(named, NetOptions { answer_within, ..options })
+}
+
+/// Who waits for less than `usual` hears sooner that there is no answer, but no server is taken for silent before a second.
+fn answer_within(timeout: Option<Duration>, usual: Duration) -> Duration {
+    timeout.map_or(usual, |timeout| timeout.clamp(Duration::from_secs(1).min(usual), usual))
+}
+
+fn connect_with(named: &Named, options: NetOptions) -> Result<Connected, Failure> {
+    let target = named.target();
     let (send, receive) = mpsc::channel();
     let (end, ended) = oneshot::channel();
     let body = move || {
@@ -207,5 +228,21 @@ pub fn objects(facts: &VolumeFacts, named: Option<&PathBuf>) -> Result<PathBuf, 
             there.display(),
             folder.display()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_known_when_the_timeout_ends() {
+        let seconds = Duration::from_secs_f64;
+        for (timeout, expected) in
+            [(None, 5.0), (Some(30.0), 5.0), (Some(5.0), 5.0), (Some(2.0), 2.0), (Some(0.1), 1.0)]
+        {
+            let known = answer_within(timeout.map(seconds), seconds(5.0));
+            assert_eq!(known, seconds(expected), "{timeout:?}");
+        }
     }
 }

@@ -198,6 +198,10 @@ fn a_growing_directory_is_measured_beside_one_that_does_not_split() {
         run["listing_seconds"].as_f64().is_some() && run["work"]["disk_bytes"].as_u64() > Some(0)
     );
     assert!(run["mount"].is_null());
+    let splits = |run: &Value| run["work"]["splits"].as_u64().unwrap();
+    let ever = ["--pairs", "1", "--alone", "--partitions-per-shard", "0"];
+    let report = json(&scratch, &[&small[..], &ever].concat());
+    assert!(splits(&report["runs"][0]) > splits(run), "it splits without an end");
     // `ls -U` lists as many as were made, or the command fails.
     let report = json(&scratch, &[&small[..], &["--pairs", "1", "--alone", "--mount"]].concat());
     assert!(report["runs"][0]["mount"]["first_names_micros"].as_f64().unwrap() > 0.0);

@@ -6,6 +6,9 @@
 //! 1. `durable ≤ written`, and both only grow.
 //! 2. A file leaves the list of unsynced ones only after a sync that began when it was already sealed.
 //! 3. After the first failure nothing is written or synced any more.
+//!
+//! A sync leaves a mark of how far it came, in a page of its own, which the next sync has to write. Who syncs after every few groups
+//! ([`Syncer::sync_to`]) leaves none: the next group says the same. [`Syncer::sync`] does, also if all is durable already.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,8 +32,23 @@ pub(crate) struct LogState {
     durable: AtomicU64,
     fatal: OnceLock<Fatal>,
     files: Mutex<Files>,
-    /// Held during a sync. Holds the number of marks written, which picks the slot.
-    syncing: Mutex<usize>,
+    /// Held during a sync.
+    syncing: Mutex<Marks>,
+}
+
+/// What marks say in the active log.
+struct Marks {
+    /// How many were written, which picks the slot.
+    count: usize,
+    /// What the last of them claims.
+    lsn: Lsn,
+}
+
+/// Whether a sync is to leave a mark. One that is the last of its log does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    Mark,
+    Nothing,
 }
 
 struct Files {
@@ -56,7 +74,7 @@ impl LogState {
             durable: AtomicU64::new(durable.0),
             fatal: OnceLock::new(),
             files: Mutex::new(Files { unsynced: vec![active], names_unsynced: false }),
-            syncing: Mutex::new(0),
+            syncing: Mutex::new(Marks { count: 0, lsn: durable }),
         })
     }
 
@@ -100,7 +118,7 @@ impl LogState {
         let is_done = |files: &Files| {
             self.durable() >= wanted && !files.names_unsynced && files.unsynced.len() == 1
         };
-        self.sync_unless(is_done, &mut marks)
+        self.sync_unless(is_done, Leave::Mark, &mut marks)
     }
 
     /// Makes all groups up to `lsn` durable.
@@ -115,24 +133,29 @@ impl LogState {
             panic!("group {lsn} was not written");
         }
         let mut marks = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.sync_unless(|_| self.durable() >= lsn, &mut marks)
+        self.sync_unless(|_| self.durable() >= lsn, Leave::Nothing, &mut marks)
     }
 
     /// One sync, if what its caller waits for has not come about while it waited for its turn.
     fn sync_unless(
         &self,
         is_done: impl FnOnce(&Files) -> bool,
-        marks: &mut usize,
+        leave: Leave,
+        marks: &mut Marks,
     ) -> Result<Lsn, Fatal> {
         self.check()?;
-        let (files, names_unsynced, target) = {
+        let (is_done, files, names_unsynced, target) = {
             let files = self.files();
-            if is_done(&files) {
-                return Ok(self.durable());
-            }
             // Under the lock, so that no log begins between reading the LSN and the list.
-            (files.unsynced.clone(), files.names_unsynced, self.written())
+            (is_done(&files), files.unsynced.clone(), files.names_unsynced, self.written())
         };
+        if is_done {
+            let durable = self.durable();
+            if leave == Leave::Mark && marks.lsn < durable {
+                self.mark(&files, durable, marks).map_err(|failure| self.fail(failure))?;
+            }
+            return Ok(durable);
+        }
         self.sync_files(&files, names_unsynced).map_err(|failure| self.fail(failure))?;
         {
             let mut now = self.files();
@@ -141,9 +164,8 @@ impl LogState {
             now.names_unsynced = now.unsynced.len() > 1;
         }
         self.durable.store(target.0, Ordering::Release);
-        // Groups that are written already need a sync of their own, and that leaves a mark. (A mark dirties a page of its own,
-        // which the next sync must write. A log that ends here gets no other.)
-        if self.written() == target || files.len() > 1 {
+        // Groups that are written already need a sync of their own. A log that ends here gets no other mark.
+        if leave == Leave::Mark && self.written() == target || files.len() > 1 {
             self.mark(&files, target, marks).map_err(|failure| self.fail(failure))?;
         }
         Ok(target)
@@ -154,10 +176,10 @@ impl LogState {
         &self,
         files: &[(u64, Arc<dyn DiskFile>)],
         lsn: Lsn,
-        marks: &mut usize,
+        marks: &mut Marks,
     ) -> Result<(), IoFailure> {
-        let slot = MARK_OFFSETS[*marks % MARK_OFFSETS.len()];
-        *marks += 1;
+        let slot = MARK_OFFSETS[marks.count % MARK_OFFSETS.len()];
+        *marks = Marks { count: marks.count + 1, lsn };
         let log = files.last().map_or(0, |(number, _)| *number);
         for (number, file) in files {
             let seal = header::seal(self.database_id, *number);
@@ -183,13 +205,15 @@ impl LogState {
 }
 
 impl Syncer {
-    /// Makes durable what was written before the call; returns how far that reaches. Blocks.
+    /// Makes durable what was written before the call; returns how far that reaches. Blocks. Leaves a mark by which an opening
+    /// tells damage of the log's end from a torn write.
     pub fn sync(&self) -> Result<Lsn, Fatal> {
         self.0.sync()
     }
 
     /// Makes durable all groups up to this one; returns how far that reaches. Returns at once if they are durable already,
-    /// whatever was written since; callers that have to wait share one sync.
+    /// whatever was written since; callers that have to wait share one sync. Leaves no mark, which would cost the next sync a page: the
+    /// next group stands for one, and [`Syncer::sync`] leaves it when nothing more is to come for a while.
     ///
     /// # Panics
     /// If the group was not written before, see [`crate::Db::write`], and no write has failed.

@@ -23,7 +23,7 @@ use crate::lsn::Lsn;
 use crate::options::Options;
 
 /// Writes after a sync that go the ordinary way, not through the [`Appender`]. Who syncs after every few groups would pay for
-/// the pages that each sync leaves protected; who syncs seldom does not notice these few (docs/BENCHMARKS.md, "fsync").
+/// the pages that each sync leaves protected; who syncs seldom does not notice these few (docs/BENCHMARKS-HISTORY.md, "fsync").
 const ORDINARY_WRITES: u32 = 16;
 
 /// Who may use the last of the log space.

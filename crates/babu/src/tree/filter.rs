@@ -2,7 +2,7 @@
 //!
 //! A create asks for a name that is not there, in the active tree, where it is about to be put, and in every frozen one, where
 //! only the answer is wanted. There a filter refuses 499 of 500 and more without a search. (Measured beside a checkpoint:
-//! docs/BENCHMARKS.md, "Creates beside a checkpoint". With 79 of 80 in each of several parts, by reckoning one create in 25 went
+//! docs/BENCHMARKS-HISTORY.md, "Creates beside a checkpoint". With 79 of 80 in each of several parts, by reckoning one create in 25 went
 //! on to search a frozen tree of 100,000, and these were the slowest hundredth.)
 //!
 //! Nobody knows how many keys a tree will have. A filter begins with room for a little more than the tree before it had, and has
@@ -11,7 +11,7 @@
 //!
 //! Once a tree is frozen its keys are known. The checkpoint, which reads them all anyway, first makes one part of them that is
 //! as large as it need be, and from then on questions go there ([`TreeFilter::unite`]). (Three to five parts instead of one
-//! cost the slowest hundredth of lookups 0.1 to 0.3 µs: docs/BENCHMARKS.md.)
+//! cost the slowest hundredth of lookups 0.1 to 0.3 µs: docs/BENCHMARKS-HISTORY.md.)
 
 use std::sync::OnceLock;
 

@@ -203,7 +203,7 @@ pub struct Copy {
     next_page_at: u64,
     /// The page on its way is answered when both logs are synced.
     pub syncs: bool,
-    /// Such a page was sent.
+    /// Such a page was sent since the half was last opened.
     pub is_synced: bool,
     /// The last page was of changes.
     pub sent_changes: bool,
@@ -398,7 +398,7 @@ impl Copy {
             _ if self.is_paced => 0,
             Phase::Closing(since) if self.waits => since + (CLOSED_MAX << self.tries),
             Phase::Reopened(at) if self.waits => at,
-            Phase::Frozen => self.heard + SILENT_FROZEN * resend_after,
+            Phase::Closing(_) | Phase::Frozen => self.heard + SILENT_FROZEN * resend_after,
             _ => self.heard + SILENT_COPYING * resend_after,
         }
     }
@@ -500,7 +500,7 @@ impl Shard {
                     self.ready.extend(waiting);
                 }
                 Phase::Reopened(_) if copy.waits => {
-                    copy.phase = Phase::Open;
+                    (copy.phase, copy.is_synced) = (Phase::Open, false);
                     self.advance(ctx, number)?;
                 }
                 _ => self.give_up_copy(ctx, number, false)?,

@@ -17,7 +17,7 @@ use crate::split::copy::{Copy, Phase};
 use crate::txn::StepState;
 use crate::txn::plan::{Decision, Next, View};
 
-/// Whose copy took fewer pages was begun a moment ago: there is little to sync.
+/// Copies of fewer pages are not worth two more fsyncs: few names wait for their exchange.
 const SYNCED_FROM: u64 = 8;
 
 /// A partition, or half of one, on its way to another shard.
@@ -268,6 +268,8 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
         } else if is_open && !copy.is_synced && copy.pages >= SYNCED_FROM {
             // Both logs have up to a second's groups to sync, and nobody should wait for that.
             (copy.is_synced, copy.syncs) = (true, true);
+            // What comes in meanwhile is of two fsyncs, and a round takes less.
+            copy.round_size = usize::MAX;
             let rows = copy.take_changes(ctx, most)?;
             shard.counters.split_rows_again += rows.len() as u64;
             return Ok(mover.page(copy, rows));

@@ -15,12 +15,14 @@ const THRESHOLD: u64 = 40;
 
 /// A directory one entry below its first split, which goes to the other of two shards, and its home.
 fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
-    about_to_split_at(THRESHOLD)
+    about_to_split_at(THRESHOLD, 4096)
 }
 
-fn about_to_split_at(threshold: u64) -> (Cluster, DirRef, ShardIndex) {
+/// The same where a half is closed once so many rows that were sent have changed.
+fn about_to_split_at(threshold: u64, dirty_rows: usize) -> (Cluster, DirRef, ShardIndex) {
     let mut c = Cluster::with(2, |config| {
         (config.split_threshold, config.partitions_per_shard) = (threshold, 1);
+        config.split_dirty_rows = dirty_rows;
     });
     let dir = c.mkdir(ROOT, "big").unwrap();
     c.settle();
@@ -158,7 +160,7 @@ fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
 /// synced before, while the half is open.
 #[test]
 fn both_logs_are_synced_before_a_half_is_closed() {
-    let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD);
+    let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 4096);
     let mut sent = Vec::new();
     while c.copies() > 0 {
         c.watch();
@@ -180,6 +182,39 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     assert!(asked + 1 < at(&|peer| matches!(peer.say, Say::Prepare(_, Prepare::Arrive(_)))));
     assert_eq!(sent.iter().filter(|(.., peer)| asks_for_sync(peer)).count(), 1, "once");
     c.settle();
+}
+
+/// A half that is closed while a page is on its way stands still no longer than a frozen one, whatever becomes of the page.
+#[test]
+fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
+    let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 12);
+    loop {
+        c.watch();
+        assert!(c.step(), "something is always on its way");
+        if c.take_sent().last().is_some_and(|(.., peer)| asks_for_sync(peer)) {
+            break;
+        }
+    }
+    let mut expected = names_at(&mut c, home, dir);
+    let fresh = |c: &Cluster, n| {
+        let mut all = (0..).map(|m| format!("new{n}.{m}"));
+        all.find(|name| is_upper(c, name)).unwrap()
+    };
+    let waits = (0..100).map(|n| fresh(&c, n)).collect::<Vec<_>>().into_iter().find(|name| {
+        let op = create(&c, dir, name);
+        expected.insert(name.clone());
+        c.poke(home, 1, op).map(Result::unwrap).is_none()
+    });
+    assert!(waits.is_some() && c.copies() == 1, "it is closed once too much has changed");
+    for _ in 0..9 {
+        c.lose_messages_to(ShardIndex(1 - home.0));
+        c.pass_time(100_000_000);
+    }
+    assert_eq!(c.copies(), 0);
+    // Who waited has been let in.
+    assert_eq!(names_at(&mut c, home, dir), expected);
+    c.settle();
+    assert_eq!(names(&mut c, dir), expected);
 }
 
 fn asks_for_sync(peer: &Peer) -> bool {

@@ -28,7 +28,7 @@ const SMALL_ANSWER: usize = 256;
 /// Failures to read in a row after which a mount is given up, and how long it waits after each.
 const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
-/// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS.md).
+/// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS-HISTORY.md).
 const LINGER: Duration = Duration::from_micros(50);
 /// How much of that passes before it does what was put off: whoever is busy asks for the next thing sooner.
 const PUT_OFF_FOR: Duration = Duration::from_micros(20);

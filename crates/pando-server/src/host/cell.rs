@@ -171,12 +171,12 @@ impl SyncSignal {
         }
     }
 
-    /// Returns when asked, or after `longest`.
-    pub(crate) fn wait(&self, longest: Duration) {
+    /// Returns when asked, or after `longest`; whether it was asked.
+    pub(crate) fn wait(&self, longest: Duration) -> bool {
         let mut asked = self.asked.lock();
         if !*asked {
             self.condition.wait_for(&mut asked, longest);
         }
-        *asked = false;
+        std::mem::take(&mut *asked)
     }
 }

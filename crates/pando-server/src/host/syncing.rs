@@ -18,14 +18,21 @@ impl Shared {
     pub(super) fn sync_loop(&self, shard: ShardIndex) {
         let Some(cell) = self.cell(shard) else { return };
         while !self.is_stopped() && !cell.is_over() {
-            cell.sync.wait(SYNC_INTERVAL);
-            self.sync_once(&cell);
+            let is_asked = cell.sync.wait(SYNC_INTERVAL);
+            self.sync_once(&cell, is_asked);
         }
-        self.sync_once(&cell);
+        self.sync_once(&cell, false);
     }
 
-    fn sync_once(&self, cell: &Cell) {
-        if cell.has_failed() || cell.written() <= cell.durable() {
+    /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody does.
+    fn sync_once(&self, cell: &Cell, is_asked: bool) {
+        if cell.has_failed() {
+            return;
+        }
+        if cell.written() <= cell.durable() {
+            if !is_asked && let Err(fatal) = cell.syncer.sync() {
+                cell.fail(&fatal.to_string());
+            }
             return;
         }
         // Objects first: a log record that survives must find its object. Whoever saw the flag down had stored its object
@@ -33,7 +40,7 @@ impl Shared {
         cell.is_syncing.store(true, Ordering::SeqCst);
         if let Some(Err(error)) = self.before_sync.get().map(|hook| hook()) {
             cell.fail(&format!("file data cannot be made durable: {error}"));
-        } else if let Err(fatal) = cell.syncer.sync() {
+        } else if let Err(fatal) = sync(cell, is_asked) {
             cell.fail(&fatal.to_string());
         } else {
             cell.counters.syncs.increment();
@@ -54,5 +61,12 @@ impl Shared {
             cell.attention.store(true, Ordering::SeqCst);
             self.run(cell.shard);
         }
+    }
+}
+
+fn sync(cell: &Cell, is_asked: bool) -> Result<babu::Lsn, babu::Fatal> {
+    match is_asked {
+        true => cell.syncer.sync_to(cell.syncer.written_lsn()),
+        false => cell.syncer.sync(),
     }
 }

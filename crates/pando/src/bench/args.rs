@@ -406,6 +406,9 @@ pub struct GrowthArgs {
     /// Entries beyond which a partition splits
     #[arg(long, value_name = "ENTRIES", default_value_t = 8_000)]
     pub split_threshold: u64,
+    /// Partitions of the directory on each shard at which it stops splitting; 0: it never does
+    #[arg(long, value_name = "M", default_value_t = 1)]
+    pub partitions_per_shard: u16,
     /// When a change is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,

@@ -2,6 +2,7 @@
 
 mod mounted;
 
+use std::num::NonZeroU16;
 use std::process::ExitCode;
 
 use pando_bench::growth::{self, Growth, Settings, WINDOW};
@@ -115,6 +116,7 @@ fn grow(
         durability: args.durability.into(),
         split_threshold,
         checkpoint_bytes,
+        partitions_per_shard: NonZeroU16::new(args.partitions_per_shard),
         ..HostOptions::default()
     };
     let before = resident(std::process::id());
