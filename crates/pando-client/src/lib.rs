@@ -27,6 +27,7 @@
 //! 3. A slot whose request may still run is not used, nor is what that request changes changed by another.
 //! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
 
+mod alone;
 mod block;
 mod by_way;
 mod cache;

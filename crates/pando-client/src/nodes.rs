@@ -253,6 +253,12 @@ impl Nodes {
         }
     }
 
+    /// All of them, the root apart.
+    pub(crate) fn inos(&self) -> Vec<Ino> {
+        let of_shard = |shard: &Shard| shard.0.lock().keys().copied().collect::<Vec<_>>();
+        self.shards.iter().flat_map(of_shard).collect()
+    }
+
     /// How many there are, the root apart.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().len()).sum()

@@ -15,7 +15,7 @@ use pando_types::op::{FileRef, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
-use crate::call::{Answer, Failure, Via, stale};
+use crate::call::{Answer, Backoff, Failure, Via, stale};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;
@@ -41,12 +41,18 @@ impl Client {
     }
 
     async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Errno> {
+        let mut backoff = Backoff::astray();
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
             let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
             let id = match self.chase(&errand, &mut false).await? {
                 Answer::Final(Ok(Body::Session(id))) => id,
+                // Another session is alone, and was just told to end that.
+                Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
+                    backoff.pause(self).await;
+                    continue;
+                }
                 Answer::Final(Err(failure)) => return Err(failure.into()),
                 _ => return Err(Errno::EIO),
             };

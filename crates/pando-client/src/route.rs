@@ -99,7 +99,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
         Op::OpenSession | Op::OpenLocalSession => (Route::Shard(ShardIndex(0)), false),
         // Twice does no harm either, and nothing is recorded for a session that is over.
-        Op::EndSession(_) | Op::Renew(_) => (Route::Shard(ShardIndex(0)), false),
+        Op::EndSession(_) | Op::Renew(_) | Op::Alone(..) => (Route::Shard(ShardIndex(0)), false),
     };
     Plan { route, changes }
 }

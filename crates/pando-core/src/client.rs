@@ -318,6 +318,7 @@ impl Shard {
                 self.session_request(ctx, tag, request)
             }
             Op::Renew(session) => self.renew(ctx, *session).map(Ran::from),
+            Op::Alone(session, ask) => self.alone(*session, *ask).map(Ran::from),
             Op::Garbage(_, limit) => self.list_garbage(ctx, *limit),
             Op::GarbageDone(_, objects) => {
                 for object in objects {

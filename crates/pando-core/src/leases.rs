@@ -103,7 +103,9 @@ impl Shard {
         let txns = &self.txns;
         self.leases.ending.retain(|_, number| txns.contains_key(number));
         let room = ENDING_MAX.saturating_sub(self.leases.ending.len());
-        let expired: alloc::vec::Vec<_> = self.leases.expired().take(room).collect();
+        // One that is alone is of this process: it lives.
+        let expired = self.leases.expired().filter(|session| !self.alone.is(*session));
+        let expired: alloc::vec::Vec<_> = expired.take(room).collect();
         for session in expired {
             let number = self.numbers.txn(ctx).number;
             self.leases.ending.insert(session, number);

@@ -29,6 +29,8 @@ pub enum LockKey {
     Session(SessionId),
     /// Held by nobody: requests wait here until it is known which versions there are.
     Versions,
+    /// Held by nobody: a session that is alone waits here for another that wants to begin.
+    Alone,
     /// A slot that is handed over, or arriving.
     Slot(SlotIndex),
     /// At a new shard: becoming one.
@@ -172,6 +174,13 @@ impl Locks {
     /// Whether anybody waits for it.
     pub fn is_awaited(&self, key: LockKey) -> bool {
         self.waiting.contains_key(&key)
+    }
+
+    /// Whether any session is beginning or ending.
+    pub fn any_session(&self) -> bool {
+        let (first, last) = (SessionId(0), SessionId(u64::MAX));
+        let sessions = LockKey::Session(first)..=LockKey::Session(last);
+        self.held.range(sessions).next().is_some()
     }
 
     /// Whether anybody moves a directory to another parent.

@@ -2,7 +2,7 @@
 
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
-use pando_types::{Attr, Credentials, Errno, FileKind, Search, SetAttr, TimeSet};
+use pando_types::{Attr, Credentials, Errno, FileKind, Judge, Judged, Search, SetAttr, TimeSet};
 
 /// Read.
 pub const R: AccessMask = 4;
@@ -11,7 +11,6 @@ pub const W: AccessMask = 2;
 /// Execute or search.
 pub const X: AccessMask = 1;
 
-const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
 const STICKY: u16 = 0o1000;
 
@@ -24,16 +23,40 @@ pub fn check(
     by: &Credentials,
     mask: AccessMask,
 ) -> Result<(), Errno> {
-    let allowed = if by.uid == 0 {
-        if kind == FileKind::Directory || mode & 0o111 != 0 { R | W | X } else { R | W }
-    } else if by.uid == uid {
-        (mode >> 6) as u8 & 7
-    } else if by.in_group(gid) {
-        (mode >> 3) as u8 & 7
-    } else {
-        mode as u8 & 7
+    let class = |shift: u16| (mode >> shift) as u8 & 7;
+    let allowed = match (&by.judge, by.uid) {
+        _ if decided(by, Judged { mode, uid, gid }) => return Ok(()),
+        (Judge::Shard(_), 0) if kind == FileKind::Directory || mode & 0o111 != 0 => R | W | X,
+        (Judge::Shard(_), 0) => R | W,
+        (_, user) if user == uid => class(6),
+        _ if by.in_group(gid) => class(3),
+        (Judge::Shard(_), _) => class(0),
+        // Of which other groups the caller is, its kernel did not say.
+        _ => class(3) & class(0),
     };
-    if mask & !allowed == 0 { Ok(()) } else { Err(Errno::EACCES) }
+    if mask & !allowed == 0 { Ok(()) } else { Err(refusal(by, Errno::EACCES)) }
+}
+
+/// Whether the caller's kernel has decided by what is so now.
+pub fn decided(by: &Credentials, now: Judged) -> bool {
+    match &by.judge {
+        Judge::Shard(_) => false,
+        Judge::Kernel(judged) => judged.contains(&now),
+        Judge::KernelAlone => true,
+    }
+}
+
+/// What a caller is told who may not: where a kernel decided, it knows attributes of another time, and is to look again.
+fn refusal(by: &Credentials, errno: Errno) -> Errno {
+    match by.judge {
+        Judge::Shard(_) => errno,
+        Judge::Kernel(_) | Judge::KernelAlone => Errno::ESTALE,
+    }
+}
+
+/// Whether the shard takes user 0 for one that may do everything. A kernel says so by what it decided.
+fn is_root(by: &Credentials) -> bool {
+    by.uid == 0 && matches!(by.judge, Judge::Shard(_))
 }
 
 /// The same on a file's attributes.
@@ -52,14 +75,18 @@ pub const fn search(dir: &Inherit) -> Search {
 }
 
 /// Sticky directories: only the entry's owner, the directory's owner or root removes or renames it.
-pub fn check_sticky(dir: &Inherit, entry_uid: u32, by: &Credentials) -> Result<(), Errno> {
-    if dir.mode & STICKY != 0 && by.uid != 0 && by.uid != entry_uid && by.uid != dir.uid {
-        return Err(Errno::EPERM);
+pub fn check_sticky(dir: &Inherit, entry: Judged, by: &Credentials) -> Result<(), Errno> {
+    if dir.mode & STICKY == 0 || by.uid == entry.uid || by.uid == dir.uid || is_root(by) {
+        return Ok(());
     }
-    Ok(())
+    if decided(by, Judged { mode: dir.mode, uid: dir.uid, gid: dir.gid }) && decided(by, entry) {
+        return Ok(());
+    }
+    Err(refusal(by, Errno::EPERM))
 }
 
-/// Mode and group of what is made in a directory (`inode_init_owner`).
+/// Mode and group of what is made in a directory (`inode_init_owner`). A kernel that judges takes off by itself what its
+/// caller must not give.
 pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u16, u32) {
     let mode = mode & 0o7777;
     if dir.mode & SETGID == 0 {
@@ -68,6 +95,7 @@ pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u
     match kind {
         FileKind::Directory => (mode | SETGID, dir.gid),
         _ if mode & (SETGID | 0o010) == (SETGID | 0o010)
+            && matches!(by.judge, Judge::Shard(_))
             && by.uid != 0
             && !by.in_group(dir.gid) =>
         {
@@ -79,23 +107,27 @@ pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u
 
 /// Checks a `setattr` on `attr`, and returns it with the side effects Linux adds (cleared setgid).
 pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<SetAttr, Errno> {
-    let owner = by.uid == 0 || by.uid == attr.uid;
+    if decided(by, attr.into()) {
+        return Ok(set.clone());
+    }
+    let root = is_root(by);
+    let owner = root || by.uid == attr.uid;
     let mut set = set.clone();
-    if set.uid.is_some_and(|uid| by.uid != 0 && (by.uid != attr.uid || uid != attr.uid)) {
-        return Err(Errno::EPERM);
+    if set.uid.is_some_and(|uid| !root && (by.uid != attr.uid || uid != attr.uid)) {
+        return Err(refusal(by, Errno::EPERM));
     }
     if let Some(gid) = set.gid {
         let member = gid == attr.gid || by.in_group(gid);
-        if by.uid != 0 && (by.uid != attr.uid || !member) {
-            return Err(Errno::EPERM);
+        if !root && (by.uid != attr.uid || !member) {
+            return Err(refusal(by, Errno::EPERM));
         }
     }
     if let Some(mode) = set.mode {
-        if !owner && !only_drops_privilege(attr, mode) {
-            return Err(Errno::EPERM);
+        if !owner {
+            return Err(refusal(by, Errno::EPERM));
         }
         let gid = set.gid.unwrap_or(attr.gid);
-        if by.uid != 0 && !by.in_group(gid) {
+        if !root && !by.in_group(gid) {
             set.mode = Some(mode & 0o7777 & !SETGID);
         }
     }
@@ -104,22 +136,12 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
         match time {
-            TimeSet::To(_) if !owner => return Err(Errno::EPERM),
+            TimeSet::To(_) if !owner => return Err(refusal(by, Errno::EPERM)),
             TimeSet::Now if !owner => check_attr(attr, by, W)?,
             _ => {}
         }
     }
     Ok(set)
-}
-
-/// The kernel clears setuid and setgid itself when a stranger writes: a mode change in the writer's name that does
-/// nothing else, and only where that stranger could write.
-fn only_drops_privilege(attr: &Attr, mode: u16) -> bool {
-    attr.kind == FileKind::Regular
-        && attr.mode & (SETUID | SETGID) != 0
-        && mode & 0o7777 & !attr.mode == 0
-        && attr.mode & !(mode & 0o7777) & !(SETUID | SETGID) == 0
-        && mode & 0o7777 != attr.mode
 }
 
 #[cfg(test)]
@@ -129,7 +151,7 @@ mod tests {
     use alloc::vec;
 
     fn user(uid: u32, gid: u32) -> Credentials {
-        Credentials { uid, gid, groups: vec![] }
+        Credentials::new(uid, gid, vec![])
     }
 
     #[test]
@@ -168,9 +190,68 @@ mod tests {
     #[test]
     fn sticky_directories_protect_strangers_entries() {
         let dir = Inherit { mode: 0o1777, uid: 1, gid: 1, project: 0 };
-        assert_eq!(check_sticky(&dir, 5, &user(5, 5)), Ok(()));
-        assert_eq!(check_sticky(&dir, 5, &user(1, 5)), Ok(()));
-        assert_eq!(check_sticky(&dir, 5, &user(0, 0)), Ok(()));
-        assert_eq!(check_sticky(&dir, 5, &user(6, 5)), Err(Errno::EPERM));
+        let of_five = Judged { mode: 0o644, uid: 5, gid: 5 };
+        assert_eq!(check_sticky(&dir, of_five, &user(5, 5)), Ok(()));
+        assert_eq!(check_sticky(&dir, of_five, &user(1, 5)), Ok(()));
+        assert_eq!(check_sticky(&dir, of_five, &user(0, 0)), Ok(()));
+        assert_eq!(check_sticky(&dir, of_five, &user(6, 5)), Err(Errno::EPERM));
+    }
+
+    fn judged(uid: u32, by: &[(u16, u32, u32)]) -> Credentials {
+        let judged = by.iter().map(|&(mode, uid, gid)| Judged { mode, uid, gid }).collect();
+        Credentials { uid, gid: uid, judge: Judge::Kernel(judged) }
+    }
+
+    #[test]
+    fn what_a_kernel_decided_by_what_is_so_holds() {
+        let by = judged(9, &[(0o700, 5, 6)]);
+        assert_eq!(
+            check(Directory, 0o700, 5, 6, &by, R | W | X),
+            Ok(()),
+            "it may hold a capability"
+        );
+        for (mode, uid, gid) in [(0o500, 5, 6), (0o700, 4, 6), (0o700, 5, 7)] {
+            let changed = check(Directory, mode, uid, gid, &by, R);
+            assert_eq!(changed, Err(Errno::ESTALE), "{mode:o} {uid} {gid}");
+        }
+        let alone = Credentials { judge: Judge::KernelAlone, ..by };
+        assert_eq!(check(Directory, 0, 5, 6, &alone, R | W | X), Ok(()));
+    }
+
+    /// Whoever decided by what is not so any more may do what its user and group alone may, whatever its other groups.
+    #[test]
+    fn a_kernel_that_decided_by_what_was_is_believed_its_user_and_group_only() {
+        let by = judged(9, &[(0o700, 5, 6)]);
+        assert_eq!(check(Regular, 0o600, 9, 6, &by, R | W), Ok(()), "its owner");
+        assert_eq!(check(Regular, 0o060, 5, 9, &by, R | W), Ok(()), "its group");
+        assert_eq!(check(Regular, 0o044, 5, 7, &by, R), Ok(()), "whichever of both classes");
+        assert_eq!(
+            check(Regular, 0o004, 5, 7, &by, R),
+            Err(Errno::ESTALE),
+            "it may be of the group"
+        );
+        let root = judged(0, &[]);
+        assert_eq!(
+            check(Regular, 0o600, 5, 5, &root, R),
+            Err(Errno::ESTALE),
+            "without capabilities"
+        );
+    }
+
+    #[test]
+    fn a_kernel_judges_sticky_directories_by_both() {
+        let dir = Inherit { mode: 0o1777, uid: 1, gid: 1, project: 0 };
+        let (of_dir, entry) = ((0o1777, 1, 1), Judged { mode: 0o644, uid: 5, gid: 5 });
+        assert_eq!(check_sticky(&dir, entry, &judged(9, &[of_dir, (0o644, 5, 5)])), Ok(()));
+        assert_eq!(check_sticky(&dir, entry, &judged(9, &[of_dir])), Err(Errno::ESTALE));
+        assert_eq!(check_sticky(&dir, entry, &judged(5, &[of_dir])), Ok(()), "its own");
+    }
+
+    #[test]
+    fn a_kernel_takes_setgid_off_by_itself() {
+        let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
+        assert_eq!(inherit(&dir, Regular, 0o2755, &judged(5, &[])), (0o2755, 50));
+        let alone = Credentials { judge: Judge::KernelAlone, ..user(5, 6) };
+        assert_eq!(inherit(&dir, Regular, 0o2755, &alone), (0o2755, 50));
     }
 }

@@ -19,7 +19,7 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::outcomes::Outcomes;
 use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
-use crate::sessions::COORDINATOR;
+use crate::sessions::{AloneSession, COORDINATOR};
 use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
 use crate::txn::graph::Graph;
@@ -39,6 +39,8 @@ pub struct Shard {
     pub(crate) sessions: BTreeSet<SessionId>,
     /// Of the coordinator only.
     pub(crate) leases: Leases,
+    /// Of the coordinator only.
+    pub(crate) alone: AloneSession,
     /// Of requests run here.
     pub(crate) outcomes: Outcomes,
     /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
@@ -110,6 +112,7 @@ impl Shard {
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
         let mut shard = Self {
             leases: Leases::new(config.lease, now.nanos),
+            alone: AloneSession::default(),
             stat: ctx.load(&keys::table(Table::Stat))?.unwrap_or_default(),
             config,
             numbers,

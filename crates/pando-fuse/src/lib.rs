@@ -18,13 +18,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use kernel::credentials::credentials_of;
 pub use kernel::session::{Mounted, Options};
-pub use namespace::{Answer, By, Namespace, Pages};
+pub use namespace::{Answer, Namespace, Pages};
 pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};
 
 /// Mounts a file system at an existing directory.
 pub fn mount(fs: Arc<Vfs>, mountpoint: &Path, options: &Options) -> io::Result<Mounted> {
+    let options = &Options { default_permissions: true, ..options.clone() };
     let adaptor = Arc::new(kernel::adaptor::Adaptor::new(fs, options));
     let mounted =
         kernel::session::mount_filesystem(Arc::clone(&adaptor) as _, mountpoint, options)?;

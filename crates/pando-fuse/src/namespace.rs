@@ -2,67 +2,79 @@
 
 use std::sync::Arc;
 
-use pando_client::{BoxFuture, Client, DirEntry, OnPath};
+use pando_client::{BoxFuture, Client, DirEntry};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
-    Attr, Credentials, Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name, News,
+    Attr, Credentials, Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
     SessionId, SetAttr,
 };
 
 /// What a call leads to, at once or later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
 
-/// On whose behalf a call is made, and by which way he came.
-#[derive(Debug)]
-pub struct By {
-    /// Who.
-    pub credentials: Credentials,
-    /// The way to the directory that the call is about. `None`: it does not matter.
-    pub on: Option<OnPath>,
-}
-
-impl From<Credentials> for By {
-    fn from(credentials: Credentials) -> Self {
-        Self { credentials, on: None }
-    }
-}
-
 /// Names, permissions and attributes. Any thread may call, and any may poll. What each does is said at the client's method
 /// of the same name.
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
 pub trait Namespace: Send + Sync {
-    fn getattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Attr>;
-    fn setattr<'a>(&'a self, by: &'a By, ino: Ino, set: SetAttr) -> Answer<'a, Attr>;
-    fn lookup<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr>;
-    fn lookup_brief<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        self.lookup(by, parent, name)
-    }
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr>;
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr>;
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr>;
     fn forget(&self, ino: Ino, count: u64);
+    /// Nodes that were looked up and not forgotten, and the root.
+    fn known(&self) -> Vec<Ino> {
+        Vec::new()
+    }
+    /// Whether requests were given up of which it is not known whether they ran.
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+    /// Whether this session may ever be alone on its volume.
+    fn may_be_alone(&self) -> bool {
+        false
+    }
+    /// Asks to be alone; whether it is, from now on until it is [recalled](Namespace::recalled).
+    fn ask_alone(&self) -> Answer<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
+    /// Ready when another session wants to begin, or this one is over.
+    fn recalled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+    /// Is alone no longer.
+    fn end_alone(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
     /// The last answer has left, and there is nothing else to do at the moment.
     fn afterwards(&self) {}
-    /// Has `watcher` hear which directories have changed for whoever comes through them; from which version on. Where there
-    /// are no versions, of none.
-    fn watch(&self, watcher: Box<dyn Fn(&News) + Send + Sync>) -> u64 {
-        drop(watcher);
-        0
-    }
-    fn access<'a>(&'a self, by: &'a By, ino: Ino, mask: AccessMask) -> Answer<'a, ()>;
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()>;
     fn create<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
     ) -> Answer<'a, (Attr, bool)>;
-    fn mkdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name, mode: u16) -> Answer<'a, Attr>;
-    fn unlink<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
-    fn rmdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
-    fn link<'a>(&'a self, by: &'a By, ino: Ino, parent: Ino, name: &'a Name) -> Answer<'a, Attr>;
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr>;
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()>;
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr>;
     fn rename<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         from: (Ino, &'a Name),
         to: (Ino, &'a Name),
         flags: RenameFlags,
@@ -77,7 +89,7 @@ pub trait Namespace: Send + Sync {
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
-    fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()>;
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()>;
     fn readdir<'a>(
         &'a self,
         by: &'a Credentials,
@@ -94,17 +106,18 @@ pub trait Namespace: Send + Sync {
         position: u64,
     ) -> Result<Box<dyn Pages>, Errno>;
     fn parent<'a>(&'a self, ino: Ino) -> Answer<'a, Ino>;
-    fn getxattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, Vec<u8>>;
-    fn listxattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Vec<Vec<u8>>>;
+    fn getxattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8])
+    -> Answer<'a, Vec<u8>>;
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>>;
     fn setxattr<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()>;
-    fn removexattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()>;
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)>;
     /// Whether it has the methods that follow; else the kernel keeps locks, of one mount.
     fn keeps_locks(&self) -> bool {
@@ -159,20 +172,40 @@ impl Pages for pando_client::Listing {
 }
 
 impl Namespace for Client {
-    fn getattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).getattr(ino))
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
+        Box::pin(self.getattr(ino))
     }
 
-    fn setattr<'a>(&'a self, by: &'a By, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).setattr(&by.credentials, ino, set))
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
+        Box::pin(self.setattr(by, ino, set))
     }
 
-    fn lookup<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).lookup(&by.credentials, parent, name))
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
+        Box::pin(self.lookup(by, parent, name))
     }
 
-    fn lookup_brief<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).lookup_brief(&by.credentials, parent, name))
+    fn known(&self) -> Vec<Ino> {
+        self.known()
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.doubts() > 0
+    }
+
+    fn may_be_alone(&self) -> bool {
+        self.may_be_alone()
+    }
+
+    fn ask_alone(&self) -> Answer<'_, bool> {
+        Box::pin(self.ask_alone())
+    }
+
+    fn recalled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.recalled())
+    }
+
+    fn end_alone(&self) -> Answer<'_, ()> {
+        Box::pin(self.end_alone())
     }
 
     fn afterwards(&self) {
@@ -183,57 +216,58 @@ impl Namespace for Client {
         self.forget(ino, count);
     }
 
-    fn watch(&self, watcher: Box<dyn Fn(&News) + Send + Sync>) -> u64 {
-        self.watch(watcher)
-    }
-
-    fn access<'a>(&'a self, by: &'a By, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).access(&by.credentials, ino, mask))
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
+        Box::pin(self.access(by, ino, mask))
     }
 
     fn create<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
     ) -> Answer<'a, (Attr, bool)> {
-        Box::pin(self.by_way(by.on.as_ref()).create(
-            &by.credentials,
-            parent,
-            name,
-            node,
-            exclusive,
-            open,
-        ))
+        Box::pin(self.create(by, parent, name, node, exclusive, open))
     }
 
-    fn mkdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name, mode: u16) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).mkdir(&by.credentials, parent, name, mode))
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.mkdir(by, parent, name, mode))
     }
 
-    fn unlink<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).unlink(&by.credentials, parent, name))
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.unlink(by, parent, name))
     }
 
-    fn rmdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).rmdir(&by.credentials, parent, name))
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        Box::pin(self.rmdir(by, parent, name))
     }
 
-    fn link<'a>(&'a self, by: &'a By, ino: Ino, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        Box::pin(self.by_way(by.on.as_ref()).link(&by.credentials, ino, parent, name))
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        Box::pin(self.link(by, ino, parent, name))
     }
 
     fn rename<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         from: (Ino, &'a Name),
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).rename(&by.credentials, from, to, flags))
+        Box::pin(self.by_way(None).rename(by, from, to, flags))
     }
 
     fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
@@ -258,8 +292,8 @@ impl Namespace for Client {
         Box::pin(self.release_all(inos))
     }
 
-    fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).opendir(&by.credentials, ino))
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        Box::pin(self.opendir(by, ino))
     }
 
     fn readdir<'a>(
@@ -286,27 +320,32 @@ impl Namespace for Client {
         Box::pin(self.parent(ino))
     }
 
-    fn getxattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, Vec<u8>> {
-        Box::pin(self.by_way(by.on.as_ref()).getxattr(&by.credentials, ino, name))
+    fn getxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>> {
+        Box::pin(self.getxattr(by, ino, name))
     }
 
-    fn listxattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
-        Box::pin(self.by_way(by.on.as_ref()).listxattr(&by.credentials, ino))
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        Box::pin(self.listxattr(by, ino))
     }
 
     fn setxattr<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).setxattr(&by.credentials, ino, name, value, mode))
+        Box::pin(self.setxattr(by, ino, name, value, mode))
     }
 
-    fn removexattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
-        Box::pin(self.by_way(by.on.as_ref()).removexattr(&by.credentials, ino, name))
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
+        Box::pin(self.removexattr(by, ino, name))
     }
 
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {

@@ -10,9 +10,9 @@ mod xattrs;
 use std::sync::Arc;
 
 use pando_data::{DataFs, kills_privileges};
-use pando_types::{Attr, Errno, FileKind, Ino, SetAttr};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
 
-use crate::namespace::{By, Namespace};
+use crate::namespace::Namespace;
 
 pub use files::{OpenFlags, Opened};
 pub use listing::{DirHandle, Listed};
@@ -60,19 +60,19 @@ impl Vfs {
     }
 
     /// Attributes.
-    pub async fn getattr(&self, by: &By, ino: Ino) -> Result<Attr, Errno> {
+    pub async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         if self.data.is_open(ino) {
             return self.data.getattr(ino);
         }
-        self.namespace.getattr(by, ino).await
+        self.namespace.getattr(ino).await
     }
 
     /// Changes attributes.
-    pub async fn setattr(&self, by: &By, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+    pub async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
         if self.data.is_open(ino) {
-            return self.data.setattr(&by.credentials, ino, set);
+            return self.data.setattr(by, ino, set);
         }
-        let kills = kills_privileges(&by.credentials, &set);
+        let kills = kills_privileges(by, &set);
         let mut attr = self.namespace.setattr(by, ino, set).await?;
         if kills && attr.kind == FileKind::Regular {
             self.data.kill_privileges_of(&mut attr)?;
@@ -81,7 +81,7 @@ impl Vfs {
     }
 
     /// `access(2)`.
-    pub async fn access(&self, by: &By, ino: Ino, mask: u8) -> Result<(), Errno> {
+    pub async fn access(&self, by: &Credentials, ino: Ino, mask: u8) -> Result<(), Errno> {
         self.namespace.access(by, ino, mask).await
     }
 

@@ -23,7 +23,7 @@ fn name(name: &str) -> Name {
 }
 
 fn run(tree: &mut Tree, uid: u32, op: Op, new: u64) -> Outcome {
-    let credentials = Credentials { uid, gid: uid, groups: Vec::new() };
+    let credentials = Credentials::new(uid, uid, Vec::new());
     tree.apply(&Call { who: uid, credentials, op }, Ino(new))
 }
 

@@ -140,6 +140,7 @@ kinds! {
     HandOver: Op::HandOver(..),
     AddShard: Op::AddShard(..),
     Renew: Op::Renew(..),
+    Alone: Op::Alone(..),
     OpenName: Op::OpenName { .. },
     Glimpse: Op::Glimpse(..),
     Lock: Op::Lock(..),

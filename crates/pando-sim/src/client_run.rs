@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pando_client::{Client, Options, Transport, Volume};
 use pando_model::{Call, Op, Outcome, Value, Who};
-use pando_types::{Credentials, Errno, SessionId};
+use pando_types::{Credentials, Errno, Judge, SessionId};
 
 use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
@@ -21,7 +21,7 @@ const MARK: u32 = 1 << 24;
 /// The event whose operation a request is part of.
 #[must_use]
 pub fn event_of(by: &Credentials) -> Option<EventIndex> {
-    by.groups.iter().find_map(|group| group.checked_sub(MARK)).map(|event| event as EventIndex)
+    by.groups().iter().find_map(|group| group.checked_sub(MARK)).map(|event| event as EventIndex)
 }
 
 /// What all clients share.
@@ -236,7 +236,9 @@ impl ClientRun {
         let over_before = client.counters().sessions_over();
         let had_session = client.opens_lost().is_some();
         let mut marked = call.clone();
-        marked.credentials.groups.push(MARK + event as u32);
+        if let Judge::Shard(groups) = &mut marked.credentials.judge {
+            groups.push(MARK + event as u32);
+        }
         let (outcome, is_loose) = execute(client, &marked, random.between(1, 9) as u32).await;
         lock(&self.shared.history).walked(event, is_loose);
         let lost_session = client.counters().sessions_over() > over_before;

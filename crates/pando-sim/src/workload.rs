@@ -110,8 +110,8 @@ impl Known {
     /// The next operation, and who asks for it.
     pub fn choose(&mut self, random: &mut Random, by_path: bool) -> (Credentials, Op) {
         let by = match random.below(10) {
-            0 | 1 => Credentials { uid: 1000, gid: 100, groups: vec![1000] },
-            2 => Credentials { uid: 1001, gid: 100, groups: Vec::new() },
+            0 | 1 => Credentials::new(1000, 100, vec![1000]),
+            2 => Credentials::new(1001, 100, Vec::new()),
             _ => Credentials::ROOT,
         };
         if by_path {

@@ -106,24 +106,77 @@ pub struct SetAttr {
     pub mtime: Option<TimeSet>,
 }
 
-/// On whose behalf a request runs.
+/// On whose behalf a request runs, and who judges whether that caller may.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct Credentials {
     /// Effective user (`fsuid`); 0 may do what root may.
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
-    /// Supplementary groups, unordered.
-    pub groups: Vec<u32>,
+    /// Who judges.
+    pub judge: Judge,
+}
+
+/// Who decides whether a caller may do what a request asks for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Judge {
+    /// The shard, by user, group and these supplementary groups, unordered.
+    Shard(Vec<u32>),
+    /// The caller's kernel, which knows capabilities and user namespaces. It decided by these modes and owners of what the
+    /// request is about. A shard that finds others refuses with `ESTALE`, unless the caller's user and group alone suffice.
+    Kernel(Vec<Judged>),
+    /// The caller's kernel. No other session changes anything, so what it decided by still holds.
+    KernelAlone,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self::Shard(Vec::new())
+    }
+}
+
+/// By what a kernel decided about one file or directory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct Judged {
+    /// Permission, setuid, setgid and sticky bits: the lowest 12.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl From<&Attr> for Judged {
+    fn from(attr: &Attr) -> Self {
+        Self { mode: attr.mode, uid: attr.uid, gid: attr.gid }
+    }
 }
 
 impl Credentials {
-    /// The superuser.
-    pub const ROOT: Self = Self { uid: 0, gid: 0, groups: Vec::new() };
+    /// Most attributes that a kernel decides one request by: two directories, and what is moved and replaced there.
+    pub const JUDGED_MAX: usize = 4;
 
-    /// Whether `gid` is one of the caller's groups.
+    /// The superuser.
+    pub const ROOT: Self = Self { uid: 0, gid: 0, judge: Judge::Shard(Vec::new()) };
+
+    /// Of a caller whom the shard judges, with supplementary groups.
+    #[must_use]
+    pub const fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
+        Self { uid, gid, judge: Judge::Shard(groups) }
+    }
+
+    /// Supplementary groups, where they are known.
+    #[must_use]
+    pub fn groups(&self) -> &[u32] {
+        match &self.judge {
+            Judge::Shard(groups) => groups,
+            Judge::Kernel(_) | Judge::KernelAlone => &[],
+        }
+    }
+
+    /// Whether `gid` is known to be one of the caller's groups.
     #[must_use]
     pub fn in_group(&self, gid: u32) -> bool {
-        self.gid == gid || self.groups.contains(&gid)
+        self.gid == gid || self.groups().contains(&gid)
     }
 }

@@ -116,6 +116,17 @@ pub struct RenameFlags {
     pub exchange: bool,
 }
 
+/// What a session asks about being alone on its volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Alone {
+    /// To be alone from now on. [`Body::Alone`](crate::reply::Body::Alone) says whether it is.
+    Ask,
+    /// Answered when another session wants to begin, or if it is not alone.
+    Await,
+    /// It is not alone any more. Twice does no harm.
+    End,
+}
+
 /// Permission bits asked for, as in `access(2)`: read 4, write 2, search or execute 1.
 pub type AccessMask = u8;
 
@@ -349,6 +360,8 @@ pub enum Op {
     /// Coordinator: the session's client lives; its lease begins anew. Refused as [`NoSession`](crate::reply::Refusal) once
     /// the session is over, or its end has begun.
     Renew(SessionId),
+    /// Coordinator: whether a session is the only one (docs/design/alone.md).
+    Alone(SessionId, Alone),
 
     // ---- by path ----
     /// Opens what the name leads to, as [`Op::Open`] does, where its inode is in the entry. Otherwise tells what it is: a

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::op::{ObjectId, ObjectRange, RequestId};
 use crate::{
-    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, LockHolder, Lsn, Name, News, Order,
+    Attr, DirRef, Epoch, Errno, FileKind, Glimpse, Judged, LockHolder, Lsn, Name, News, Order,
     PartitionIndex, Radix, Search, SessionId, ShardIndex, SlotIndex, Timestamp,
 };
 
@@ -117,6 +117,14 @@ pub struct Access {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+}
+
+impl Access {
+    /// By what a kernel decides about it.
+    #[must_use]
+    pub const fn judged(&self) -> Judged {
+        Judged { mode: self.mode, uid: self.uid, gid: self.gid }
+    }
 }
 
 /// Counts and times of one partition (DESIGN §4, per-partition deltas).
@@ -243,6 +251,8 @@ pub enum Body {
     Inspected(Vec<Inspected>),
     /// Renew: for how long the session lives from now on without another renewal, nanoseconds.
     Lease(u64),
+    /// Alone: whether the session is alone.
+    Alone(bool),
     /// Lookup with a trail: what the name leads to, and who may search its directory.
     Entry(Found, Search),
     /// Components of a path, in the order in which they were asked for.

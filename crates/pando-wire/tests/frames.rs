@@ -39,7 +39,7 @@ fn messages() -> impl Strategy<Value = Message> {
                 };
                 Message::Request(Request {
                     head: Head { id, trace: 7, cut: 1, clock: 99, version: 3 },
-                    credentials: Credentials { uid, gid: uid, groups },
+                    credentials: Credentials::new(uid, uid, groups),
                     op: Op::Create { dir, name, node, exclusive: true, open: false },
                     trail: (uid % 2 == 0).then(|| Trail {
                         version: u64::from(uid),

@@ -116,7 +116,7 @@ pub struct UpArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub cache: CacheArgs,
+    pub kernel: KernelArgs,
     #[command(flatten)]
     pub sizes: SizesArgs,
     /// This is the background process itself
@@ -124,21 +124,27 @@ pub struct UpArgs {
     pub background: bool,
 }
 
-/// What the kernel may take for granted, without asking.
+/// What the kernel may do by itself.
 #[derive(Args, Debug, Clone, Copy)]
-pub struct CacheArgs {
+pub struct KernelArgs {
     /// Seconds for which the kernel may take a file's or directory's attributes for granted
     ///
     /// So much later do programs here see a size, time, mode or owner that was changed through another mount; after that much
-    /// time at most. 0: never later. Who may do what is checked by the shards, whatever is shown.
+    /// time at most. A change of who may do what counts at once where it refuses something. 0: never later.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub attr_timeout: Duration,
     /// Seconds for which the kernel may take it for granted that a name leads to the file it led to last
     ///
     /// So much later do programs here see that a file was renamed, removed or replaced through another mount: opening its old
-    /// name finds the old file. 0: never later. Names of directories are remembered anyway, and never lead astray.
+    /// name finds the old file. 0: never later. Names of directories are asked for each time.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub entry_timeout: Duration,
+    /// Let setuid and setgid programs run as their owner or group; root only [default: as if these bits were not set]
+    #[arg(long)]
+    pub suid: bool,
+    /// Let device nodes lead to devices; root only [default: opening one fails with EACCES]
+    #[arg(long)]
+    pub dev: bool,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -294,7 +300,7 @@ pub struct MountArgs {
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     #[command(flatten)]
-    pub cache: CacheArgs,
+    pub kernel: KernelArgs,
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,

@@ -69,7 +69,7 @@ fn bring_up(
         source: mounts::source(&named.shown()),
         threads: args.threads,
         patience: args.timeout,
-        cache: args.cache,
+        kernel: args.kernel,
     })?;
     let socket = socket(&path)?;
     let mut tree = Tree { mounting, connected, named: named.shown(), socket: None };

@@ -100,12 +100,12 @@ fn other_permissions_of_a_directory_drop_it() {
     };
     ways.learn(&of_root);
     assert_eq!(get(&ways, ROOT, "z"), Some(41));
-    assert_eq!(ways.step(&Credentials { uid: 5, gid: 5, groups: vec![] }, ROOT, &name("z")), None);
+    assert_eq!(ways.step(&Credentials::new(5, 5, vec![]), ROOT, &name("z")), None);
 }
 
 #[test]
 fn each_user_is_let_through_as_linux_lets_him() {
-    let user = |uid, gid| Credentials { uid, gid, groups: vec![77] };
+    let user = |uid, gid| Credentials::new(uid, gid, vec![77]);
     let cases = [
         (0o700, user(5, 9), true),
         (0o070, user(5, 6), false), // the owner's class, although the group may
@@ -162,7 +162,7 @@ fn what_is_used_least_recently_goes_for_room_and_all_of_it_is_counted() {
     ways.apply(&news(10, &[(11, 23)]));
     let access = access(24, 0o700);
     ways.learn(&Read { dir: ROOT, search: OPEN, name: &name("e"), access, version: 11 });
-    let stranger = Credentials { uid: 5, gid: 5, groups: vec![] };
+    let stranger = Credentials::new(5, 5, vec![]);
     assert_eq!(ways.step(&stranger, Ino(24), &name("f")), None);
     assert_eq!(ways.step(&stranger, ROOT, &name("e")), Some(access));
     assert_eq!(ways.stats(), WayStats { hits: 5, misses: 3, drops: 1, evictions: 1, ..full });

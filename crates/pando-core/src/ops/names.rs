@@ -331,8 +331,8 @@ impl Shard {
 pub fn may_delete(header: &Header, entry: &FoundEntry, by: &Credentials) -> Result<(), Errno> {
     perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
     match &entry.value {
-        EntryValue::File(inode) => perm::check_sticky(&header.inherit, inode.attr.uid, by),
-        EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.uid, by),
+        EntryValue::File(inode) => perm::check_sticky(&header.inherit, (&inode.attr).into(), by),
+        EntryValue::Dir(access) => perm::check_sticky(&header.inherit, access.judged(), by),
         // The owner is known at the link shard only; the transaction checks there.
         EntryValue::Linked(..) => Ok(()),
     }

@@ -312,6 +312,7 @@ impl Shard {
         self.running.retain(|(owner, _), _| *owner != session);
         self.sessions.remove(&session);
         self.leases.drop(session);
+        self.alone.over(session);
         ctx.delete(keys::session(session));
         Ok(())
     }

@@ -292,13 +292,13 @@ impl Shard {
         let entry = names::find(ctx, dir.id, order, name)?;
         if let Some(by) = by {
             perm::check_dir(&header.inherit, by, perm::W | perm::X)?;
-            let owner = match entry.as_ref().map(|e| &e.value) {
-                Some(EntryValue::File(inode)) => Some(inode.attr.uid),
-                Some(EntryValue::Dir(access)) => Some(access.uid),
+            let of_entry = match entry.as_ref().map(|e| &e.value) {
+                Some(EntryValue::File(inode)) => Some((&inode.attr).into()),
+                Some(EntryValue::Dir(access)) => Some(access.judged()),
                 _ => None,
             };
-            if let Some(uid) = owner {
-                perm::check_sticky(&header.inherit, uid, by)?;
+            if let Some(of_entry) = of_entry {
+                perm::check_sticky(&header.inherit, of_entry, by)?;
             }
         }
         let entry = match entry {

@@ -14,7 +14,7 @@ const SHARDS: u16 = 3;
 
 /// Who comes by the way.
 fn somebody() -> Credentials {
-    Credentials { uid: 7, gid: 70, groups: vec![] }
+    Credentials::new(7, 70, vec![])
 }
 
 /// Who owns the directory before, who owns it after, and that it is closed by this to who came before.

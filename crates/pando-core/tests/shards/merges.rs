@@ -255,7 +255,7 @@ fn a_merge_yields_to_chmod() {
     s.c.done(&Op::DirSetAttr(s.dir, chmod)).unwrap();
     assert_eq!(sum(&s.c, |n| n.merges_yielded), 1);
     s.assert_whole("afterwards");
-    s.c.by = Credentials { uid: 9, gid: 9, groups: Vec::new() };
+    s.c.by = Credentials::new(9, 9, Vec::new());
     for upper in [false, true] {
         let op = create(&s.c, s.dir, &fresh(&s.c, "denied", upper));
         assert_eq!(s.c.done(&op), Err(Errno::EACCES), "in both halves");

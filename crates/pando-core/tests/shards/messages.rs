@@ -417,7 +417,7 @@ fn attributes_set_to_what_they_are_need_no_message_and_no_transaction() {
             assert_eq!((base.mode, base.uid, base.gid), (0o750, 7, 8), "{set:?}");
         }
         // Set by who owns it, who is not root, too.
-        c.by = pando_types::Credentials { uid: 7, gid: 8, groups: vec![] };
+        c.by = pando_types::Credentials::new(7, 8, vec![]);
         for set in &same {
             alone(&mut c, home, Op::DirSetAttr(dir, set.clone()));
         }

@@ -231,6 +231,7 @@ pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
     pub const DELETE: i32 = 6;
+    pub const INC_EPOCH: i32 = 8;
     /// Flag of INVAL_ENTRY: the name is asked for anew, what hangs on it stays.
     pub const EXPIRE_ONLY: u32 = 1;
 }

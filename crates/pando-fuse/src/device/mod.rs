@@ -26,6 +26,7 @@ mod pending;
 mod reply;
 mod request;
 mod session;
+mod submounts;
 mod task;
 mod watch;
 
@@ -38,3 +39,4 @@ pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
 pub use request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};
 pub use rustix::io::Errno;
 pub use session::{Config, Counts, FileSystem, Running, Session, shake_hands, start};
+pub(crate) use submounts::has_submounts;

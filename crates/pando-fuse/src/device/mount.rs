@@ -30,6 +30,12 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Mounts read-only.
     pub read_only: bool,
+    /// Whether setuid and setgid bits of programs count. Ordinary users cannot have it so.
+    pub suid: bool,
+    /// Whether device nodes lead to devices. Ordinary users cannot have it so.
+    pub dev: bool,
+    /// Whether the kernel itself judges who may do what, by modes and owners that it is told.
+    pub default_permissions: bool,
 }
 
 /// How a mount can be undone. May be used from any thread, as often as wanted: what others mount at the same path later
@@ -96,8 +102,9 @@ fn mount_directly(
 ) -> Result<(), Errno> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let allow_other = if options.allow_other { ",allow_other" } else { "" };
+    let permissions = if options.default_permissions { ",default_permissions" } else { "" };
     let data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},subtype={SUBTYPE}{allow_other}",
+        "fd={},rootmode=40000,user_id={},group_id={},subtype={SUBTYPE}{allow_other}{permissions}",
         device.as_raw_fd(),
         uid.as_raw(),
         gid.as_raw()
@@ -105,6 +112,8 @@ fn mount_directly(
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
     let mut flags = MountFlags::NOATIME;
     flags.set(MountFlags::RDONLY, options.read_only);
+    flags.set(MountFlags::NOSUID, !options.suid);
+    flags.set(MountFlags::NODEV, !options.dev);
     rustix::mount::mount(options.source.as_str(), mountpoint, "fuse", flags, &*data)
 }
 
@@ -181,6 +190,11 @@ fn helper_options(options: &MountOptions) -> OsString {
     if options.read_only {
         text.push_str(",ro");
     }
+    if options.default_permissions {
+        text.push_str(",default_permissions");
+    }
+    text.push_str(if options.suid { ",suid" } else { ",nosuid" });
+    text.push_str(if options.dev { ",dev" } else { ",nodev" });
     text.into()
 }
 
@@ -375,9 +389,16 @@ mod tests {
 
     #[test]
     fn what_the_helper_is_told_is_escaped() {
-        let options =
-            MountOptions { source: r"a,b\c".to_owned(), allow_other: false, read_only: true };
-        assert_eq!(helper_options(&options), r"fsname=a\,b\\c,subtype=pando,noatime,ro");
+        let options = MountOptions {
+            source: r"a,b\c".to_owned(),
+            allow_other: false,
+            read_only: true,
+            suid: false,
+            dev: false,
+            default_permissions: true,
+        };
+        let told = r"fsname=a\,b\\c,subtype=pando,noatime,ro,default_permissions,nosuid,nodev";
+        assert_eq!(helper_options(&options), told);
     }
 
     #[test]

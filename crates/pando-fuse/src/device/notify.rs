@@ -22,6 +22,17 @@ impl Notifier {
         self.send(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
+    /// Attributes of a node, no pages. Any thread may say so: the kernel waits for nothing that a caller of ours holds.
+    pub fn forget_attributes(&self, ino: u64) -> io::Result<()> {
+        let out = abi::InvalInodeOut { ino, off: -1, len: 0 };
+        self.say(notify::INVAL_INODE, &[out.as_bytes()])
+    }
+
+    /// All names: each is asked for anew when next used. `EINVAL` before Linux 6.16. Any thread may say so.
+    pub fn forget_names(&self) -> io::Result<()> {
+        self.say(notify::INC_EPOCH, &[])
+    }
+
     /// A name in a directory: it is dropped, also where a file below is open.
     pub fn inval_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
         self.entry(parent, name, 0)
@@ -48,6 +59,10 @@ impl Notifier {
             let text = "the kernel is not to be told anything by a thread that it waits for";
             return Err(io::Error::new(io::ErrorKind::Deadlock, text));
         }
+        self.say(code, parts)
+    }
+
+    fn say(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         match session.write(0, 0, code, parts) {
             // It does not know the node or name, so nothing of it is out of date.

@@ -43,6 +43,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// That a name leads nowhere, which holds for so long.
+    #[must_use]
+    pub fn absent(entry_timeout: Duration) -> Self {
+        let attr = abi::Attr::default();
+        Self { node: 0, attr, entry_timeout, attr_timeout: Duration::ZERO }
+    }
+
     fn out(&self) -> abi::EntryOut {
         abi::EntryOut {
             nodeid: self.node,

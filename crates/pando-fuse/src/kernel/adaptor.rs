@@ -5,16 +5,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
+use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
-use super::credentials::credentials_of;
 use super::locking::Locking;
+use super::memory::{Judging, Memory, Telling};
 use super::session::{Mounted, Options};
-use super::ways::{Step, Ways, passing};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
     abi::fopen, step_aside,
@@ -27,15 +26,54 @@ const STATFS_BLOCK: u32 = 4096;
 const INODES_FREE: u64 = 1 << 40;
 /// Bytes copied by one request.
 const COPY_MAX: u64 = 64 << 20;
+/// How often a request is made whose kernel decided by what a shard does not know yet.
+const ATTEMPTS_MAX: u32 = 4;
 /// Largest answer of a request for extended attributes.
 const XATTR_LIST_MAX: usize = 65536;
+/// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is named.
+macro_rules! later {
+    ($inner:expr, $reply:expr, |$this:ident, $answer:ident| $work:expr) => {{
+        let $this = Arc::clone($inner);
+        $reply.run(move |$answer| async move { $work })
+    }};
+}
+
+/// Makes a request whose caller was judged by its kernel, by what that was told of these nodes, and of what these names lead to;
+/// again, if a shard was just about to hear of it. `$work` is an expression of `Result` that uses `$by`.
+macro_rules! judged {
+    ($inner:expr, $caller:expr, $nodes:expr, $names:expr, |$by:ident| $work:expr) => {{
+        let mut attempts = 0;
+        loop {
+            let judging = $inner.memory.judge($caller, $nodes, $names);
+            let $by = judging.by();
+            let result = $work;
+            attempts += 1;
+            let is_refused = attempts < ATTEMPTS_MAX && matches!(result, Err(Errno::ESTALE));
+            if !(is_refused && $inner.is_to_repeat(&judging, $nodes).await) {
+                break result;
+            }
+        }
+    }};
+}
+
+/// The same for a request about a node: `$work` is its result.
+macro_rules! of_node {
+    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $ino:ident| $work:expr, $answer:expr) => {{
+        let (caller, node) = ($request.caller, $request.node);
+        later!($inner, $reply, |$this, reply| {
+            let $ino = Ino(node);
+            let result = judged!($this, caller, &[node], &[], |$by| $work.await);
+            $answer(&$this, reply, result);
+        })
+    }};
+}
+
 /// A mounted [`Vfs`].
 pub(crate) struct Adaptor(Arc<Inner>);
 
-struct Inner {
-    fs: Arc<Vfs>,
-    ways: Arc<Ways>,
-    options: Options,
+pub(super) struct Inner {
+    pub(super) fs: Arc<Vfs>,
+    pub(super) memory: Memory,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -45,31 +83,56 @@ struct Inner {
     locking: Arc<Locking>,
     /// Once it is mounted.
     notifier: OnceLock<Notifier>,
+    /// `MAJOR:MINOR`, once it is mounted.
+    device: OnceLock<Vec<u8>>,
+    /// Once it is mounted, of a session that may be alone.
+    keeper: Mutex<Option<Keeper>>,
 }
 
 impl Adaptor {
     pub(crate) fn new(fs: Arc<Vfs>, options: &Options) -> Self {
         Self(Arc::new(Inner {
-            ways: Ways::new(fs.namespace()),
+            memory: Memory::new(options),
             fs,
-            options: options.clone(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
             closing: Closing::default(),
             is_over: AtomicBool::new(false),
             locking: Arc::default(),
             notifier: OnceLock::new(),
+            device: OnceLock::new(),
+            keeper: Mutex::default(),
         }))
     }
 
     /// It is mounted now.
     pub(crate) fn mounted(&self, mounted: &Mounted) {
-        self.0.ways.mounted(mounted.device());
-        let _ = self.0.notifier.set(mounted.notifier());
+        let notifier = mounted.notifier();
+        self.0.memory.set_forgets_names(notifier.forget_names().is_ok());
+        let _ = self.0.notifier.set(notifier);
+        let _ = self.0.device.set(mounted.device().to_owned());
+        if self.0.fs.namespace().may_be_alone() {
+            // Without the thread it is one of several, which is slower.
+            *self.0.keeper() = Keeper::start(&self.0).ok();
+        }
     }
 }
 
 impl Inner {
+    /// Once it is mounted.
+    pub(super) fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.get()
+    }
+
+    /// `MAJOR:MINOR`, once it is mounted.
+    pub(super) fn device(&self) -> Option<&[u8]> {
+        self.device.get().map(Vec::as_slice)
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn directories(&self) -> MutexGuard<'_, HashMap<u64, Arc<DirHandle>>> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,46 +152,83 @@ impl Inner {
         keep | if no_flush { fopen::NOFLUSH } else { 0 }
     }
 
-    fn entry_of(&self, node: u64, attr: &Attr, entry_timeout: Duration) -> Entry {
-        let attr_timeout = self.options.attr_timeout;
-        Entry { node, attr: file_attr(attr), entry_timeout, attr_timeout }
-    }
-
-    /// Attributes of something that is no directory, or for which the kernel gets no node.
-    fn file_entry(&self, attr: &Attr) -> Entry {
-        self.entry_of(attr.ino.0, attr, self.options.entry_timeout)
-    }
-
-    /// Answers with a node that counts as looked up; one that nobody heard of is forgotten.
-    fn entry(&self, reply: Reply, entry: &Entry) {
-        if reply.entry(entry).is_err() {
-            self.forget(entry.node, 1);
+    /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is forgotten.
+    fn entry(&self, reply: Reply, (dir, name): (u64, &Name), attr: &Attr) {
+        let delivery = {
+            let telling = self.memory.telling();
+            telling.name(dir, name, attr);
+            reply.entry(&self.entry_of(&telling, attr))
+        };
+        if delivery.is_err() {
+            self.forget(attr.ino.0, 1);
         }
     }
 
-    /// The same, of a file.
-    fn file(&self, reply: Reply, result: Result<Attr, Errno>) {
+    fn entry_of(&self, telling: &Telling<'_>, attr: &Attr) -> Entry {
+        let node = attr.ino.0;
+        Entry {
+            node,
+            attr: file_attr(attr),
+            entry_timeout: telling.entry_timeout(attr.kind),
+            attr_timeout: telling.entry_attributes(node, attr, self.is_settled(attr)),
+        }
+    }
+
+    /// Whether what is told of a file is all there is: nothing that was written to it is to be stored yet.
+    fn is_settled(&self, attr: &Attr) -> bool {
+        attr.kind != FileKind::Regular || self.fs.data().is_stored(attr.ino)
+    }
+
+    /// The same, or what is wrong.
+    fn made(&self, reply: Reply, at: (u64, &Name), result: Result<Attr, Errno>) {
         match result {
-            Ok(attr) => self.entry(reply, &self.file_entry(&attr)),
+            Ok(attr) => self.entry(reply, at, &attr),
             Err(error) => failed(reply, error),
         }
     }
 
     fn forget(&self, node: u64, count: u64) {
-        let ino = self.ways.forget(node, count);
+        let ino = Ino(node);
+        self.memory.forget(node);
         self.locking.forget(ino);
         self.fs.forget(ino, count);
     }
 
-    fn attr(&self, reply: Reply, result: Result<Attr, Errno>) {
+    fn attr(&self, reply: Reply, result: Result<Attr, Errno>, was_settled: bool) {
         match result {
-            Ok(attr) => ignore(reply.attr(file_attr(&attr), self.options.attr_timeout)),
+            Ok(attr) => {
+                let telling = self.memory.telling();
+                let is_settled = was_settled && self.is_settled(&attr);
+                let timeout = telling.attributes(attr.ino.0, &attr, is_settled);
+                ignore(reply.attr(file_attr(&attr), timeout));
+            }
             Err(error) => failed(reply, error),
         }
     }
 
-    async fn open(&self, reply: Reply, by: Credentials, ino: Ino, flags: OpenFlags) {
-        match self.fs.open(&by, ino, flags).await {
+    /// Whether a request that a shard has refused is to be made again. A shard refuses what the kernel decided by attributes that
+    /// it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
+    async fn is_to_repeat(&self, judging: &Judging<'_>, nodes: &[u64]) -> bool {
+        let mut are_same = judging.is_compared();
+        for node in nodes {
+            match self.fs.namespace().getattr(Ino(*node)).await {
+                Ok(attr) if self.memory.was_told(*node, &attr) => {}
+                Ok(_) => {
+                    are_same = false;
+                    if let Some(notifier) = self.notifier.get() {
+                        // A kernel that does not know the node has nothing to forget.
+                        let _ = notifier.forget_attributes(*node);
+                    }
+                }
+                Err(_) => are_same = false,
+            }
+        }
+        are_same
+    }
+
+    async fn open(&self, reply: Reply, caller: Caller, node: u64, flags: OpenFlags) {
+        let ino = Ino(node);
+        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags).await) {
             Ok(opened) => {
                 if reply.opened(self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(ino).await;
@@ -159,9 +259,8 @@ impl Inner {
     }
 
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
-        let mut passage = self.ways.enter(self.fs.namespace(), caller, Step::Node(node));
-        let ino = self.ways.ino(node);
-        match passing!(passage, |by| self.fs.opendir(by, ino).await) {
+        let ino = Ino(node);
+        match judged!(self, caller, &[node], &[], |by| self.fs.opendir(by, ino).await) {
             Ok(handle) => {
                 let number = self.new_handle();
                 self.directories().insert(number, Arc::new(handle));
@@ -183,9 +282,8 @@ impl Inner {
                     if !plus {
                         return listing.add(ino.0, listed.position, mode, listed.name);
                     }
-                    // Of a directory it would also have to be told by which way it is reached.
                     let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
-                    let entry = attr.map(|attr| self.file_entry(attr));
+                    let entry = attr.map(|attr| self.entry_of(&self.memory.telling(), attr));
                     let is_full =
                         listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
                     if entry.is_some() && !is_full {
@@ -255,27 +353,6 @@ fn statfs(reply: Reply, result: Result<StatFs, Errno>) {
     }
 }
 
-/// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is named.
-macro_rules! later {
-    ($inner:expr, $reply:expr, |$this:ident, $answer:ident| $work:expr) => {{
-        let $this = Arc::clone($inner);
-        $reply.run(move |$answer| async move { $work })
-    }};
-}
-
-/// The same for a request about a node: `$work` is its result, made by `$by`, who came by a way that is known to be true.
-macro_rules! of_node {
-    ($inner:expr, $reply:expr, $request:expr, |$this:ident, $by:ident, $ino:ident| $work:expr, $answer:expr) => {{
-        let (caller, node) = ($request.caller, $request.node);
-        later!($inner, $reply, |$this, reply| {
-            let mut passage = $this.ways.enter($this.fs.namespace(), caller, Step::Node(node));
-            let $ino = $this.ways.ino(node);
-            let result = passing!(passage, |$by| $work.await);
-            $answer(&$this, reply, result);
-        })
-    }};
-}
-
 #[path = "contents.rs"]
 mod contents;
 #[path = "locks.rs"]
@@ -342,12 +419,16 @@ impl FileSystem for Adaptor {
 
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
+        drop(self.0.keeper().take());
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
     }
 
     fn counters(&self) -> Counts {
-        self.0.ways.counters()
+        vec![
+            ("nodes", self.0.fs.namespace().known().len() as u64),
+            ("alone", u64::from(self.0.memory.is_alone())),
+        ]
     }
 }
 
@@ -356,40 +437,32 @@ impl Adaptor {
     fn nodes(&self, request: &Request<'_>, reply: Reply) {
         let this = &self.0;
         match request.operation {
-            Operation::Getattr => of_node!(
+            Operation::Getattr => {
+                let ino = Ino(request.node);
+                later!(this, reply, |this, reply| {
+                    // What is stored meanwhile changes its times once more.
+                    let is_settled = this.fs.data().is_stored(ino);
+                    let found = this.fs.getattr(ino).await;
+                    this.attr(reply, found, is_settled);
+                });
+            }
+            Operation::Setattr(set) => of_node!(
                 this,
                 reply,
                 request,
-                |this, by, ino| this.fs.getattr(by, ino),
-                |this: &Inner, reply, found| this.attr(reply, found)
+                |this, by, ino| this.fs.setattr(by, ino, set_attr(&set)),
+                |this: &Inner, reply, changed| this.attr(reply, changed, true)
             ),
-            Operation::Setattr(set) => {
-                let (caller, node) = (request.caller, request.node);
-                later!(this, reply, |this, reply| {
-                    let mut passage =
-                        this.ways.enter(this.fs.namespace(), caller, Step::Node(node));
-                    let ino = this.ways.ino(node);
-                    let changed =
-                        passing!(passage, |by| this.fs.setattr(by, ino, set_attr(&set)).await);
-                    if let Ok(attr) = &changed
-                        && attr.kind == FileKind::Directory
-                    {
-                        this.ways.changed(node, attr);
-                    }
-                    this.attr(reply, changed);
-                });
-            }
             Operation::Readlink => {
-                let (by, node) = (by(request), Ino(request.node));
+                let node = Ino(request.node);
                 later!(this, reply, |this, reply| {
-                    data(reply, this.fs.readlink(&by, node).await);
+                    data(reply, this.fs.readlink(&Credentials::ROOT, node).await);
                 });
             }
             Operation::Open { flags } => {
-                this.ways.walked(request.caller);
-                let (by, node) = (by(request), Ino(request.node));
+                let (caller, node) = (request.caller, request.node);
                 later!(this, reply, |this, reply| this
-                    .open(reply, by, node, OpenFlags(flags))
+                    .open(reply, caller, node, OpenFlags(flags))
                     .await)
             }
             Operation::Opendir => {
@@ -458,9 +531,4 @@ impl Adaptor {
             _ => failed(reply, Errno::ENOSYS),
         }
     }
-}
-
-fn by(request: &Request<'_>) -> Credentials {
-    let caller = request.caller;
-    credentials_of(caller.uid, caller.gid, caller.pid)
 }

@@ -64,8 +64,7 @@ impl Adaptor {
             }
             Operation::Release { .. } => self.release(reply, node),
             Operation::Fsyncdir => {
-                let ino = self.0.ways.ino(request.node);
-                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(ino)));
+                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fsync => {
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));

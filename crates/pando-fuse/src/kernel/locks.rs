@@ -10,12 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use pando_types::{Credentials, Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
+use pando_types::{Errno, Ino, Lock, LockKind, LockOwner, LockRange, LockSpace};
 
 use super::super::locking::Ending;
 use super::{Adaptor, Inner, empty, failed, ignore};
 use crate::device::{FileLock, Reply, Request, abi, abi::lk};
-use crate::namespace::By;
 
 /// After this long what could not be stored is tried again.
 const STORE_AGAIN: Duration = Duration::from_millis(500);
@@ -223,8 +222,7 @@ impl Inner {
         if !self.fs.data().is_open(ino) {
             return Ok(());
         }
-        let by = By::from(Credentials::ROOT);
-        let attr = self.fs.namespace().getattr(&by, ino).await?;
+        let attr = self.fs.namespace().getattr(ino).await?;
         let Some(version) = self.fs.data().hear(&attr) else { return Ok(()) };
         self.drop_pages(ino).await?;
         self.fs.data().pages_dropped(ino, version);

@@ -1,9 +1,10 @@
 //! Pando as the kernel's language has it: [`Vfs`](crate::Vfs) behind the [`device`](crate::device), and mounting.
 
 pub(crate) mod adaptor;
+mod alone;
 mod closing;
 mod convert;
-pub mod credentials;
 mod locking;
+mod memory;
 pub mod session;
-mod ways;
+mod told;

@@ -1,20 +1,13 @@
-//! Operations on names. The way to their directory must be what the kernel takes it for ([`super::super::ways`]).
+//! Operations on names.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use pando_types::{Attr, Errno, FileKind, Name};
+use pando_types::{Errno, Ino, Name};
 
-use super::{Inner, empty, failed};
-use crate::device::{Caller, Operation, Reply, Request};
+use super::{ATTEMPTS_MAX, Inner, empty, failed};
+use crate::device::{Caller, Entry, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
-use crate::kernel::ways::{Step, passing};
 use crate::vfs::OpenFlags;
-
-/// How long the kernel may remember which directory a name leads to. It is told when that changes, and finds out when it
-/// uses it before.
-const DIRECTORIES_KEPT: Duration = Duration::from_secs(24 * 3600);
-const RENAME_EXCHANGE: u32 = 2;
 
 /// Checks a name, or answers what is wrong with it.
 macro_rules! name {
@@ -31,19 +24,17 @@ macro_rules! named {
     ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
-            let mut passage =
-                $this.ways.enter($this.fs.namespace(), caller, Step::Name(dir, $name.clone()));
-            let $parent = $this.ways.ino(dir);
-            let result = passing!(passage, |$by| $work.await);
-            $answer(&$this, reply, result);
+            let $parent = Ino(dir);
+            let result = judged!($this, caller, &[dir], &[(dir, &$name)], |$by| $work.await);
+            $answer(&$this, reply, (dir, &$name), result);
         })
     }};
 }
 
 /// Answers a request.
 pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
-    let of_file = |this: &Inner, reply, made: Result<Attr, Errno>| this.file(reply, made);
-    let is_done = |_: &Inner, reply, result| empty(reply, result);
+    let is_made = |this: &Inner, reply, at: (u64, &Name), made| this.made(reply, at, made);
+    let is_done = |_: &Inner, reply, _: (u64, &Name), result| empty(reply, result);
     let (caller, node) = (request.caller, request.node);
     match request.operation {
         Operation::Lookup { name } => {
@@ -56,9 +47,15 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
             later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, flags).await);
         }
         Operation::Mkdir { name, mode } => {
-            let at = (node, name!(name, reply));
-            let mode = permissions(mode);
-            later!(inner, reply, |this, reply| this.mkdir(reply, caller, at, mode).await);
+            let (name, mode) = (name!(name, reply), permissions(mode));
+            named!(
+                inner,
+                reply,
+                request,
+                name,
+                |this, by, parent| this.fs.mkdir(by, parent, &name, mode),
+                is_made
+            );
         }
         Operation::Rename { name, new_parent, new_name, flags } => {
             let from = (node, name!(name, reply));
@@ -75,7 +72,7 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
                 request,
                 name,
                 |this, by, parent| this.fs.mknod(by, parent, &name, kind, mode, rdev),
-                of_file
+                is_made
             );
         }
         Operation::Symlink { name, target } => {
@@ -86,7 +83,7 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
                 request,
                 name,
                 |this, by, parent| this.fs.symlink(by, parent, &name, &target),
-                of_file
+                is_made
             );
         }
         Operation::Link { old, name } => {
@@ -96,8 +93,8 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
                 reply,
                 request,
                 name,
-                |this, by, parent| this.fs.link(by, this.ways.ino(old), parent, &name),
-                of_file
+                |this, by, parent| this.fs.link(by, Ino(old), parent, &name),
+                is_made
             );
         }
         Operation::Unlink { name } => {
@@ -128,29 +125,25 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
 
 impl Inner {
     async fn look_up(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name)) {
-        let mut passage =
-            self.ways.enter(self.fs.namespace(), caller, Step::Look(dir, name.clone()));
-        let parent = self.ways.ino(dir);
-        let is_brief = self.options.attr_timeout.is_zero();
-        let found = passing!(passage, |by| match is_brief {
-            true => self.fs.lookup_brief(by, parent, &name).await,
-            false => self.fs.lookup(by, parent, &name).await,
-        });
-        let entry = match &found {
-            Ok(attr) if attr.kind == FileKind::Directory => {
-                let (node, is_sure) = self.ways.found(&passage, attr);
-                let kept = if is_sure { DIRECTORIES_KEPT } else { Duration::ZERO };
-                Ok(self.entry_of(node, attr, kept))
-            }
-            Ok(attr) => Ok(self.file_entry(attr)),
-            Err(error) => Err(*error),
-        };
-        let node = entry.as_ref().map(|entry| entry.node).map_err(|errno| *errno);
-        self.ways.arrived(&passage, node);
-        match entry {
-            Ok(entry) => self.entry(reply, &entry),
+        let parent = Ino(dir);
+        let found =
+            judged!(self, caller, &[dir], &[], |by| { self.fs.lookup(by, parent, &name).await });
+        match found {
+            Ok(attr) => self.entry(reply, (dir, &name), &attr),
+            Err(Errno::ENOENT) => self.absent(reply),
             Err(error) => failed(reply, error),
         }
+    }
+
+    /// A name leads nowhere.
+    fn absent(&self, reply: Reply) {
+        let telling = self.memory.telling();
+        let timeout = telling.absence_timeout();
+        if timeout.is_zero() {
+            return failed(reply, Errno::ENOENT);
+        }
+        // Nobody is told of a node, so none is to be forgotten.
+        let _ = reply.entry(&Entry::absent(timeout));
     }
 
     async fn create(
@@ -161,30 +154,22 @@ impl Inner {
         mode: u16,
         flags: OpenFlags,
     ) {
-        let mut passage =
-            self.ways.enter(self.fs.namespace(), caller, Step::Name(dir, name.clone()));
-        let parent = self.ways.ino(dir);
-        let created = passing!(passage, |by| self.fs.create(by, parent, &name, mode, flags).await);
+        let parent = Ino(dir);
+        let created = judged!(self, caller, &[dir], &[], |by| {
+            self.fs.create(by, parent, &name, mode, flags).await
+        });
         match created {
             Ok(opened) => {
-                let entry = self.file_entry(&opened.attr);
-                if reply.created(&entry, self.new_handle(), self.open_flags(&opened)).is_err() {
+                let delivery = {
+                    let telling = self.memory.telling();
+                    telling.name(dir, &name, &opened.attr);
+                    let entry = self.entry_of(&telling, &opened.attr);
+                    reply.created(&entry, self.new_handle(), self.open_flags(&opened))
+                };
+                if delivery.is_err() {
                     self.fs.release(opened.attr.ino).await;
-                    self.forget(entry.node, 1);
+                    self.forget(opened.attr.ino.0, 1);
                 }
-            }
-            Err(error) => failed(reply, error),
-        }
-    }
-
-    async fn mkdir(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name), mode: u16) {
-        let mut passage =
-            self.ways.enter(self.fs.namespace(), caller, Step::Name(dir, name.clone()));
-        let parent = self.ways.ino(dir);
-        match passing!(passage, |by| self.fs.mkdir(by, parent, &name, mode).await) {
-            Ok(attr) => {
-                let node = self.ways.made((dir, &name), &attr);
-                self.entry(reply, &self.entry_of(node, &attr, Duration::ZERO));
             }
             Err(error) => failed(reply, error),
         }
@@ -198,21 +183,13 @@ impl Inner {
         to: (u64, Name),
         flags: u32,
     ) {
-        let mut passage =
-            self.ways.enter(self.fs.namespace(), caller, Step::Move(from.clone(), to.clone()));
         let (from, to) = ((from.0, &from.1), (to.0, &to.1));
-        let old = (self.ways.ino(from.0), from.1);
-        let new = (self.ways.ino(to.0), to.1);
-        match passing!(passage, |by| self.fs.rename(by, old, new, flags).await) {
-            Ok(()) => {
-                let is_exchange = flags & RENAME_EXCHANGE != 0;
-                let moved = self.ways.renamed(self.fs.namespace(), from, to, is_exchange).await;
-                // The kernel moves what it has when it hears of it.
-                if reply.done(Ok(())).is_err() {
-                    self.ways.abandon(&moved);
-                }
-            }
-            Err(error) => failed(reply, error),
-        }
+        let (old, new) = ((Ino(from.0), from.1), (Ino(to.0), to.1));
+        let dirs = [from.0, to.0];
+        let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
+        let moved = judged!(self, caller, dirs, &[from, to], |by| {
+            self.fs.rename(by, old, new, flags).await
+        });
+        empty(reply, moved);
     }
 }

@@ -16,10 +16,10 @@ const READERS_MAX: usize = 8;
 /// How a mount behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each time. (That names lead to
-    /// directories it remembers anyway, and finds out when they do not.)
+    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each time, unless the session is
+    /// alone on its volume.
     pub entry_timeout: Duration,
-    /// How long the kernel may take attributes for granted. Zero: it asks each time.
+    /// The same of attributes.
     pub attr_timeout: Duration,
     /// Threads that read requests at the same time; above 0. One is fastest on few CPUs, since a wake-up then finds it on
     /// the same CPU more often; what waits for a disk or another shard gets further threads, or none, anyway.
@@ -30,6 +30,12 @@ pub struct Options {
     pub allow_other: bool,
     /// Mounts read-only.
     pub read_only: bool,
+    /// Whether setuid and setgid bits of programs count.
+    pub suid: bool,
+    /// Whether device nodes lead to devices.
+    pub dev: bool,
+    /// Whether the kernel itself judges who may do what ([`mount`](crate::mount()) always has it so).
+    pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
     pub source: String,
 }
@@ -44,6 +50,9 @@ impl Default for Options {
             clone_fd: false,
             allow_other: true,
             read_only: false,
+            suid: false,
+            dev: false,
+            default_permissions: false,
             source: "pando".to_owned(),
         }
     }
@@ -68,6 +77,9 @@ pub fn mount_filesystem(
         source: options.source.clone(),
         allow_other: options.allow_other,
         read_only: options.read_only,
+        suid: options.suid,
+        dev: options.dev,
+        default_permissions: options.default_permissions,
     };
     let readers = options.threads.max(1);
     let readdir_plus = !options.entry_timeout.is_zero() && !options.attr_timeout.is_zero();

@@ -2,10 +2,9 @@
 
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judge, Name};
 
 use super::Vfs;
-use crate::namespace::By;
 
 const READ: u8 = 4;
 const WRITE: u8 = 2;
@@ -97,7 +96,7 @@ impl Vfs {
     /// Opens a file that is made if it is missing. One lookup of its node.
     pub async fn create(
         &self,
-        by: &By,
+        by: &Credentials,
         parent: Ino,
         name: &Name,
         mode: u16,
@@ -113,7 +112,8 @@ impl Vfs {
         // Someone else made it after the kernel had looked. It was opened without a look at its permissions.
         let ino = attr.ino;
         let result = match attr.kind {
-            FileKind::Regular => self.open(&by.credentials, ino, flags).await,
+            // Nor has the caller's kernel judged it.
+            FileKind::Regular => self.open(&unjudged(by), ino, flags).await,
             FileKind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EEXIST),
         };
@@ -187,6 +187,15 @@ impl Vfs {
     pub fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<u64, Errno> {
         self.data.copy_range(from.0, from.1, to.0, to.1, len)
     }
+}
+
+/// The same caller, of what its kernel did not decide.
+fn unjudged(by: &Credentials) -> Credentials {
+    let judge = match &by.judge {
+        Judge::Shard(groups) => Judge::Shard(groups.clone()),
+        Judge::Kernel(_) | Judge::KernelAlone => Judge::Kernel(Vec::new()),
+    };
+    Credentials { judge, ..*by }
 }
 
 fn opened(attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {

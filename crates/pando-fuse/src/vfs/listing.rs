@@ -20,7 +20,7 @@ use pando_client::DirEntry;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
 use super::Vfs;
-use crate::namespace::{By, Pages};
+use crate::namespace::Pages;
 
 /// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
 /// them, was asked for in vain.
@@ -112,7 +112,7 @@ impl DirHandle {
 
 impl Vfs {
     /// Opens a directory for listing.
-    pub async fn opendir(&self, by: &By, ino: Ino) -> Result<DirHandle, Errno> {
+    pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(by, ino).await?;
         Ok(DirHandle { ino, state: Mutex::default() })
     }
@@ -291,7 +291,7 @@ impl Vfs {
             Some(attr) => drop(self.data.show(attr)),
             None => {
                 let attr = {
-                    let by = Credentials::ROOT.into();
+                    let by = Credentials::ROOT;
                     self.namespace.lookup(&by, dir, &entry.name).await?
                 };
                 (entry.ino, entry.kind) = (attr.ino, attr.kind);

@@ -4,27 +4,20 @@ use pando_types::op::{NewNode, RenameFlags, SYMLINK_MAX};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
 use super::Vfs;
-use crate::namespace::By;
 
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 
 impl Vfs {
     /// What a name leads to.
-    pub async fn lookup(&self, by: &By, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+    pub async fn lookup(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<Attr, Errno> {
         self.show(self.namespace.lookup(by, parent, name).await?)
-    }
-
-    /// The same for who will not take a directory's attributes from it: a kernel that may not keep any asks for them
-    /// when it needs them.
-    pub async fn lookup_brief(&self, by: &By, parent: Ino, name: &Name) -> Result<Attr, Errno> {
-        self.show(self.namespace.lookup_brief(by, parent, name).await?)
     }
 
     /// Makes a file, pipe, socket or device.
     pub async fn mknod(
         &self,
-        by: &By,
+        by: &Credentials,
         parent: Ino,
         name: &Name,
         kind: FileKind,
@@ -36,14 +29,20 @@ impl Vfs {
     }
 
     /// Makes a directory.
-    pub async fn mkdir(&self, by: &By, parent: Ino, name: &Name, mode: u16) -> Result<Attr, Errno> {
+    pub async fn mkdir(
+        &self,
+        by: &Credentials,
+        parent: Ino,
+        name: &Name,
+        mode: u16,
+    ) -> Result<Attr, Errno> {
         self.namespace.mkdir(by, parent, name, mode).await
     }
 
     /// Makes a symbolic link.
     pub async fn symlink(
         &self,
-        by: &By,
+        by: &Credentials,
         parent: Ino,
         name: &Name,
         target: &[u8],
@@ -64,24 +63,30 @@ impl Vfs {
     }
 
     /// Removes a name of a file.
-    pub async fn unlink(&self, by: &By, parent: Ino, name: &Name) -> Result<(), Errno> {
+    pub async fn unlink(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.namespace.unlink(by, parent, name).await
     }
 
     /// Removes a directory.
-    pub async fn rmdir(&self, by: &By, parent: Ino, name: &Name) -> Result<(), Errno> {
+    pub async fn rmdir(&self, by: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.namespace.rmdir(by, parent, name).await
     }
 
     /// A further name for a file.
-    pub async fn link(&self, by: &By, ino: Ino, parent: Ino, name: &Name) -> Result<Attr, Errno> {
+    pub async fn link(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &Name,
+    ) -> Result<Attr, Errno> {
         self.show(self.namespace.link(by, ino, parent, name).await?)
     }
 
     /// Moves a name, with the flags of `renameat2`.
     pub async fn rename(
         &self,
-        by: &By,
+        by: &Credentials,
         from: (Ino, &Name),
         to: (Ino, &Name),
         flags: u32,

@@ -8,10 +8,9 @@
 //! kernel answers for the labels itself.
 
 use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
-use pando_types::{Errno, Ino};
+use pando_types::{Credentials, Errno, Ino};
 
 use super::Vfs;
-use crate::namespace::By;
 
 const SELINUX: &[u8] = b"security.selinux";
 const CAPABILITY: &[u8] = b"security.capability";
@@ -21,7 +20,12 @@ const XATTR_REPLACE: u32 = 2;
 
 impl Vfs {
     /// One value.
-    pub async fn getxattr(&self, by: &By, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub async fn getxattr(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        name: &[u8],
+    ) -> Result<Vec<u8>, Errno> {
         if name == CAPABILITY {
             // Asked before the first write to a file; answered without a message.
             return Err(Errno::ENODATA);
@@ -34,7 +38,7 @@ impl Vfs {
     }
 
     /// All names, each ended by a NUL.
-    pub async fn listxattr(&self, by: &By, ino: Ino) -> Result<Vec<u8>, Errno> {
+    pub async fn listxattr(&self, by: &Credentials, ino: Ino) -> Result<Vec<u8>, Errno> {
         let names = self.namespace.listxattr(by, ino).await?;
         Ok(names.iter().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
@@ -42,7 +46,7 @@ impl Vfs {
     /// Sets one, with the flags of `setxattr(2)`.
     pub async fn setxattr(
         &self,
-        by: &By,
+        by: &Credentials,
         ino: Ino,
         name: &[u8],
         value: &[u8],
@@ -62,7 +66,7 @@ impl Vfs {
     }
 
     /// Removes one.
-    pub async fn removexattr(&self, by: &By, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub async fn removexattr(&self, by: &Credentials, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         if name == CAPABILITY {
             return Err(Errno::ENODATA);
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use pando_client::DirEntry;
 use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
-use pando_fuse::{Answer, By, Namespace, Pages, Vfs};
+use pando_fuse::{Answer, Namespace, Pages, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
 use pando_types::reply::Layout;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr, ShardIndex, Timestamp};
@@ -408,62 +408,74 @@ impl Memory {
 
 /// Each is done at once, by the method of the same name above.
 impl Namespace for Memory {
-    fn getattr<'a>(&'a self, _: &'a By, ino: Ino) -> Answer<'a, Attr> {
+    fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr> {
         now(Metadata::getattr(self, ino))
     }
 
-    fn setattr<'a>(&'a self, by: &'a By, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
-        now(Metadata::setattr(self, &by.credentials, ino, set))
+    fn setattr<'a>(&'a self, by: &'a Credentials, ino: Ino, set: SetAttr) -> Answer<'a, Attr> {
+        now(Metadata::setattr(self, by, ino, set))
     }
 
-    fn lookup<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        now(self.do_lookup(&by.credentials, parent, name))
+    fn lookup<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
+        now(self.do_lookup(by, parent, name))
     }
 
     fn forget(&self, ino: Ino, count: u64) {
         self.do_forget(ino, count);
     }
 
-    fn access<'a>(&'a self, by: &'a By, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
-        now(self.do_access(&by.credentials, ino, mask))
+    fn access<'a>(&'a self, by: &'a Credentials, ino: Ino, mask: AccessMask) -> Answer<'a, ()> {
+        now(self.do_access(by, ino, mask))
     }
 
     fn create<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         parent: Ino,
         name: &'a Name,
         node: NewNode,
         exclusive: bool,
         open: bool,
     ) -> Answer<'a, (Attr, bool)> {
-        now(self.do_create(&by.credentials, parent, name, node, exclusive, open))
+        now(self.do_create(by, parent, name, node, exclusive, open))
     }
 
-    fn mkdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name, mode: u16) -> Answer<'a, Attr> {
-        now(self.do_mkdir(&by.credentials, parent, name, mode))
+    fn mkdir<'a>(
+        &'a self,
+        by: &'a Credentials,
+        parent: Ino,
+        name: &'a Name,
+        mode: u16,
+    ) -> Answer<'a, Attr> {
+        now(self.do_mkdir(by, parent, name, mode))
     }
 
-    fn unlink<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        now(self.do_unlink(&by.credentials, parent, name))
+    fn unlink<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        now(self.do_unlink(by, parent, name))
     }
 
-    fn rmdir<'a>(&'a self, by: &'a By, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
-        now(self.do_rmdir(&by.credentials, parent, name))
+    fn rmdir<'a>(&'a self, by: &'a Credentials, parent: Ino, name: &'a Name) -> Answer<'a, ()> {
+        now(self.do_rmdir(by, parent, name))
     }
 
-    fn link<'a>(&'a self, by: &'a By, ino: Ino, parent: Ino, name: &'a Name) -> Answer<'a, Attr> {
-        now(self.do_link(&by.credentials, ino, parent, name))
+    fn link<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        parent: Ino,
+        name: &'a Name,
+    ) -> Answer<'a, Attr> {
+        now(self.do_link(by, ino, parent, name))
     }
 
     fn rename<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         from: (Ino, &'a Name),
         to: (Ino, &'a Name),
         flags: RenameFlags,
     ) -> Answer<'a, ()> {
-        now(self.do_rename(&by.credentials, from, to, flags))
+        now(self.do_rename(by, from, to, flags))
     }
 
     fn readlink<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<u8>> {
@@ -488,8 +500,8 @@ impl Namespace for Memory {
         now(inos.iter().try_for_each(|ino| self.do_release(*ino)))
     }
 
-    fn opendir<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, ()> {
-        now(self.do_opendir(&by.credentials, ino))
+    fn opendir<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, ()> {
+        now(self.do_opendir(by, ino))
     }
 
     fn readdir<'a>(
@@ -516,27 +528,32 @@ impl Namespace for Memory {
         now(self.do_parent(ino))
     }
 
-    fn getxattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, Vec<u8>> {
-        now(self.do_getxattr(&by.credentials, ino, name))
+    fn getxattr<'a>(
+        &'a self,
+        by: &'a Credentials,
+        ino: Ino,
+        name: &'a [u8],
+    ) -> Answer<'a, Vec<u8>> {
+        now(self.do_getxattr(by, ino, name))
     }
 
-    fn listxattr<'a>(&'a self, by: &'a By, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
-        now(self.do_listxattr(&by.credentials, ino))
+    fn listxattr<'a>(&'a self, by: &'a Credentials, ino: Ino) -> Answer<'a, Vec<Vec<u8>>> {
+        now(self.do_listxattr(by, ino))
     }
 
     fn setxattr<'a>(
         &'a self,
-        by: &'a By,
+        by: &'a Credentials,
         ino: Ino,
         name: &'a [u8],
         value: &'a [u8],
         mode: XattrMode,
     ) -> Answer<'a, ()> {
-        now(self.do_setxattr(&by.credentials, ino, name, value, mode))
+        now(self.do_setxattr(by, ino, name, value, mode))
     }
 
-    fn removexattr<'a>(&'a self, by: &'a By, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
-        now(self.do_removexattr(&by.credentials, ino, name))
+    fn removexattr<'a>(&'a self, by: &'a Credentials, ino: Ino, name: &'a [u8]) -> Answer<'a, ()> {
+        now(self.do_removexattr(by, ino, name))
     }
 
     fn statfs<'a>(&'a self) -> Answer<'a, (u64, u64)> {

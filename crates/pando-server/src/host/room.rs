@@ -79,7 +79,8 @@ fn of_request(request: &Request) -> Wants {
         | Op::Glimpse(..)
         | Op::HandOver(..)
         | Op::AddShard(..)
-        | Op::Renew(..) => Wants::Nothing,
+        | Op::Renew(..)
+        | Op::Alone(..) => Wants::Nothing,
     }
 }
 

@@ -189,6 +189,10 @@ fn take(
                     // It does not end when this process does.
                     request.op = Op::OpenSession;
                 }
+                if matches!(request.op, Op::Alone(..)) {
+                    // Only a session of this very process may be.
+                    return Err(End::OutOfTurn);
+                }
                 let frame = before - inbound.pending();
                 let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
                 requests.push((Asked { stream: stream.0, bytes }, request));

@@ -110,7 +110,7 @@ async fn all_are_looked_at(witness: &mut Client) {
 
 /// Asks for directories, each in a slot of its own; on whose behalf makes the frames long, if wanted.
 fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: usize) {
-    let credentials = Credentials { groups: vec![u32::MAX; groups], ..Credentials::ROOT };
+    let credentials = Credentials::new(0, 0, vec![u32::MAX; groups]);
     for slot in 0..count {
         let id = RequestId { session, slot, sequence: 1 };
         let mut request = request(id, mkdir(&format!("dir-{slot}")));

@@ -103,7 +103,7 @@ fn request(op: Op) -> Message {
             clock: 1 << 60,
             version: 40,
         },
-        credentials: Credentials { uid: 1000, gid: 1000, groups: vec![4, 24, 1000] },
+        credentials: Credentials::new(1000, 1000, vec![4, 24, 1000]),
         op,
         trail: Some(Trail { version: 40, dirs: vec![Ino(1), Ino(2), Ino(3)] }),
     })
@@ -164,6 +164,7 @@ fn ops() -> Vec<Op> {
         Op::HandOver(SHARD, SlotIndex(9), ShardIndex(4)),
         Op::AddShard(SHARD),
         Op::Renew(SessionId(5)),
+        Op::Alone(SessionId(5), Alone::Await),
         Op::OpenName { dir: DIR, name: name(), access: 4, truncate: false },
         Op::Glimpse(SHARD, vec![(DIR.id, name()), (DIR.id, name())]),
         Op::Lock(Ino(77), LOCK),

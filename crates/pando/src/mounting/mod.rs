@@ -14,7 +14,7 @@ use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, Limits, Maintenance, ObjectStore, SyncObjects};
 use pando_fuse::{Mounted, Vfs};
 
-use crate::cli::CacheArgs;
+use crate::cli::KernelArgs;
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::signals::Stop;
 use stop::await_unless_stopped;
@@ -34,8 +34,8 @@ pub struct Plan<'a> {
     pub threads: Option<u16>,
     /// Give up what no shard answers for this long.
     pub patience: Option<Duration>,
-    /// What the kernel may take for granted.
-    pub cache: CacheArgs,
+    /// What the kernel may do by itself.
+    pub kernel: KernelArgs,
 }
 
 /// A mounted tree. Fields are dropped in this order.
@@ -51,7 +51,7 @@ impl Mounting {
     /// Opens a session and mounts.
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
         let patience = plan.patience.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        // The kernel remembers ways, and `pando-fuse` keeps its memory true.
+        // The kernel walks paths itself.
         let options =
             pando_client::Options { patience, ways_bytes: 0, ..pando_client::Options::default() };
         let connecting = Client::connect_with(plan.transport, plan.volume, options);
@@ -69,7 +69,7 @@ impl Mounting {
             .maintain(GARBAGE_INTERVAL)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
         let mounted =
-            mount(&client, &data, plan.mountpoint, plan.source, plan.threads, plan.cache)?;
+            mount(&client, &data, plan.mountpoint, plan.source, plan.threads, plan.kernel)?;
         // Begun last: it holds the client until that is closed.
         let keeping = keep(&client)
             .map_err(|error| Failure::plain(format!("cannot start a thread: {error}")))?;
@@ -166,15 +166,24 @@ fn mount(
     mountpoint: &Path,
     source: String,
     threads: Option<u16>,
-    cache: CacheArgs,
+    kernel: KernelArgs,
 ) -> Result<Mounted, Failure> {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && (kernel.suid || kernel.dev) {
+        let option = if kernel.suid { "--suid" } else { "--dev" };
+        return Err(Failure::plain(format!(
+            "{option} is for root only: mount as root, or without it"
+        )));
+    }
     let defaults = pando_fuse::Options::default();
     let options = pando_fuse::Options {
-        entry_timeout: cache.entry_timeout,
-        attr_timeout: cache.attr_timeout,
+        entry_timeout: kernel.entry_timeout,
+        attr_timeout: kernel.attr_timeout,
+        suid: kernel.suid,
+        dev: kernel.dev,
         threads: threads.map_or(defaults.threads, usize::from),
         // Others may only be let in by root, or where /etc/fuse.conf says so.
-        allow_other: rustix::process::geteuid().is_root(),
+        allow_other: is_root,
         source,
         ..defaults
     };

@@ -123,9 +123,9 @@ async fn walk(client: &Client, by: &Credentials, located: &Located) -> Result<(I
 /// Whoever runs this.
 fn caller() -> Result<Credentials, Failure> {
     let groups = rustix::process::getgroups().map_err(Failure::plain)?;
-    Ok(Credentials {
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-        groups: groups.into_iter().map(rustix::process::Gid::as_raw).collect(),
-    })
+    Ok(Credentials::new(
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+        groups.into_iter().map(rustix::process::Gid::as_raw).collect(),
+    ))
 }

@@ -152,7 +152,7 @@ fn mount(
         source: mounts::source(&folder.path().display().to_string()),
         threads: args.threads,
         patience: None,
-        cache: args.cache,
+        kernel: args.kernel,
     })
 }
 

@@ -237,12 +237,6 @@ fn said_otherwise((change, place, by): Case, what: &str, local: &Found) -> Optio
         (Change::Exchange, "and back up") if by != By::Path && place == "b/c" => {
             Some(Ok("new-one".to_owned()))
         }
-        // The directory he holds is told of, by `.`, also to who may not search it; he does not own it.
-        (Change::Chmod | Change::Chown, _) if by != By::Path && place == "b/c" => match what {
-            "stat of the directory" => Some(Ok("the old one".to_owned())),
-            "chmod of the directory" => Some(Err(Errno::PERM)),
-            _ => None,
-        },
         _ => None,
     }
 }

@@ -330,7 +330,7 @@ pub(super) fn check_linked_sticky(
     inherit: Inherit,
 ) -> Result<(), Errno> {
     match fate.link().and_then(|(ino, _)| view.votes.link(ino)) {
-        Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.uid, view.by),
+        Some((_, Some(attr))) => perm::check_sticky(&inherit, attr.into(), view.by),
         _ => Ok(()),
     }
 }

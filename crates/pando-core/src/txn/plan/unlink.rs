@@ -51,7 +51,7 @@ impl Unlink {
                     return Ok(view.ask_link(ino, false));
                 };
                 if let Some(attr) = attr {
-                    perm::check_sticky(&inherit, attr.uid, view.by)?;
+                    perm::check_sticky(&inherit, attr.into(), view.by)?;
                 }
                 let drop = Change::DropName { ino, dir, name: name.clone(), at: now };
                 vec![(at, remove(false)), (link, drop)]
