@@ -79,7 +79,7 @@ fn show_mount(status: &MountStatus, volume: &str) -> String {
     for (heading, counts) in [
         ("requests of the kernel", &status.requests),
         ("messages to shards", &status.messages),
-        ("directories", &status.counters),
+        ("of the kernel", &status.counters),
     ] {
         let mut rows = vec![vec![heading.to_owned(), String::new()]];
         rows.extend(counts.iter().map(|(name, number)| vec![name.clone(), count(*number)]));

@@ -1,0 +1,162 @@
+//! `pando up` alone on its volume lets the kernel remember names and attributes. Whoever joins finds nothing of that in the way.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use common::site::until;
+use common::{Volume, all, mount_tmpfs, pando};
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn status(mount: &Path) -> Value {
+    let output = pando().arg("status").arg(mount).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn is_alone(volume: &Volume) -> bool {
+    status(&volume.mount)["counters"]["alone"] == 1
+}
+
+/// A volume that is up, and alone.
+fn alone(extra: &[&str]) -> Volume {
+    let volume = Volume::up(extra);
+    until("it is alone", || is_alone(&volume));
+    volume
+}
+
+/// Another mount of the same volume.
+struct Joined(PathBuf, Pid);
+
+impl Joined {
+    fn new(volume: &Volume) -> Self {
+        let path = volume.scratch().join("joined");
+        let mut command = pando();
+        command.arg("mount").arg(&volume.folder).arg(&path).args(["-d", "--json"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let pid = Pid::from_raw(told["pid"].as_i64().unwrap() as i32).unwrap();
+        Self(path, pid)
+    }
+
+    fn leave(self) {
+        let output = pando().arg("umount").arg(&self.0).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
+    let volume = alone(&[]);
+    let dir = volume.mount.join("a/b/c");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("file"), "text").unwrap();
+    let look = || {
+        assert_eq!(dir.join("file").metadata().unwrap().len(), 4);
+        assert!(!dir.join("none").exists());
+    };
+    look();
+    let lookups = || status(&volume.mount)["requests"]["LOOKUP"].as_u64().unwrap();
+    let before = lookups();
+    look();
+    assert_eq!(lookups(), before);
+    // Its own changes it sees.
+    fs::rename(dir.join("file"), dir.join("none")).unwrap();
+    assert_eq!(fs::read_to_string(dir.join("none")).unwrap(), "text");
+    assert!(!dir.join("file").exists());
+}
+
+#[test]
+fn whoever_joins_and_whoever_was_alone_see_each_other_at_once() {
+    let volume = alone(&[]);
+    for round in 0..3 {
+        let name = |what: &str| format!("{what}-{round}");
+        let here = |what: &str| volume.mount.join(name(what));
+        fs::create_dir(here("dir")).unwrap();
+        fs::write(here("dir").join("file"), "old").unwrap();
+        fs::write(here("replaced"), "old").unwrap();
+        // The kernel remembers all of it, and that one is missing.
+        assert!(here("dir").join("file").exists() && !here("missing").exists());
+        fs::read_to_string(here("replaced")).unwrap();
+        let joined = Joined::new(&volume);
+        assert!(!is_alone(&volume));
+        let there = |what: &str| joined.0.join(name(what));
+        fs::write(there("missing"), "made").unwrap();
+        fs::rename(there("dir"), there("moved")).unwrap();
+        fs::write(there("new"), "newer").unwrap();
+        fs::rename(there("new"), there("replaced")).unwrap();
+        fs::set_permissions(there("moved").join("file"), PermissionsExt::from_mode(0o600)).unwrap();
+        assert_eq!(fs::read_to_string(here("missing")).unwrap(), "made");
+        assert_eq!(here("dir").metadata().unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(here("moved").join("file").metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(here("replaced")).unwrap(), "newer");
+        joined.leave();
+        until("it is alone again", || is_alone(&volume));
+    }
+}
+
+#[test]
+fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
+    let volume = alone(&[]);
+    fs::create_dir_all(volume.mount.join("in/it")).unwrap();
+    let held = File::open(volume.mount.join("in/it")).unwrap();
+    let joined = Joined::new(&volume);
+    fs::rename(joined.0.join("in"), joined.0.join("out")).unwrap();
+    let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+    drop(rustix::fs::openat(&held, "made", flags, rustix::fs::Mode::RWXU).unwrap());
+    assert!(joined.0.join("out/it/made").exists());
+    joined.leave();
+}
+
+/// The session of a mount that was killed ends with its lease; until then nobody is alone.
+#[test]
+fn when_a_mount_that_joined_was_killed_the_other_is_alone_again_after_its_lease() {
+    let volume = alone(&["--lease-ms", "2000"]);
+    let joined = Joined::new(&volume);
+    kill_process(joined.1, Signal::KILL).unwrap();
+    assert!(!is_alone(&volume));
+    until("it is alone again", || is_alone(&volume));
+}
+
+#[test]
+fn a_tree_removed_by_a_tool_of_another_session_is_gone_at_once() {
+    let volume = alone(&[]);
+    let tree = volume.mount.join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/b/file"), "text").unwrap();
+    assert!(tree.join("a/b/file").exists());
+    let output = pando().arg("rmr").arg(&tree).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    assert_eq!(tree.join("a/b/file").metadata().unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(tree.metadata().unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// A kernel that forgets all names at once takes off what is mounted on them.
+#[test]
+fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
+    let volume = alone(&[]);
+    let dir = volume.mount.join("a/on");
+    fs::create_dir_all(&dir).unwrap();
+    mount_tmpfs(&dir, 1, MountFlags::empty());
+    fs::write(dir.join("within"), "text").unwrap();
+    let joined = Joined::new(&volume);
+    fs::write(joined.0.join("seen"), "text").unwrap();
+    let found = (fs::read_to_string(dir.join("within")), volume.mount.join("seen").exists());
+    let unmounted = unmount(&dir, UnmountFlags::DETACH);
+    assert_eq!(found.0.unwrap(), "text");
+    assert!(found.1);
+    unmounted.unwrap();
+    joined.leave();
+}
