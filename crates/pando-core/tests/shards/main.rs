@@ -9,6 +9,7 @@ mod growing;
 mod handovers;
 mod independent;
 mod invalidation;
+mod judged;
 mod killed;
 mod local;
 mod lost_ways;

@@ -2,8 +2,8 @@
 
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{
-    FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place, RenameFlags,
-    Request, RequestId, Target, XattrMode,
+    Alone, FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, Place,
+    RenameFlags, Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
     Arrival, Change, Claim, Elsewhere, EntryRows, EntryValue, Inherit, Inode, InodeRows, Peer,
