@@ -24,6 +24,11 @@ pub trait Namespace: Send + Sync {
     fn known(&self) -> Vec<Ino> {
         Vec::new()
     }
+    /// Whether a node that is known is a directory.
+    fn is_dir(&self, ino: Ino) -> bool {
+        let _ = ino;
+        false
+    }
     /// Whether requests were given up of which it is not known whether they ran.
     fn is_in_doubt(&self) -> bool {
         false
@@ -186,6 +191,10 @@ impl Namespace for Client {
 
     fn known(&self) -> Vec<Ino> {
         self.known()
+    }
+
+    fn is_dir(&self, ino: Ino) -> bool {
+        self.is_dir(ino)
     }
 
     fn is_in_doubt(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A few shards in one thread, over stores in memory.
 
+mod alone;
 mod births;
 mod births_model;
 mod counts;

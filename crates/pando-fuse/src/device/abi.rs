@@ -186,6 +186,7 @@ pub mod init {
     pub const MAX_PAGES: u64 = 1 << 22;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
+    pub const NO_EXPORT_SUPPORT: u64 = 1 << 38;
 }
 
 /// Bits of `SetattrIn::valid`.

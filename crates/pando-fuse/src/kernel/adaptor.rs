@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
+use super::gone::Gone;
 use super::locking::Locking;
 use super::memory::{Judging, Memory, Telling};
 use super::session::{Mounted, Options};
@@ -48,9 +49,13 @@ macro_rules! judged {
             let $by = judging.by();
             let result = $work;
             attempts += 1;
-            let is_refused = attempts < ATTEMPTS_MAX && matches!(result, Err(Errno::ESTALE));
-            if !(is_refused && $inner.is_to_repeat(&judging, $nodes).await) {
+            if !matches!(result, Err(Errno::ESTALE)) {
                 break result;
+            }
+            match $inner.refused(&judging, $nodes).await {
+                Refused::Repeat if attempts < ATTEMPTS_MAX => {}
+                Refused::Gone => break Err(Errno::ENOENT),
+                _ => break result,
             }
         }
     }};
@@ -68,12 +73,23 @@ macro_rules! of_node {
     }};
 }
 
+/// What is to be done about a request that was refused.
+enum Refused {
+    /// It is made again.
+    Repeat,
+    /// The kernel looks again.
+    LookAgain,
+    /// It is about a directory that is removed.
+    Gone,
+}
+
 /// A mounted [`Vfs`].
 pub(crate) struct Adaptor(Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
+    gone: Gone,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -93,6 +109,7 @@ impl Adaptor {
     pub(crate) fn new(fs: Arc<Vfs>, options: &Options) -> Self {
         Self(Arc::new(Inner {
             memory: Memory::new(options),
+            gone: Gone::default(),
             fs,
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -190,6 +207,7 @@ impl Inner {
     fn forget(&self, node: u64, count: u64) {
         let ino = Ino(node);
         self.memory.forget(node);
+        self.gone.forget(node);
         self.locking.forget(ino);
         self.fs.forget(ino, count);
     }
@@ -206,9 +224,9 @@ impl Inner {
         }
     }
 
-    /// Whether a request that a shard has refused is to be made again. A shard refuses what the kernel decided by attributes that
-    /// it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
-    async fn is_to_repeat(&self, judging: &Judging<'_>, nodes: &[u64]) -> bool {
+    /// What is to be done about a request that a shard has refused with `ESTALE`. A shard refuses what the kernel decided by
+    /// attributes that it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
+    async fn refused(&self, judging: &Judging<'_>, nodes: &[u64]) -> Refused {
         let mut are_same = judging.is_compared();
         for node in nodes {
             match self.fs.namespace().getattr(Ino(*node)).await {
@@ -220,10 +238,36 @@ impl Inner {
                         let _ = notifier.forget_attributes(*node);
                     }
                 }
+                Err(errno) if self.removed(*node, errno).is_some() => return Refused::Gone,
                 Err(_) => are_same = false,
             }
         }
-        are_same
+        if are_same { Refused::Repeat } else { Refused::LookAgain }
+    }
+
+    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still holds.
+    fn removed(&self, node: u64, errno: Errno) -> Option<Attr> {
+        if errno != Errno::ESTALE || !self.fs.namespace().is_dir(Ino(node)) {
+            return None;
+        }
+        // The kernel knows a node only with attributes.
+        Some(self.gone.add(node, self.memory.told_of(node)?))
+    }
+
+    async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        let found = self.fs.getattr(ino).await;
+        found.or_else(|errno| self.removed(ino.0, errno).ok_or(errno))
+    }
+
+    async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        if let Some(attr) = self.gone.set(ino.0, &set) {
+            return Ok(attr);
+        }
+        let changed = self.fs.setattr(by, ino, set.clone()).await;
+        changed.or_else(|errno| {
+            self.removed(ino.0, errno).ok_or(errno)?;
+            self.gone.set(ino.0, &set).ok_or(errno)
+        })
     }
 
     async fn open(&self, reply: Reply, caller: Caller, node: u64, flags: OpenFlags) {
@@ -261,14 +305,20 @@ impl Inner {
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
         let ino = Ino(node);
         match judged!(self, caller, &[node], &[], |by| self.fs.opendir(by, ino).await) {
-            Ok(handle) => {
-                let number = self.new_handle();
-                self.directories().insert(number, Arc::new(handle));
-                if reply.opened(number, 0).is_err() {
-                    self.directories().remove(&number);
-                }
+            // A removed directory can be opened by its descriptor, or as a working directory.
+            Err(_) if self.gone.contains(node) => {
+                self.opened(reply, DirHandle::new(ino));
             }
+            Ok(handle) => self.opened(reply, handle),
             Err(error) => failed(reply, error),
+        }
+    }
+
+    fn opened(&self, reply: Reply, handle: DirHandle) {
+        let number = self.new_handle();
+        self.directories().insert(number, Arc::new(handle));
+        if reply.opened(number, 0).is_err() {
+            self.directories().remove(&number);
         }
     }
 
@@ -276,6 +326,7 @@ impl Inner {
         let mut listing = Listing::new(size);
         let mut looked_up = Vec::new();
         let result = match self.directory(handle) {
+            Ok(handle) if self.gone.contains(handle.ino().0) => Ok(()),
             Ok(handle) => {
                 let add = |listed: crate::Listed<'_>| {
                     let (ino, mode) = (listed.ino, type_bits(listed.kind));
@@ -293,7 +344,10 @@ impl Inner {
                     }
                     is_full
                 };
-                self.fs.list(&handle, offset, plus, add).await
+                let listed = self.fs.list(&handle, offset, plus, add).await;
+                // A removed directory has no names, not even its own.
+                let is_gone = |errno| self.removed(handle.ino().0, errno).is_some();
+                listed.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) })
             }
             Err(error) => Err(error),
         };
@@ -442,7 +496,7 @@ impl Adaptor {
                 later!(this, reply, |this, reply| {
                     // What is stored meanwhile changes its times once more.
                     let is_settled = this.fs.data().is_stored(ino);
-                    let found = this.fs.getattr(ino).await;
+                    let found = this.getattr(ino).await;
                     this.attr(reply, found, is_settled);
                 });
             }
@@ -450,7 +504,7 @@ impl Adaptor {
                 this,
                 reply,
                 request,
-                |this, by, ino| this.fs.setattr(by, ino, set_attr(&set)),
+                |this, by, ino| this.setattr(by, ino, set_attr(&set)),
                 |this: &Inner, reply, changed| this.attr(reply, changed, true)
             ),
             Operation::Readlink => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Name};
+use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Name};
 
 use super::session::Options;
 use super::told::Told;
@@ -79,7 +79,7 @@ impl Memory {
     /// This session is alone on its volume.
     pub(super) fn begin_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.clear();
+        self.told.clear_names();
     }
 
     /// It is not alone any more. When this returns, all that was told to a kernel alone has been told.
@@ -132,6 +132,11 @@ impl Memory {
         was_told
     }
 
+    /// What the kernel was told last of a node.
+    pub(super) fn told_of(&self, node: u64) -> Option<Judged> {
+        self.told.of_node(node)
+    }
+
     /// The kernel forgets a node.
     pub(super) fn forget(&self, node: u64) {
         self.told.forget(node);
@@ -157,6 +162,7 @@ impl Telling<'_> {
     /// is to be stored yet.
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
+        self.memory.told.put(node, attr.into());
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),
@@ -164,7 +170,6 @@ impl Telling<'_> {
                 _ => Duration::ZERO,
             };
         }
-        self.memory.told.put(node, attr.into());
         // Every path begins there.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
     }
@@ -206,7 +211,7 @@ impl Drop for Judging<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pando_types::{Judged, Timestamp};
+    use pando_types::Timestamp;
 
     fn attr(kind: FileKind, mode: u16) -> Attr {
         let zero = Timestamp::default();
@@ -274,5 +279,8 @@ mod tests {
         drop(judging);
         assert!(!memory.is_judging_alone());
         assert_eq!(memory.judge(CALLER, &[3], &[]).by().judge, Judge::Kernel(vec![]));
+        // It still decides by what it was told before.
+        let by_file = Judge::Kernel(vec![Judged::from(&file)]);
+        assert_eq!(memory.judge(CALLER, &[7], &[]).by().judge, by_file);
     }
 }

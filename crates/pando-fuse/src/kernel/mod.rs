@@ -4,6 +4,7 @@ pub(crate) mod adaptor;
 mod alone;
 mod closing;
 mod convert;
+mod gone;
 mod locking;
 mod memory;
 pub mod session;

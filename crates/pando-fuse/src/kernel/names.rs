@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pando_types::{Errno, Ino, Name};
 
-use super::{ATTEMPTS_MAX, Inner, empty, failed};
+use super::{ATTEMPTS_MAX, Inner, Refused, empty, failed};
 use crate::device::{Caller, Entry, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
 use crate::vfs::OpenFlags;
