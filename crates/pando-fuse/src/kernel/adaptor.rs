@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
 use super::convert::{errno, file_attr, set_attr, type_bits};
-use super::gone::Gone;
+use super::gone::{Gone, Refused};
 use super::locking::Locking;
-use super::memory::{Judging, Memory, Telling};
+use super::memory::{Memory, Telling};
 use super::session::{Mounted, Options};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
@@ -73,23 +73,13 @@ macro_rules! of_node {
     }};
 }
 
-/// What is to be done about a request that was refused.
-enum Refused {
-    /// It is made again.
-    Repeat,
-    /// The kernel looks again.
-    LookAgain,
-    /// It is about a directory that is removed.
-    Gone,
-}
-
 /// A mounted [`Vfs`].
 pub(crate) struct Adaptor(Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
-    gone: Gone,
+    pub(super) gone: Gone,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -224,61 +214,26 @@ impl Inner {
         }
     }
 
-    /// What is to be done about a request that a shard has refused with `ESTALE`. A shard refuses what the kernel decided by
-    /// attributes that it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
-    async fn refused(&self, judging: &Judging<'_>, nodes: &[u64]) -> Refused {
-        let mut are_same = judging.is_compared();
-        for node in nodes {
-            match self.fs.namespace().getattr(Ino(*node)).await {
-                Ok(attr) if self.memory.was_told(*node, &attr) => {}
-                Ok(_) => {
-                    are_same = false;
-                    if let Some(notifier) = self.notifier.get() {
-                        // A kernel that does not know the node has nothing to forget.
-                        let _ = notifier.forget_attributes(*node);
-                    }
-                }
-                Err(errno) if self.removed(*node, errno).is_some() => return Refused::Gone,
-                Err(_) => are_same = false,
-            }
-        }
-        if are_same { Refused::Repeat } else { Refused::LookAgain }
-    }
-
-    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still holds.
-    fn removed(&self, node: u64, errno: Errno) -> Option<Attr> {
-        if errno != Errno::ESTALE || !self.fs.namespace().is_dir(Ino(node)) {
-            return None;
-        }
-        // The kernel knows a node only with attributes.
-        Some(self.gone.add(node, self.memory.told_of(node)?))
-    }
-
-    async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
-        let found = self.fs.getattr(ino).await;
-        found.or_else(|errno| self.removed(ino.0, errno).ok_or(errno))
-    }
-
-    async fn setattr(&self, by: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        if let Some(attr) = self.gone.set(ino.0, &set) {
-            return Ok(attr);
-        }
-        let changed = self.fs.setattr(by, ino, set.clone()).await;
-        changed.or_else(|errno| {
-            self.removed(ino.0, errno).ok_or(errno)?;
-            self.gone.set(ino.0, &set).ok_or(errno)
-        })
-    }
-
     async fn open(&self, reply: Reply, caller: Caller, node: u64, flags: OpenFlags) {
         let ino = Ino(node);
         match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags).await) {
             Ok(opened) => {
+                self.appends(node, &opened, flags);
                 if reply.opened(self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(ino).await;
                 }
             }
             Err(error) => failed(reply, error),
+        }
+    }
+
+    /// A file was opened.
+    fn appends(&self, node: u64, opened: &Opened, flags: OpenFlags) {
+        if flags.is_append() && !flags.is_read_only() {
+            self.memory.appends.opened(node, opened.attr.size);
+        }
+        if flags.truncates() {
+            self.memory.appends.told(node, 0);
         }
     }
 
@@ -546,22 +501,31 @@ impl Adaptor {
                 |_: &Inner, reply, result| empty(reply, result)
             ),
             Operation::Getxattr { name, size } => {
-                let name = name.to_vec();
+                let (name, ino) = (name.to_vec(), request.node);
                 of_node!(
                     this,
                     reply,
                     request,
-                    |this, by, ino| this.fs.getxattr(by, ino, &name),
-                    |_: &Inner, reply, value| xattr(reply, size, usize::MAX, value)
+                    |this, by, node| this.fs.getxattr(by, node, &name),
+                    |this: &Inner, reply, value| {
+                        let value = this.or_none(ino, value, Err(Errno::ENODATA));
+                        xattr(reply, size, usize::MAX, value);
+                    }
                 );
             }
-            Operation::Listxattr { size } => of_node!(
-                this,
-                reply,
-                request,
-                |this, by, ino| this.fs.listxattr(by, ino),
-                |_: &Inner, reply, names| xattr(reply, size, XATTR_LIST_MAX, names)
-            ),
+            Operation::Listxattr { size } => {
+                let ino = request.node;
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, node| this.fs.listxattr(by, node),
+                    |this: &Inner, reply, names| {
+                        let names = this.or_none(ino, names, Ok(Vec::new()));
+                        xattr(reply, size, XATTR_LIST_MAX, names);
+                    }
+                );
+            }
             Operation::Setxattr { name, value, flags } => {
                 let (name, value) = (name.to_vec(), value.to_vec());
                 of_node!(

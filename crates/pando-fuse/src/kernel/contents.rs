@@ -26,7 +26,12 @@ impl Adaptor {
             Operation::Write { offset, data, write_flags, flags } => {
                 // Pages written through a mapping belong where they are, whatever the handle they come by.
                 let from_mapping = write_flags & write::CACHE != 0;
-                let append = !from_mapping && OpenFlags(flags).is_append();
+                let appends = &self.0.memory.appends;
+                let append = !from_mapping
+                    && OpenFlags(flags).is_append()
+                    && appends.is_append(request.node, offset);
+                // The kernel takes this for the size before it sends the next.
+                appends.written(request.node, offset.saturating_add(data.len() as u64));
                 let kills = write_flags & write::KILL_SUIDGID != 0;
                 let work = move |fs: &Vfs, reply: Reply, data: &[u8]| match fs
                     .write(node, offset, data, append, kills)
@@ -70,6 +75,7 @@ impl Adaptor {
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fallocate { offset, len, mode } => {
+                self.0.memory.appends.written(request.node, offset.saturating_add(len));
                 self.aside(true, reply, move |fs, reply| {
                     empty(reply, fs.fallocate(node, offset, len, mode));
                 });
@@ -86,6 +92,7 @@ impl Adaptor {
             Operation::CopyFileRange { offset, to, to_offset, len, wide } => {
                 // So that a request does not last; the caller comes again for the rest.
                 let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
+                self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
                 self.aside(true, reply, move |fs, reply| {
                     match fs.copy_range((node, offset), to, len) {
                         Ok(copied) if wide => ignore(reply.offset(copied)),

@@ -9,7 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pando_types::{Attr, FileKind, Ino, Judged, SetAttr, TimeSet, Timestamp};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judged, SetAttr, TimeSet, Timestamp};
+
+use super::adaptor::Inner;
+use super::memory::Judging;
+
+/// What is to be done about a request that was refused.
+pub(super) enum Refused {
+    /// It is made again.
+    Repeat,
+    /// The kernel looks again.
+    LookAgain,
+    /// It is about a directory that is removed.
+    Gone,
+}
 
 /// See the module.
 #[derive(Default)]
@@ -69,6 +82,69 @@ impl Gone {
             dirs.remove(&node);
             self.count.store(dirs.len(), Ordering::Relaxed);
         }
+    }
+}
+
+impl Inner {
+    /// What is to be done about a request that a shard has refused with `ESTALE`. A shard refuses what the kernel decided by
+    /// attributes that it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
+    pub(super) async fn refused(&self, judging: &Judging<'_>, nodes: &[u64]) -> Refused {
+        let mut are_same = judging.is_compared();
+        for node in nodes {
+            match self.fs.namespace().getattr(Ino(*node)).await {
+                Ok(attr) if self.memory.was_told(*node, &attr) => {}
+                Ok(_) => {
+                    are_same = false;
+                    if let Some(notifier) = self.notifier() {
+                        // A kernel that does not know the node has nothing to forget.
+                        let _ = notifier.forget_attributes(*node);
+                    }
+                }
+                Err(errno) if self.removed(*node, errno).is_some() => return Refused::Gone,
+                Err(_) => are_same = false,
+            }
+        }
+        if are_same { Refused::Repeat } else { Refused::LookAgain }
+    }
+
+    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still holds.
+    pub(super) fn removed(&self, node: u64, errno: Errno) -> Option<Attr> {
+        if errno != Errno::ESTALE || !self.fs.namespace().is_dir(Ino(node)) {
+            return None;
+        }
+        // The kernel knows a node only with attributes.
+        Some(self.gone.add(node, self.memory.told_of(node)?))
+    }
+
+    /// What was found about a node; of a removed directory, `none`.
+    pub(super) fn or_none<T>(
+        &self,
+        node: u64,
+        found: Result<T, Errno>,
+        none: Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if found.is_err() && self.gone.contains(node) { none } else { found }
+    }
+
+    pub(super) async fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
+        let found = self.fs.getattr(ino).await;
+        found.or_else(|errno| self.removed(ino.0, errno).ok_or(errno))
+    }
+
+    pub(super) async fn setattr(
+        &self,
+        by: &Credentials,
+        ino: Ino,
+        set: SetAttr,
+    ) -> Result<Attr, Errno> {
+        if let Some(attr) = self.gone.set(ino.0, &set) {
+            return Ok(attr);
+        }
+        let changed = self.fs.setattr(by, ino, set.clone()).await;
+        changed.or_else(|errno| {
+            self.removed(ino.0, errno).ok_or(errno)?;
+            self.gone.set(ino.0, &set).ok_or(errno)
+        })
     }
 }
 

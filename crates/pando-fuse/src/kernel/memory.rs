@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Name};
 
+use super::appends::Appends;
 use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
@@ -31,6 +32,8 @@ pub(super) struct Memory {
     /// Requests under way that were judged by a kernel alone.
     under_way: AtomicUsize,
     told: Told,
+    /// What the kernel knows of sizes.
+    pub(super) appends: Appends,
     entry_timeout: Duration,
     attr_timeout: Duration,
     forgets_names: AtomicBool,
@@ -55,6 +58,7 @@ impl Memory {
             is_alone: RwLock::new(false),
             under_way: AtomicUsize::new(0),
             told: Told::default(),
+            appends: Appends::default(),
             entry_timeout: options.entry_timeout,
             attr_timeout: options.attr_timeout,
             forgets_names: AtomicBool::new(false),
@@ -140,6 +144,7 @@ impl Memory {
     /// The kernel forgets a node.
     pub(super) fn forget(&self, node: u64) {
         self.told.forget(node);
+        self.appends.forget(node);
     }
 }
 
@@ -163,6 +168,7 @@ impl Telling<'_> {
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
         self.memory.told.put(node, attr.into());
+        self.memory.appends.told(node, attr.size);
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),

@@ -2,6 +2,7 @@
 
 pub(crate) mod adaptor;
 mod alone;
+mod appends;
 mod closing;
 mod convert;
 mod gone;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pando_types::{Errno, Ino, Name};
 
-use super::{ATTEMPTS_MAX, Inner, Refused, empty, failed};
+use super::{ATTEMPTS_MAX, Inner, empty, failed};
 use crate::device::{Caller, Entry, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
+use crate::kernel::gone::Refused;
 use crate::vfs::OpenFlags;
 
 /// Checks a name, or answers what is wrong with it.
@@ -160,6 +161,7 @@ impl Inner {
         });
         match created {
             Ok(opened) => {
+                self.appends(opened.attr.ino.0, &opened, flags);
                 let delivery = {
                     let telling = self.memory.telling();
                     telling.name(dir, &name, &opened.attr);
