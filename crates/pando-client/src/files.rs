@@ -2,7 +2,7 @@
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
-use pando_types::{Attr, Credentials, Errno, Ino, SessionId, SetAttr, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, Kill, SessionId, SetAttr, Timestamp};
 
 use crate::cache::{At, OnPath};
 use crate::call::{Asked, Backoff, Failure, Via, stale, take};
@@ -70,16 +70,18 @@ impl Client {
         take!(body, Body::Bytes(target) => target)
     }
 
-    /// Opens a file: it lives until [`Client::release`], with a name or without.
+    /// Opens a file: it lives until [`Client::release`], with a name or without. With `truncate`, `kill` says what that takes off;
+    /// of a caller whom the shard judges, the shard itself knows.
     pub async fn open(
         &self,
         c: &Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
-        self.open_at(c, file, access, truncate).await
+        self.open_at(c, file, access, (truncate, kill)).await
     }
 
     pub(crate) async fn open_at(
@@ -87,10 +89,10 @@ impl Client {
         c: &Credentials,
         file: FileRef,
         access: AccessMask,
-        truncate: bool,
+        (truncate, kill): (bool, Option<Kill>),
     ) -> Result<Attr, Errno> {
         let asked = self.nodes.stamp();
-        let op = |file| Op::Open { file, access, truncate };
+        let op = |file| Op::Open { file, access, truncate, kill };
         let opened = self.on_file_told(Via::Current, c, &file, op, None).await;
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
@@ -141,9 +143,10 @@ impl Client {
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
-        let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
+        let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime, kill };
         let written = match self.locks.session_of(ino) {
             None => self.on_file(Via::Current, SYSTEM, &file, op).await,
             // What was written under a lock is not written any more once the lock is lost.

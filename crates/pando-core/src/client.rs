@@ -279,8 +279,8 @@ impl Shard {
             Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
             Op::SetAttr(file, set) => self.setattr(ctx, file, set, by).map(Ran::from),
             Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
-            Op::Open { file, access, truncate } => {
-                self.open(ctx, file, *access, *truncate, session, by).map(Ran::from)
+            Op::Open { file, access, truncate, kill } => {
+                self.open(ctx, file, *access, (*truncate, *kill), session, by).map(Ran::from)
             }
             Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
             Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
@@ -288,8 +288,8 @@ impl Shard {
             Op::ReadData { file, offset, len } => {
                 self.read_data(ctx, file, *offset, *len).map(Ran::from)
             }
-            Op::WriteData { file, base, pieces, mtime } => {
-                self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
+            Op::WriteData { file, base, pieces, mtime, kill } => {
+                self.write_data(ctx, file, (*base, pieces), *mtime, *kill, by).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
             Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
@@ -327,9 +327,9 @@ impl Shard {
                 Ok(Body::Done.into())
             }
             Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
-            Op::OpenName { dir, name, access, truncate } => {
-                self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
-            }
+            Op::OpenName { dir, name, access, truncate, kill } => self
+                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
+                .map(Ran::from),
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
             Op::Unlock(ino, space, owner, range) => {

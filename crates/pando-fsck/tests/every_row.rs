@@ -140,7 +140,7 @@ fn what_a_session_that_is_gone_kept_alive_goes_with_its_data() {
     let mut c = Cluster::busy();
     let a = c.dir("a");
     let file = c.file(a, "big-data");
-    c.done(Op::Open { file, access: 4, truncate: false });
+    c.done(Op::Open { file, access: 4, truncate: false, kill: None });
     c.done(Op::Unlink(a, name("big-data")));
     c.settle();
     c.stop();

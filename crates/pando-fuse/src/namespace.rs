@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pando_client::{BoxFuture, Client, DirEntry};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
-    Attr, Credentials, Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
+    Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
     SessionId, SetAttr,
 };
 
@@ -91,6 +91,7 @@ pub trait Namespace: Send + Sync {
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
@@ -289,8 +290,9 @@ impl Namespace for Client {
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.open(by, ino, access, truncate))
+        Box::pin(self.open(by, ino, access, truncate, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {

@@ -17,7 +17,7 @@ pub mod peer;
 pub mod reply;
 pub mod trail;
 
-pub use attr::{Attr, Credentials, FileKind, Judge, Judged, SetAttr, TimeSet, Timestamp};
+pub use attr::{Attr, Credentials, FileKind, Judge, Judged, Kill, SetAttr, TimeSet, Timestamp};
 pub use error::Errno;
 pub use id::{
     DirId, DirRef, Epoch, Ino, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Credentials, DirId, DirRef, FileKind, Ino, Lock, LockOwner, LockRange, LockSpace, Name, Order,
-    PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
+    Credentials, DirId, DirRef, FileKind, Ino, Kill, Lock, LockOwner, LockRange, LockSpace, Name,
+    Order, PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -263,6 +263,8 @@ pub enum Op {
         access: AccessMask,
         /// `O_TRUNC`.
         truncate: bool,
+        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
     /// One open less. An inode without a name and without an open is destroyed.
     Release(FileRef),
@@ -291,6 +293,8 @@ pub enum Op {
         pieces: Vec<Piece>,
         /// New modification time, if not the shard's clock.
         mtime: Option<Timestamp>,
+        /// What it takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
 
     // ---- extended attributes, of either ----
@@ -375,6 +379,8 @@ pub enum Op {
         access: AccessMask,
         /// `O_TRUNC`.
         truncate: bool,
+        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
     /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is
     /// locked, forbidden or no directory, nothing is told; where it is elsewhere, where.

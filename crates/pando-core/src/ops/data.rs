@@ -6,11 +6,13 @@ use alloc::vec::Vec;
 use pando_types::op::{FILE_SIZE_MAX, FileRef, INLINE_MAX, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::peer::Inode;
 use pando_types::reply::{Body, Layout, Refusal, Slice};
-use pando_types::{Errno, FileKind, Timestamp};
+use pando_types::{Credentials, Errno, FileKind, Kill, Timestamp};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
+use crate::ops::attr;
+use crate::perm;
 use crate::shard::Shard;
 
 impl Shard {
@@ -43,9 +45,10 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         file: &FileRef,
-        base: Option<u64>,
-        pieces: &[Piece],
+        (base, pieces): (Option<u64>, &[Piece]),
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
+        by: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
@@ -67,6 +70,8 @@ impl Shard {
             write_slices(ctx, &loc, &mut inode, pieces)?;
         }
         ctx.stat.1 += inode.attr.size.wrapping_sub(before).cast_signed();
+        let kill = perm::kill_by_content(&inode.attr, by, kill);
+        attr::take_off(&mut inode.attr, kill);
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
         inode.attr.ctime = ctx.time;
         inode.attr.data_version += 1;

@@ -3,11 +3,12 @@
 use alloc::vec::Vec;
 use pando_types::op::{AccessMask, FileAt, FileRef, RELEASES_MAX};
 use pando_types::reply::{Body, Found};
-use pando_types::{Credentials, DirRef, Errno, FileKind, Name, Order, SessionId};
+use pando_types::{Credentials, DirRef, Errno, FileKind, Kill, Name, Order, SessionId};
 
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
 use crate::locks::LockKey;
+use crate::ops::attr;
 use crate::perm;
 use crate::record::OpenAt;
 use crate::shard::Shard;
@@ -18,7 +19,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         file: &FileRef,
         access: AccessMask,
-        truncate: bool,
+        (truncate, kill): (bool, Option<Kill>),
         session: SessionId,
         by: &Credentials,
     ) -> Result<Body, Stop> {
@@ -29,7 +30,9 @@ impl Shard {
                 return Err(Errno::EINVAL.into());
             }
             perm::check_attr(&inode.attr, by, perm::W)?;
+            let kill = perm::kill_by_content(&inode.attr, by, kill);
             Self::resize(ctx, &loc, &mut inode, 0)?;
+            attr::take_off(&mut inode.attr, kill);
             inode.attr.change += 1;
             inode::put(ctx, &loc, &inode);
         }
@@ -43,7 +46,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         (dir, name): (DirRef, &Name),
         access: AccessMask,
-        truncate: bool,
+        truncate: (bool, Option<Kill>),
         session: SessionId,
         by: &Credentials,
     ) -> Result<Body, Stop> {

@@ -21,6 +21,7 @@ mod moves;
 mod namespace;
 mod power;
 mod releases;
+mod setid;
 mod splits;
 mod support;
 mod three_renames;

@@ -11,7 +11,7 @@ fn opened(c: &mut Cluster, dir: DirRef, name: &str, times: u32) -> FileRef {
     let ino = c.create(dir, name).unwrap().ino;
     let file = FileRef { ino, at: FileAt::Name(dir, c.name(name)) };
     for _ in 0..times {
-        c.done(&Op::Open { file: file.clone(), access: 4, truncate: false }).unwrap();
+        c.done(&Op::Open { file: file.clone(), access: 4, truncate: false, kill: None }).unwrap();
     }
     file
 }

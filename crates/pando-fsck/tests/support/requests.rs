@@ -78,7 +78,7 @@ impl Cluster {
         c.mkdir(big, "within");
         let file = c.file(a, "open");
         let ino = file.ino;
-        c.done(Op::Open { file, access: 4, truncate: false });
+        c.done(Op::Open { file, access: 4, truncate: false, kill: None });
         let (space, kind, range) = (LockSpace::Flock, LockKind::Exclusive, LockRange::ALL);
         c.done(Op::Lock(ino, Lock { space, owner: LockOwner(1), range, kind, pid: 1 }));
         c.settle();
@@ -186,7 +186,7 @@ impl Cluster {
     fn write(&mut self, dir: DirRef, file: &'static str, base: Option<u64>, payload: Payload) {
         let pieces = vec![Piece { offset: 0, payload }];
         let file = self.file(dir, file);
-        self.done(Op::WriteData { file, base, pieces, mtime: None });
+        self.done(Op::WriteData { file, base, pieces, mtime: None, kill: None });
     }
 
     /// Data in an object for a file of directory `a`.

@@ -201,6 +201,13 @@ pub mod fattr {
     pub const FH: u32 = 1 << 6;
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
+    pub const KILL_SUIDGID: u32 = 1 << 11;
+}
+
+/// Bits of `OpenIn::open_flags` and `CreateIn::open_flags`.
+#[expect(missing_docs, reason = "named as the kernel's")]
+pub mod open {
+    pub const KILL_SUIDGID: u32 = 1;
 }
 
 /// Flags of a reply to OPEN, CREATE, OPENDIR.

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
-use super::convert::{errno, file_attr, set_attr, type_bits};
+use super::convert::{errno, file_attr, kill, set_attr, type_bits};
 use super::gone::{Gone, Refused};
 use super::locking::Locking;
 use super::memory::{Memory, Telling};
@@ -214,11 +214,44 @@ impl Inner {
         }
     }
 
-    async fn open(&self, reply: Reply, caller: Caller, node: u64, flags: OpenFlags) {
+    /// The kernel asks for the attributes of a node anew when it needs them next.
+    pub(super) fn forget_attributes_of(&self, node: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            // A kernel that does not know the node has nothing to forget.
+            let _ = notifier.forget_attributes(node);
+        }
+    }
+
+    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes for a program of its owner or group is
+    /// none any more when this returns, for shards and kernel; of any other nothing is asked, and what is stored says it again.
+    fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
+        let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
+        self.fs.data().kill(ino, kill)?;
+        self.killed(ino.0);
+        Ok(())
+    }
+
+    /// Shards have taken off a file what a kernel may know of.
+    fn killed(&self, node: u64) {
+        // In this order: what the kernel is told from now on counts again.
+        self.memory.no_program(node);
+        self.forget_attributes_of(node);
+    }
+
+    async fn open(
+        &self,
+        reply: Reply,
+        caller: Caller,
+        node: u64,
+        (flags, kill): (OpenFlags, Option<Kill>),
+    ) {
         let ino = Ino(node);
-        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags).await) {
+        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags, kill).await) {
             Ok(opened) => {
                 self.appends(node, &opened, flags);
+                if kill.is_some() && self.memory.is_program(node) {
+                    self.killed(node);
+                }
                 if reply.opened(self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(ino).await;
                 }
@@ -314,6 +347,11 @@ impl Inner {
             looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
         }
     }
+}
+
+/// What an open takes off, by the kernel's flags of it.
+fn killed_by_open(open_flags: u32, caller: Caller) -> Option<Kill> {
+    (open_flags & abi::open::KILL_SUIDGID != 0).then_some(kill(caller))
 }
 
 /// Nothing is to be undone if nobody heard the answer.
@@ -455,24 +493,26 @@ impl Adaptor {
                     this.attr(reply, found, is_settled);
                 });
             }
-            Operation::Setattr(set) => of_node!(
-                this,
-                reply,
-                request,
-                |this, by, ino| this.setattr(by, ino, set_attr(&set)),
-                |this: &Inner, reply, changed| this.attr(reply, changed, true)
-            ),
+            Operation::Setattr(set) => {
+                let set = set_attr(&set, request.caller);
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, ino| this.setattr(by, ino, set.clone()),
+                    |this: &Inner, reply, changed| this.attr(reply, changed, true)
+                );
+            }
             Operation::Readlink => {
                 let node = Ino(request.node);
                 later!(this, reply, |this, reply| {
                     data(reply, this.fs.readlink(&Credentials::ROOT, node).await);
                 });
             }
-            Operation::Open { flags } => {
+            Operation::Open { flags, open_flags } => {
                 let (caller, node) = (request.caller, request.node);
-                later!(this, reply, |this, reply| this
-                    .open(reply, caller, node, OpenFlags(flags))
-                    .await)
+                let how = (OpenFlags(flags), killed_by_open(open_flags, caller));
+                later!(this, reply, |this, reply| this.open(reply, caller, node, how).await)
             }
             Operation::Opendir => {
                 let (caller, node) = (request.caller, request.node);

@@ -3,11 +3,12 @@
 //! The kernel itself judges its callers (`default_permissions`), by attributes that it was told. Of several sessions each tells
 //! the shards what its kernel decided by, and a shard that knows better refuses. A session alone need not.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Name};
+use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Kill, Name};
 
 use super::appends::Appends;
 use super::session::Options;
@@ -34,9 +35,41 @@ pub(super) struct Memory {
     told: Told,
     /// What the kernel knows of sizes.
     pub(super) appends: Appends,
+    programs: Programs,
     entry_timeout: Duration,
     attr_timeout: Duration,
     forgets_names: AtomicBool,
+}
+
+/// Files that the kernel takes for programs of their owner or group. They are few.
+#[derive(Default)]
+struct Programs {
+    nodes: Mutex<HashSet<u64>>,
+    /// How many there are, so that who changes another file does not wait for the lock.
+    count: AtomicUsize,
+}
+
+impl Programs {
+    fn change<T>(&self, change: impl FnOnce(&mut HashSet<u64>) -> T) -> T {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut nodes);
+        self.count.store(nodes.len(), Ordering::SeqCst);
+        result
+    }
+
+    fn add(&self, node: u64) {
+        self.change(|nodes| nodes.insert(node));
+    }
+
+    fn has(&self, node: u64) -> bool {
+        self.count.load(Ordering::SeqCst) > 0 && self.change(|nodes| nodes.contains(&node))
+    }
+
+    fn remove(&self, node: u64) {
+        if self.has(node) {
+            self.change(|nodes| nodes.remove(&node));
+        }
+    }
 }
 
 /// What is said to the kernel while this lives is said to a kernel that is alone, or to one that is not.
@@ -59,6 +92,7 @@ impl Memory {
             under_way: AtomicUsize::new(0),
             told: Told::default(),
             appends: Appends::default(),
+            programs: Programs::default(),
             entry_timeout: options.entry_timeout,
             attr_timeout: options.attr_timeout,
             forgets_names: AtomicBool::new(false),
@@ -145,6 +179,17 @@ impl Memory {
     pub(super) fn forget(&self, node: u64) {
         self.told.forget(node);
         self.appends.forget(node);
+        self.programs.remove(node);
+    }
+
+    /// Whether the kernel was told of setuid or setgid of this file.
+    pub(super) fn is_program(&self, node: u64) -> bool {
+        self.programs.has(node)
+    }
+
+    /// Shards have taken these off a file, and the kernel is about to be told to forget its attributes.
+    pub(super) fn no_program(&self, node: u64) {
+        self.programs.remove(node);
     }
 }
 
@@ -169,6 +214,9 @@ impl Telling<'_> {
         let given = self.memory.attr_timeout;
         self.memory.told.put(node, attr.into());
         self.memory.appends.told(node, attr.size);
+        if Kill::concerns(attr.mode) && attr.kind == FileKind::Regular {
+            self.memory.programs.add(node);
+        }
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),

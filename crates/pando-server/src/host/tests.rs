@@ -268,7 +268,7 @@ fn write_of_an_object() -> Op {
         ObjectRange { object, offset: 0, len: 1, object_len: 1, store: 0, key: 0, codec: 0 };
     let pieces = vec![Piece { offset: 0, payload: Payload::Object(range) }];
     let file = FileRef { ino: Ino(5), at: FileAt::Link };
-    Op::WriteData { file, base: None, pieces, mtime: None }
+    Op::WriteData { file, base: None, pieces, mtime: None, kill: None }
 }
 
 #[test]
