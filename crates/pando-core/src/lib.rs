@@ -25,6 +25,7 @@
 
 extern crate alloc;
 
+pub mod admission;
 mod at_once;
 mod client;
 pub mod contract;

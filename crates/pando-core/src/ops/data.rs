@@ -3,14 +3,17 @@
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use pando_types::op::{FILE_SIZE_MAX, FileRef, INLINE_MAX, ObjectRange, Payload, Piece, SLICE_MAX};
+use pando_types::op::{
+    FILE_SIZE_MAX, FileRef, INLINE_MAX, LAYOUT_SLICES_MAX, ObjectRange, Payload, Piece, SLICE_MAX,
+};
 use pando_types::peer::Inode;
-use pando_types::reply::{Body, Layout, Refusal, Slice};
-use pando_types::{Errno, FileKind, Timestamp};
+use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
+use pando_types::{Errno, FileKind, SessionId, Timestamp};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
+use crate::perm::check_time;
 use crate::shard::Shard;
 
 impl Shard {
@@ -30,11 +33,23 @@ impl Shard {
             is_inline: inode.is_inline,
             inline: inode::inline(ctx, &loc, &inode)?,
             slices: Vec::new(),
+            until: u64::MAX,
             attr: inode.attr,
         };
         if !layout.is_inline && offset < end {
-            layout.slices = inode::slices_in(ctx, &loc, offset.saturating_sub(SLICE_MAX), end)?;
-            layout.slices.retain(|s| s.offset < end && s.offset + s.range.len > offset);
+            let first = offset.saturating_sub(SLICE_MAX);
+            inode::visit_slices(ctx, &loc, first, end, &mut |slice| {
+                if slice.offset + slice.range.len <= offset {
+                    return true;
+                }
+                let is_room = layout.slices.len() < LAYOUT_SLICES_MAX;
+                if is_room {
+                    layout.slices.push(slice);
+                } else {
+                    layout.until = slice.offset;
+                }
+                is_room
+            })?;
         }
         Ok(Body::Layout(layout))
     }
@@ -46,6 +61,7 @@ impl Shard {
         base: Option<u64>,
         pieces: &[Piece],
         mtime: Option<Timestamp>,
+        session: SessionId,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
@@ -56,7 +72,9 @@ impl Shard {
         }
         for piece in pieces {
             check_piece(piece)?;
+            self.check_object(piece, session)?;
         }
+        check_time(mtime.unwrap_or_default())?;
         let before = inode.attr.size;
         if pieces.iter().any(|p| matches!(p.payload, Payload::Object(_))) && inode.is_inline {
             leave_inline(ctx, &loc, &mut inode, base)?;
@@ -66,13 +84,24 @@ impl Shard {
         } else {
             write_slices(ctx, &loc, &mut inode, pieces)?;
         }
-        ctx.stat.1 += inode.attr.size.wrapping_sub(before).cast_signed();
+        ctx.add_bytes(inode.attr.size.wrapping_sub(before).cast_signed());
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
         inode.attr.ctime = ctx.time;
         inode.attr.data_version += 1;
         inode.attr.change += 1;
         inode::put(ctx, &loc, &inode);
         Ok(Body::Attr(inode.attr))
+    }
+
+    /// A piece may name what was made in the request's own session, and nothing else: see [`crate::admission`].
+    fn check_object(&mut self, piece: &Piece, session: SessionId) -> Result<(), Refusal> {
+        match &piece.payload {
+            Payload::Object(range) if range.object.session() != session => {
+                self.counters.improper[Improper::ForeignObject as usize] += 1;
+                Err(Improper::ForeignObject.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Changes the size of a regular file, and its times.
@@ -93,7 +122,7 @@ impl Shard {
                 cover.store(ctx, loc);
             }
         }
-        ctx.stat.1 += size.wrapping_sub(inode.attr.size).cast_signed();
+        ctx.add_bytes(size.wrapping_sub(inode.attr.size).cast_signed());
         inode.attr.size = size;
         inode.attr.mtime = ctx.time;
         inode.attr.ctime = ctx.time;
@@ -205,6 +234,9 @@ fn write_slices(
 struct Cover {
     old: BTreeMap<u64, ObjectRange>,
     now: BTreeMap<u64, ObjectRange>,
+    /// Slices that were looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Cover {
@@ -216,19 +248,26 @@ impl Cover {
             .into_iter()
             .map(|slice| (slice.offset, slice.range))
             .collect();
-        Ok(Self { now: old.clone(), old })
+        Ok(Self { now: old.clone(), old, ..Self::default() })
     }
 
+    /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the last alone may.
+    fn touched(&self, from: u64, to: u64) -> Vec<(u64, ObjectRange)> {
+        let before = self.now.range(..from).next_back();
+        let before = before.filter(|(offset, range)| *offset + range.len > from);
+        before.into_iter().chain(self.now.range(from..to)).map(|(o, r)| (*o, *r)).collect()
+    }
+
+    /// Looks at no slice but those it changes, and at one more.
     fn clear(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
         }
-        let touched: Vec<_> = self
-            .now
-            .range(..to)
-            .filter(|(offset, range)| *offset + range.len > from)
-            .map(|(offset, range)| (*offset, *range))
-            .collect();
+        let touched = self.touched(from, to);
+        #[cfg(test)]
+        {
+            self.looks += 1 + touched.len();
+        }
         for (offset, range) in touched {
             self.now.remove(&offset);
             let end = offset + range.len;
@@ -301,5 +340,20 @@ mod tests {
             let left: Vec<_> = cover.now.iter().map(|(o, r)| (*o, r.offset, r.len)).collect();
             assert_eq!(left, expected, "{from}..{to}");
         }
+    }
+
+    #[test]
+    fn many_pieces_look_at_few_slices_each() {
+        const MANY: u64 = 20_000;
+        let mut cover = Cover::default();
+        // Ascending, descending, and over what is there.
+        for n in (0..MANY).chain((0..MANY).rev()).chain((0..MANY).map(|n| n * 7_919 % MANY)) {
+            let offset = n * 10;
+            cover.clear(offset, offset + 7);
+            cover.now.insert(offset, range(n.into(), 0, 7));
+        }
+        cover.clear(3, MANY * 10 - 5);
+        assert_eq!(cover.now.len(), 2, "the ends of the first and of the last");
+        assert!(cover.looks <= 10 * MANY as usize, "{} looks", cover.looks);
     }
 }

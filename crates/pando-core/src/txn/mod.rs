@@ -98,6 +98,11 @@ impl Txn {
         }
     }
 
+    /// What it is about to do, while nothing is decided.
+    pub(crate) const fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
     /// The request, while nothing is decided.
     pub(crate) fn undecided(&self) -> Option<&Request> {
         self.plan.as_ref().and(self.request.as_deref())
