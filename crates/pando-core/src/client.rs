@@ -302,10 +302,10 @@ impl Shard {
             Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
             Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
             Op::ReadData { file, offset, len } => {
-                self.read_data(ctx, file, *offset, *len).map(Ran::from)
+                self.read_data(ctx, file, (*offset, *len), by).map(Ran::from)
             }
             Op::WriteData { file, base, pieces, mtime } => {
-                self.write_data(ctx, file, *base, pieces, *mtime, session).map(Ran::from)
+                self.write_data(ctx, file, (*base, pieces, *mtime), session, by).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
             Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),

@@ -51,6 +51,7 @@ pub mod record;
 mod sessions;
 mod shard;
 mod sightings;
+mod soundness;
 mod split;
 mod txn;
 

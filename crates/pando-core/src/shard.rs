@@ -240,6 +240,7 @@ impl Shard {
         ctx.trace = input.trace();
         match input {
             Input::Client(tag, request) => self.client(ctx, tag, request),
+            Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
             Input::Peer(peer) => match peer.say {
                 Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
                     self.participate(ctx, *peer)

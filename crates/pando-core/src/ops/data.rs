@@ -1,4 +1,7 @@
 //! Where a file's bytes are (DESIGN §11). Data changes are ranges laid over what is there.
+//!
+//! A mount reads and writes for itself, as the superuser: access was checked when the file was opened. What comes on behalf of a user
+//! is checked: so a client whose requests are all made those of one user, whatever they say, reads and writes what that one may.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
@@ -8,12 +11,12 @@ use pando_types::op::{
 };
 use pando_types::peer::Inode;
 use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
-use pando_types::{Errno, FileKind, SessionId, Timestamp};
+use pando_types::{Credentials, Errno, FileKind, SessionId, Timestamp};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
-use crate::perm::check_time;
+use crate::perm::{self, check_time};
 use crate::shard::Shard;
 
 impl Shard {
@@ -21,13 +24,14 @@ impl Shard {
         &mut self,
         ctx: &Ctx<'_>,
         file: &FileRef,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
+        by: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
+        perm::check_attr(&inode.attr, by, perm::R)?;
         let end = offset.saturating_add(len).min(inode.attr.size);
         let mut layout = Layout {
             is_inline: inode.is_inline,
@@ -58,15 +62,15 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         file: &FileRef,
-        base: Option<u64>,
-        pieces: &[Piece],
-        mtime: Option<Timestamp>,
+        (base, pieces, mtime): (Option<u64>, &[Piece], Option<Timestamp>),
         session: SessionId,
+        by: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
+        perm::check_attr(&inode.attr, by, perm::W)?;
         if base.is_some_and(|version| version != inode.attr.data_version) {
             return Err(Refusal::DataChanged.into());
         }

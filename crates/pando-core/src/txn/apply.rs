@@ -316,7 +316,7 @@ impl Shard {
     }
 }
 
-fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
+pub fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
     matches!(value, EntryValue::Dir(access) if access.dir == dir)
 }
 
