@@ -3,7 +3,7 @@
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
 use pando_types::{
-    Attr, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet,
+    Attr, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet, Timestamp,
 };
 
 /// Read.
@@ -107,8 +107,18 @@ pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u
     }
 }
 
+/// A time that is one: others' clients reckon with it.
+pub fn check_time(time: Timestamp) -> Result<(), Errno> {
+    if time.is_valid() { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 /// Checks a `setattr` on `attr`, and returns it with the side effects Linux adds (cleared setgid).
 pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<SetAttr, Errno> {
+    for time in [set.atime, set.mtime].into_iter().flatten() {
+        if let TimeSet::To(time) = time {
+            check_time(time)?;
+        }
+    }
     if decided(by, attr.into()) {
         return Ok(set.clone());
     }

@@ -17,6 +17,12 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// Whether its nanoseconds are less than a second.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        self.nanos < 1_000_000_000
+    }
+
     /// From nanoseconds since 1970.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {

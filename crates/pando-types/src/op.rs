@@ -175,8 +175,28 @@ pub struct ObjectRange {
 )]
 pub struct ObjectId(pub u128);
 
+impl ObjectId {
+    /// The session that it was made in.
+    #[must_use]
+    pub const fn session(self) -> SessionId {
+        SessionId((self.0 >> 64) as u64)
+    }
+}
+
 /// Most files of one [`Op::ReleaseAll`].
 pub const RELEASES_MAX: usize = 64;
+/// Most objects of one [`Op::Garbage`] or [`Op::GarbageDone`].
+pub const GARBAGE_MAX: usize = 4096;
+/// Most components of one [`Op::Glimpse`]: those of the longest path that Linux takes.
+pub const GLIMPSES_MAX: usize = 2048;
+/// Most partitions that one [`Op::Glimpse`] tells the places of. Of what comes after, nothing is told.
+pub const GLIMPSE_LEAVES_MAX: usize = 4096;
+/// Most slices of one [`Layout`](crate::reply::Layout).
+pub const LAYOUT_SLICES_MAX: usize = 1024;
+/// Most entries of one [`Op::ReadDir`], whatever it asks for.
+pub const PAGE_MAX: u32 = 4096;
+/// Most supplementary groups of a caller, as Linux.
+pub const GROUPS_MAX: usize = 65_536;
 
 /// Largest file data kept in the metadata store, bytes.
 pub const INLINE_MAX: u64 = 4096;

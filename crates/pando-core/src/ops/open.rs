@@ -1,7 +1,7 @@
 //! Open and release: so that a file lives as long as somebody has it open.
 
 use alloc::vec::Vec;
-use pando_types::op::{AccessMask, FileAt, FileRef, RELEASES_MAX};
+use pando_types::op::{AccessMask, FileAt, FileRef};
 use pando_types::reply::{Body, Found};
 use pando_types::{Credentials, DirRef, Errno, FileKind, Kill, Name, Order, SessionId};
 
@@ -106,9 +106,6 @@ impl Shard {
         files: &[FileRef],
         session: SessionId,
     ) -> Result<Body, Stop> {
-        if files.len() > RELEASES_MAX {
-            return Err(Errno::EINVAL.into());
-        }
         ctx.expect(files.len());
         let mut left = Vec::new();
         for (nth, file) in files.iter().enumerate() {

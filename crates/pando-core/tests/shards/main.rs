@@ -11,6 +11,7 @@ mod handovers;
 mod independent;
 mod invalidation;
 mod judged;
+mod keys;
 mod killed;
 mod local;
 mod lost_ways;

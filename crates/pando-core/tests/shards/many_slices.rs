@@ -13,7 +13,7 @@ const MOST: usize = 5;
 fn sliced(c: &mut Cluster, name: &str, slices: usize) -> Attr {
     let attr = c.create(ROOT, name).unwrap();
     let piece = |n: u64| {
-        let object = ObjectId(u128::from(n) + 1);
+        let object = ObjectId(u128::from(c.session().0) << 64 | (u128::from(n) + 1));
         let (len, object_len) = (10, 10);
         let range = ObjectRange { object, offset: 0, len, object_len, store: 0, key: 0, codec: 0 };
         Piece { offset: n * 100, payload: Payload::Object(range) }

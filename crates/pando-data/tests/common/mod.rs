@@ -313,6 +313,7 @@ impl Metadata for Shards {
                 is_inline: file.is_inline,
                 inline: file.inline.clone(),
                 slices: file.slices.iter().filter(overlaps).copied().collect(),
+                until: u64::MAX,
             })
         })
         .map_err(errno)

@@ -11,8 +11,8 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Lock, LockKind, LockOwner, LockRange,
-    LockSpace, Name, Order, SessionId, ShardIndex,
+    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, KeyId, Lock, LockKind, LockOwner,
+    LockRange, LockSpace, Name, Order, SessionId, ShardIndex,
 };
 
 use super::{Cluster, SHARDS, TRAILER};
@@ -117,15 +117,15 @@ impl Cluster {
         let id = RequestId { session: self.session, slot: 0, sequence };
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
-        drop(self.answer(ClientTag(1)));
-        self.input(shard, Input::Client(ClientTag(1), Box::new(request)));
+        drop(self.answer(ClientTag(1, KeyId::OWNER)));
+        self.input(shard, Input::Client(ClientTag(1, KeyId::OWNER), Box::new(request)));
     }
 
     pub fn run(&mut self, shard: ShardIndex, op: Op) -> Result<Body, Refusal> {
         self.send(shard, op);
         for _ in 0..20 {
             while self.deliver() {}
-            if let Some(answer) = self.answer(ClientTag(1)) {
+            if let Some(answer) = self.answer(ClientTag(1, KeyId::OWNER)) {
                 return answer;
             }
             self.tick();

@@ -10,13 +10,13 @@ use pando_types::peer::{
     Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
-    Access, Body, Delta, DirAttr, Found, Inspected, Layout, Listed, Refusal, Reply, Slice,
-    SlotNews, SplitHistory, Spread,
+    Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
+    Slice, SlotNews, SplitHistory, Spread,
 };
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, Kill, Lock, LockHolder,
-    LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex, Radix,
-    Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, KeyId, Kill, Lock,
+    LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex,
+    Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
 };
 use pando_wire::auth::{Secret, Side};
 use pando_wire::{
@@ -261,6 +261,7 @@ fn bodies() -> Vec<Body> {
             is_inline: false,
             inline: b"inline".to_vec(),
             slices: vec![SLICE, SLICE],
+            until: 1 << 40,
         }),
         Body::Parent(DIR, Some(name())),
         Body::StatFs { inodes: 1 << 30, bytes: 1 << 50 },
@@ -288,6 +289,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoSession,
         Refusal::Stale,
         Refusal::Slot(SLOT),
+        Refusal::Improper(Improper::ForeignObject),
     ]
 }
 
@@ -453,9 +455,9 @@ fn changes() -> Vec<Change> {
         Change::DropName { ino: Ino(78), dir, name: name(), at },
         Change::Own { dir, partition },
         Change::OwnSlot(SLOT),
-        Change::OpenSession(SessionId(5)),
+        Change::OpenSession(SessionId(5), KeyId(7)),
         Change::EndSession(SessionId(5)),
-        Change::Join(vec![SessionId(5), SessionId(6)]),
+        Change::Join(vec![(SessionId(5), KeyId::OWNER), (SessionId(6), KeyId(1 << 60))]),
     ]
 }
 
