@@ -51,6 +51,12 @@ impl Client {
         self.nodes.dir(ino).is_ok()
     }
 
+    /// Whether an inode is the root, or was looked up and not forgotten as often.
+    #[must_use]
+    pub fn knows(&self, ino: Ino) -> bool {
+        self.nodes.find(ino).is_ok()
+    }
+
     /// Inodes that were looked up and not yet forgotten, the root among them.
     #[must_use]
     pub fn known(&self) -> Vec<Ino> {

@@ -31,7 +31,7 @@ use pando_types::op::{
     GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, MAX_SLOTS, Op, RELEASES_MAX, Request,
 };
 use pando_types::reply::{Improper, Refusal};
-use pando_types::{Credentials, Judge, KeyId, SessionId};
+use pando_types::{Judge, KeyId, Powers, SessionId};
 
 use crate::contract::ClientTag;
 use crate::shard::Shard;
@@ -108,8 +108,11 @@ pub const fn asks(op: &Op) -> Asks {
 fn asks_too_much(request: &Request) -> bool {
     let judged = match &request.credentials.judge {
         Judge::Shard(groups) => groups.len() > GROUPS_MAX,
-        Judge::Kernel(judged) => judged.len() > Credentials::JUDGED_MAX,
-        Judge::KernelAlone => false,
+        Judge::Kernel => false,
+        Judge::Powers(powers) => {
+            let ranges = powers.users.len().max(powers.groups_known.len());
+            powers.groups.len() > GROUPS_MAX || ranges > Powers::RANGES_MAX
+        }
     };
     let op = match &request.op {
         Op::ReleaseAll(_, files) => files.len() > RELEASES_MAX,
@@ -135,10 +138,6 @@ impl Shard {
         let id = request.head.id;
         if id.sequence > 0 && id.slot >= MAX_SLOTS {
             return Err(Improper::Slot.into());
-        }
-        // Only in the process of all shards a session is alone.
-        if request.credentials.judge == Judge::KernelAlone && key != KeyId::OWNER {
-            return Err(Improper::NotOwner.into());
         }
         if asks_too_much(request) {
             return Err(Improper::TooMuch.into());

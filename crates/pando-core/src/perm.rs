@@ -3,7 +3,8 @@
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
 use pando_types::{
-    Attr, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet, Timestamp,
+    Attr, Capability, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet,
+    Timestamp,
 };
 
 /// Read.
@@ -26,39 +27,56 @@ pub fn check(
     mask: AccessMask,
 ) -> Result<(), Errno> {
     let class = |shift: u16| (mode >> shift) as u8 & 7;
+    let may_be_run = kind == FileKind::Directory || mode & 0o111 != 0;
     let allowed = match (&by.judge, by.uid) {
-        _ if decided(by, Judged { mode, uid, gid }) => return Ok(()),
-        (Judge::Shard(_), 0) if kind == FileKind::Directory || mode & 0o111 != 0 => R | W | X,
+        (Judge::Kernel, 0) => R | W | X,
+        (Judge::Shard(_), 0) if may_be_run => R | W | X,
         (Judge::Shard(_), 0) => R | W,
         (_, user) if user == uid => class(6),
         _ if by.in_group(gid) => class(3),
-        (Judge::Shard(_), _) => class(0),
-        // Of which other groups the caller is, its kernel did not say.
-        _ => class(3) & class(0),
+        // It may be of the group, or not.
+        (Judge::Kernel, _) => class(3) & class(0),
+        _ => class(0),
     };
-    if mask & !allowed == 0 { Ok(()) } else { Err(refusal(by, Errno::EACCES)) }
+    if mask & !allowed == 0 {
+        return Ok(());
+    }
+    // `generic_permission`.
+    let has = |capability| may_by(capability, uid, Some(gid), by);
+    let (reads, overrides) = match kind {
+        FileKind::Directory => (mask & W == 0, true),
+        _ => (mask == R, mask & X == 0 || may_be_run),
+    };
+    let is_overridden =
+        reads && has(Capability::DacReadSearch) || overrides && has(Capability::DacOverride);
+    if is_overridden { Ok(()) } else { Err(Errno::EACCES) }
 }
 
-/// Whether the caller's kernel has decided by what is so now.
-pub fn decided(by: &Credentials, now: Judged) -> bool {
+/// Whether a capability is known that `by` has over files of this user and group.
+fn may_by(capability: Capability, uid: u32, gid: Option<u32>, by: &Credentials) -> bool {
     match &by.judge {
-        Judge::Shard(_) => false,
-        Judge::Kernel(judged) => judged.contains(&now),
-        Judge::KernelAlone => true,
+        Judge::Powers(powers) => powers.over(capability, uid, gid),
+        Judge::Shard(_) | Judge::Kernel => false,
     }
 }
 
-/// What a caller is told who may not: where a kernel decided, it knows attributes of another time, and is to look again.
-fn refusal(by: &Credentials, errno: Errno) -> Errno {
-    match by.judge {
-        Judge::Shard(_) => errno,
-        Judge::Kernel(_) | Judge::KernelAlone => Errno::ESTALE,
-    }
-}
-
-/// Whether the shard takes user 0 for one that may do everything. A kernel says so by what it decided.
+/// Whether user 0 may do everything: what its capabilities are is not said, or known to its kernel.
 fn is_root(by: &Credentials) -> bool {
-    by.uid == 0 && matches!(by.judge, Judge::Shard(_))
+    by.uid == 0 && !matches!(by.judge, Judge::Powers(_))
+}
+
+/// Whether `by` may do what the owner of this may.
+pub fn owns(of: Judged, by: &Credentials) -> bool {
+    is_root(by) || by.uid == of.uid || may_by(Capability::Fowner, of.uid, None, by)
+}
+
+/// Whether `by` may give a file setgid of this group (`in_group_or_capable`); `None`: that is not known.
+fn gives_setgid(uid: u32, gid: u32, by: &Credentials) -> Option<bool> {
+    let may = is_root(by) || by.in_group(gid) || may_by(Capability::Fsetid, uid, Some(gid), by);
+    match by.judge {
+        Judge::Kernel if !may => None,
+        _ => Some(may),
+    }
 }
 
 /// The same on a file's attributes.
@@ -78,32 +96,34 @@ pub const fn search(dir: &Inherit) -> Search {
 
 /// Sticky directories: only the entry's owner, the directory's owner or root removes or renames it.
 pub fn check_sticky(dir: &Inherit, entry: Judged, by: &Credentials) -> Result<(), Errno> {
-    if dir.mode & STICKY == 0 || by.uid == entry.uid || by.uid == dir.uid || is_root(by) {
-        return Ok(());
-    }
-    if decided(by, Judged { mode: dir.mode, uid: dir.uid, gid: dir.gid }) && decided(by, entry) {
-        return Ok(());
-    }
-    Err(refusal(by, Errno::EPERM))
+    let may = dir.mode & STICKY == 0
+        || [entry.uid, dir.uid].contains(&by.uid)
+        || is_root(by)
+        || may_by(Capability::Fowner, entry.uid, Some(entry.gid), by);
+    if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// Mode and group of what is made in a directory (`inode_init_owner`). A kernel that judges takes off by itself what its
-/// caller must not give.
-pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u16, u32) {
+/// Mode and group of what is made in a directory (`inode_init_owner`).
+pub fn inherit(
+    dir: &Inherit,
+    kind: FileKind,
+    mode: u16,
+    by: &Credentials,
+) -> Result<(u16, u32), Errno> {
     let mode = mode & 0o7777;
     if dir.mode & SETGID == 0 {
-        return (mode, by.gid);
+        return Ok((mode, by.gid));
     }
-    match kind {
-        FileKind::Directory => (mode | SETGID, dir.gid),
-        _ if mode & (SETGID | 0o010) == (SETGID | 0o010)
-            && matches!(by.judge, Judge::Shard(_))
-            && by.uid != 0
-            && !by.in_group(dir.gid) =>
-        {
-            (mode & !SETGID, dir.gid)
-        }
-        _ => (mode, dir.gid),
+    if kind == FileKind::Directory {
+        return Ok((mode | SETGID, dir.gid));
+    }
+    if mode & (SETGID | 0o010) != (SETGID | 0o010) {
+        return Ok((mode, dir.gid));
+    }
+    match gives_setgid(dir.uid, dir.gid, by) {
+        Some(true) => Ok((mode, dir.gid)),
+        Some(false) => Ok((mode & !SETGID, dir.gid)),
+        None => Err(Errno::EPERM),
     }
 }
 
@@ -119,31 +139,30 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
             check_time(time)?;
         }
     }
-    if decided(by, attr.into()) {
-        return Ok(set.clone());
-    }
-    let root = is_root(by);
-    let owner = root || by.uid == attr.uid;
+    let owner = owns(attr.into(), by);
+    let may_give = is_root(by) || may_by(Capability::Chown, attr.uid, Some(attr.gid), by);
     let mut set = set.clone();
-    if set.uid.is_some_and(|uid| !root && (by.uid != attr.uid || uid != attr.uid)) {
-        return Err(refusal(by, Errno::EPERM));
+    if set.uid.is_some_and(|uid| !may_give && (by.uid != attr.uid || uid != attr.uid)) {
+        return Err(Errno::EPERM);
     }
     if let Some(gid) = set.gid {
         let member = gid == attr.gid || by.in_group(gid);
-        if !root && (by.uid != attr.uid || !member) {
-            return Err(refusal(by, Errno::EPERM));
+        if !may_give && (by.uid != attr.uid || !member) {
+            return Err(Errno::EPERM);
         }
+    }
+    if (set.uid.is_some() || set.gid.is_some()) && !is_kill_known(attr, by) {
+        return Err(Errno::EPERM);
     }
     if let Some(mode) = set.mode {
         if !owner {
-            return Err(refusal(by, Errno::EPERM));
+            return Err(Errno::EPERM);
         }
-        let gid = set.gid.unwrap_or(attr.gid);
-        if !root && mode & SETGID != 0 && !by.in_group(gid) {
-            match by.judge {
-                Judge::Shard(_) => set.mode = Some(mode & !SETGID),
-                // It may be of the group, or not: by what is so now, its kernel has not decided.
-                Judge::Kernel(_) | Judge::KernelAlone => return Err(Errno::ESTALE),
+        if mode & SETGID != 0 {
+            match gives_setgid(attr.uid, set.gid.unwrap_or(attr.gid), by) {
+                Some(true) => {}
+                Some(false) => set.mode = Some(mode & !SETGID),
+                None => return Err(Errno::EPERM),
             }
         }
     }
@@ -152,7 +171,7 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
         match time {
-            TimeSet::To(_) if !owner => return Err(refusal(by, Errno::EPERM)),
+            TimeSet::To(_) if !owner => return Err(Errno::EPERM),
             TimeSet::Now if !owner => check_attr(attr, by, W)?,
             _ => {}
         }
@@ -160,9 +179,16 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
     Ok(set)
 }
 
+/// Whether it is known what a change of owner takes off the file.
+fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
+    let depends = attr.kind != FileKind::Directory && attr.mode & (SETGID | 0o010) == SETGID;
+    !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
+}
+
 /// What a caller takes off a file that is known to have no `CAP_FSETID`, or whose change takes it off in any case.
 fn kill_by(attr: &Attr, by: &Credentials) -> Kill {
-    if by.in_group(attr.gid) { Kill::Programs } else { Kill::All }
+    let keeps = by.in_group(attr.gid) || may_by(Capability::Fsetid, attr.uid, Some(attr.gid), by);
+    if keeps { Kill::Programs } else { Kill::All }
 }
 
 /// What a change of content takes off, where the caller or its kernel says `told` (`setattr_should_drop_suidgid`).
@@ -177,7 +203,7 @@ pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Opt
 
 /// What a checked `setattr` takes off (`chown_common`, `do_truncate`).
 pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Option<Kill> {
-    let owner = by.uid == 0 || by.uid == attr.uid;
+    let owner = owns(attr.into(), by);
     if attr.kind == FileKind::Directory {
         None
     } else if set.uid.is_some() || set.gid.is_some() {
@@ -194,7 +220,9 @@ pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Option<K
 mod tests {
     use super::*;
     use FileKind::{Directory, Regular};
+    use alloc::boxed::Box;
     use alloc::vec;
+    use pando_types::Powers;
 
     fn user(uid: u32, gid: u32) -> Credentials {
         Credentials::new(uid, gid, vec![])
@@ -226,11 +254,11 @@ mod tests {
     #[test]
     fn setgid_directories_pass_on_their_group() {
         let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
-        assert_eq!(inherit(&dir, Directory, 0o755, &user(5, 6)), (0o2755, 50));
-        assert_eq!(inherit(&dir, Regular, 0o2755, &user(5, 6)), (0o755, 50));
-        assert_eq!(inherit(&dir, Regular, 0o644, &user(5, 6)), (0o644, 50));
+        assert_eq!(inherit(&dir, Directory, 0o755, &user(5, 6)), Ok((0o2755, 50)));
+        assert_eq!(inherit(&dir, Regular, 0o2755, &user(5, 6)), Ok((0o755, 50)));
+        assert_eq!(inherit(&dir, Regular, 0o644, &user(5, 6)), Ok((0o644, 50)));
         let plain = Inherit { mode: 0o755, ..dir };
-        assert_eq!(inherit(&plain, Regular, 0o644, &user(5, 6)), (0o644, 6));
+        assert_eq!(inherit(&plain, Regular, 0o644, &user(5, 6)), Ok((0o644, 6)));
     }
 
     #[test]
@@ -243,61 +271,114 @@ mod tests {
         assert_eq!(check_sticky(&dir, of_five, &user(6, 5)), Err(Errno::EPERM));
     }
 
-    fn judged(uid: u32, by: &[(u16, u32, u32)]) -> Credentials {
-        let judged = by.iter().map(|&(mode, uid, gid)| Judged { mode, uid, gid }).collect();
-        Credentials { uid, gid: uid, judge: Judge::Kernel(judged) }
+    fn kernel(uid: u32) -> Credentials {
+        Credentials { uid, gid: uid, judge: Judge::Kernel }
     }
 
-    #[test]
-    fn what_a_kernel_decided_by_what_is_so_holds() {
-        let by = judged(9, &[(0o700, 5, 6)]);
-        assert_eq!(
-            check(Directory, 0o700, 5, 6, &by, R | W | X),
-            Ok(()),
-            "it may hold a capability"
-        );
-        for (mode, uid, gid) in [(0o500, 5, 6), (0o700, 4, 6), (0o700, 5, 7)] {
-            let changed = check(Directory, mode, uid, gid, &by, R);
-            assert_eq!(changed, Err(Errno::ESTALE), "{mode:o} {uid} {gid}");
-        }
-        let alone = Credentials { judge: Judge::KernelAlone, ..by };
-        assert_eq!(check(Directory, 0, 5, 6, &alone, R | W | X), Ok(()));
+    /// Of user and group 9, in a namespace of these users and groups.
+    fn powers(
+        groups: &[u32],
+        capabilities: &[Capability],
+        (first, count): (u32, u32),
+    ) -> Credentials {
+        let powers = Powers {
+            groups: groups.to_vec(),
+            capabilities: capabilities.iter().map(|capability| 1 << *capability as u8).sum(),
+            users: vec![(first, count)],
+            groups_known: vec![(first, count)],
+        };
+        Credentials { uid: 9, gid: 9, judge: Judge::Powers(Box::new(powers)) }
     }
 
-    /// Whoever decided by what is not so any more may do what its user and group alone may, whatever its other groups.
+    const ALL: (u32, u32) = (0, u32::MAX);
+
     #[test]
-    fn a_kernel_that_decided_by_what_was_is_believed_its_user_and_group_only() {
-        let by = judged(9, &[(0o700, 5, 6)]);
+    fn whoever_is_known_by_user_and_group_only_may_what_these_may_in_any_case() {
+        let by = kernel(9);
+        let no = Err(Errno::EACCES);
         assert_eq!(check(Regular, 0o600, 9, 6, &by, R | W), Ok(()), "its owner");
         assert_eq!(check(Regular, 0o060, 5, 9, &by, R | W), Ok(()), "its group");
         assert_eq!(check(Regular, 0o044, 5, 7, &by, R), Ok(()), "whichever of both classes");
-        assert_eq!(
-            check(Regular, 0o004, 5, 7, &by, R),
-            Err(Errno::ESTALE),
-            "it may be of the group"
-        );
-        let root = judged(0, &[]);
-        assert_eq!(
-            check(Regular, 0o600, 5, 5, &root, R),
-            Err(Errno::ESTALE),
-            "without capabilities"
-        );
+        assert_eq!(check(Regular, 0o004, 5, 7, &by, R), no, "it may be of the group");
+        assert_eq!(check(Regular, 0o040, 5, 7, &by, R), no, "or not");
+        assert_eq!(check(Directory, 0o700, 5, 6, &by, X), no);
+        assert_eq!(check(Regular, 0, 5, 5, &kernel(0), R | W | X), Ok(()), "as its kernel says");
     }
 
     #[test]
-    fn a_kernel_judges_sticky_directories_by_both() {
+    fn groups_and_capabilities_count_where_they_are_known() {
+        use Capability::{Chown, DacOverride, DacReadSearch, Fowner, Fsetid};
+        let no = Err(Errno::EACCES);
+        assert_eq!(check(Regular, 0o040, 5, 7, &powers(&[7], &[], ALL), R), Ok(()));
+        assert_eq!(check(Regular, 0o004, 5, 7, &powers(&[7], &[], ALL), R), no);
+        let search = powers(&[], &[DacReadSearch], ALL);
+        assert_eq!(check(Regular, 0, 5, 7, &search, R), Ok(()));
+        assert_eq!(check(Directory, 0, 5, 7, &search, R | X), Ok(()));
+        assert_eq!(check(Regular, 0, 5, 7, &search, R | W), no);
+        assert_eq!(check(Directory, 0, 5, 7, &search, W), no);
+        let overrides = powers(&[], &[DacOverride], (5, 3));
+        assert_eq!(check(Regular, 0, 5, 7, &overrides, R | W), Ok(()));
+        assert_eq!(check(Regular, 0, 5, 7, &overrides, X), no, "nobody may");
+        assert_eq!(check(Directory, 0, 5, 7, &overrides, R | W | X), Ok(()));
+        assert_eq!(check(Directory, 0, 8, 7, &overrides, X), no, "no user of its namespace");
+        assert_eq!(check(Directory, 0, 7, 8, &overrides, X), no, "nor group");
+        let file = attr(0o644, 5, 7);
+        let set =
+            |set: SetAttr, by: &Credentials| check_setattr(&file, &set, by).map(|set| set.mode);
+        let chmod = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+        let chown = SetAttr { uid: Some(9), ..SetAttr::default() };
+        let not = Err(Errno::EPERM);
+        for by in [kernel(9), powers(&[7], &[DacOverride], ALL)] {
+            assert_eq!((set(chmod(0o600), &by), set(chown.clone(), &by)), (not, not));
+        }
+        assert_eq!(set(chown, &powers(&[], &[Chown], ALL)), Ok(None));
+        assert_eq!(set(chmod(0o2755), &powers(&[], &[Fowner], ALL)), Ok(Some(0o755)));
+        assert_eq!(set(chmod(0o2755), &powers(&[7], &[Fowner], ALL)), Ok(Some(0o2755)));
+        assert_eq!(set(chmod(0o2755), &powers(&[], &[Fowner, Fsetid], ALL)), Ok(Some(0o2755)));
+    }
+
+    fn attr(mode: u16, uid: u32, gid: u32) -> Attr {
+        let zero = Timestamp::default();
+        Attr {
+            ino: pando_types::Ino(2),
+            kind: Regular,
+            mode,
+            nlink: 1,
+            uid,
+            gid,
+            rdev: 0,
+            size: 0,
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            btime: zero,
+            data_version: 0,
+            change: 0,
+            project: 0,
+        }
+    }
+
+    #[test]
+    fn a_sticky_directory_is_no_matter_of_groups() {
         let dir = Inherit { mode: 0o1777, uid: 1, gid: 1, project: 0 };
-        let (of_dir, entry) = ((0o1777, 1, 1), Judged { mode: 0o644, uid: 5, gid: 5 });
-        assert_eq!(check_sticky(&dir, entry, &judged(9, &[of_dir, (0o644, 5, 5)])), Ok(()));
-        assert_eq!(check_sticky(&dir, entry, &judged(9, &[of_dir])), Err(Errno::ESTALE));
-        assert_eq!(check_sticky(&dir, entry, &judged(5, &[of_dir])), Ok(()), "its own");
+        let entry = Judged { mode: 0o644, uid: 5, gid: 5 };
+        assert_eq!(check_sticky(&dir, entry, &kernel(9)), Err(Errno::EPERM));
+        assert_eq!(check_sticky(&dir, entry, &kernel(5)), Ok(()), "its own");
+        assert_eq!(check_sticky(&dir, entry, &kernel(0)), Ok(()));
+        let owner = |of| powers(&[5], &[Capability::Fowner], of);
+        assert_eq!(check_sticky(&dir, entry, &owner(ALL)), Ok(()));
+        assert_eq!(check_sticky(&dir, entry, &owner((6, 9))), Err(Errno::EPERM));
     }
 
     #[test]
-    fn a_kernel_takes_setgid_off_by_itself() {
+    fn setgid_of_a_foreign_group_is_given_only_by_whom_it_is_known_to_be_of() {
         let dir = Inherit { mode: 0o2775, uid: 1, gid: 50, project: 0 };
-        assert_eq!(inherit(&dir, Regular, 0o2755, &judged(5, &[])), (0o2755, 50));
-        let alone = Credentials { judge: Judge::KernelAlone, ..user(5, 6) };
-        assert_eq!(inherit(&dir, Regular, 0o2755, &alone), (0o2755, 50));
+        let made = |by: &Credentials| inherit(&dir, Regular, 0o2755, by);
+        assert_eq!(made(&kernel(9)), Err(Errno::EPERM));
+        assert_eq!(made(&kernel(50)), Ok((0o2755, 50)));
+        assert_eq!(made(&powers(&[50], &[], ALL)), Ok((0o2755, 50)));
+        assert_eq!(made(&powers(&[], &[], ALL)), Ok((0o755, 50)));
+        assert_eq!(made(&powers(&[], &[Capability::Fsetid], ALL)), Ok((0o2755, 50)));
+        assert_eq!(inherit(&dir, Regular, 0o2745, &kernel(9)), Ok((0o2745, 50)));
     }
 }

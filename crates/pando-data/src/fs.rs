@@ -71,6 +71,8 @@ pub struct DataFs {
     pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
     lost_bytes: AtomicU64,
+    /// How often anything was stored.
+    stored: AtomicU64,
 }
 
 struct OpenFile {
@@ -94,6 +96,7 @@ impl DataFs {
             pages: Mutex::default(),
             dirty_bytes: AtomicU64::new(0),
             lost_bytes: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
         })
     }
 

@@ -29,8 +29,9 @@ pub trait Namespace: Send + Sync {
         let _ = ino;
         false
     }
-    /// Whether requests were given up of which it is not known whether they ran.
-    fn is_in_doubt(&self) -> bool {
+    /// Whether a node was looked up, and not forgotten as often.
+    fn knows(&self, ino: Ino) -> bool {
+        let _ = ino;
         false
     }
     /// Whether this session may ever be alone on its volume.
@@ -198,8 +199,8 @@ impl Namespace for Client {
         self.is_dir(ino)
     }
 
-    fn is_in_doubt(&self) -> bool {
-        self.doubts() > 0
+    fn knows(&self, ino: Ino) -> bool {
+        self.knows(ino)
     }
 
     fn may_be_alone(&self) -> bool {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Setup, setup};
 use pando_fuse::{Mounted, Options};
-use pando_types::{Judge, Judged};
+use pando_types::Judge;
 use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 
 struct Mount {
@@ -260,20 +260,22 @@ fn extended_attributes() {
 #[test]
 fn a_caller_is_judged_by_the_kernel_by_all_its_groups() {
     let mount = Mount::new("groups", &Options::default());
-    File::create_new(mount.path("f")).unwrap();
-    std::os::unix::fs::chown(mount.path("f"), None, Some(8)).unwrap();
-    fs::set_permissions(mount.path("f"), PermissionsExt::from_mode(0o640)).unwrap();
+    // What is looked for in a directory of a group that is not its first.
+    fs::create_dir(mount.path("d")).unwrap();
+    File::create_new(mount.path("d/f")).unwrap();
+    std::os::unix::fs::chown(mount.path("d"), None, Some(8)).unwrap();
+    fs::set_permissions(mount.path("d"), PermissionsExt::from_mode(0o750)).unwrap();
     let output = Command::new("setpriv")
         .args(["--reuid=1234", "--regid=1235", "--groups=7,8", "cat"])
-        .arg(mount.path("f"))
+        .arg(mount.path("d/f"))
         .output();
     match output {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             let by = mount.setup.memory.last_by.lock().unwrap().clone();
             assert_eq!((by.uid, by.gid), (1234, 1235));
-            let of_root = Judged { mode: 0o777, uid: 0, gid: 0 };
-            assert_eq!(by.judge, Judge::Kernel(vec![of_root]), "the lookup, by what it was told");
+            let Judge::Powers(powers) = by.judge else { panic!("{:?}", by.judge) };
+            assert_eq!((powers.groups, powers.capabilities), (vec![7, 8], 0));
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "setpriv"),
     }

@@ -1,5 +1,6 @@
 //! Attributes of files and directories, and who asks.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -173,16 +174,63 @@ pub struct Credentials {
     pub judge: Judge,
 }
 
-/// Who decides whether a caller may do what a request asks for.
+/// What is known of a caller beside its user and first group. The shard decides by it, whoever else has decided before.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Judge {
-    /// The shard, by user, group and these supplementary groups, unordered.
+    /// These supplementary groups, unordered. User 0 may do what root may.
     Shard(Vec<u32>),
-    /// The caller's kernel, which knows capabilities and user namespaces. It decided by these modes and owners of what the
-    /// request is about. A shard that finds others refuses with `ESTALE`, unless the caller's user and group alone suffice.
-    Kernel(Vec<Judged>),
-    /// The caller's kernel. No other session changes anything, so what it decided by still holds.
-    KernelAlone,
+    /// Nothing. The caller's kernel has decided, too, by attributes that may have changed since. What another group or a
+    /// capability may be needed for is refused (`EACCES`, `EPERM`), and its mount asks again with [`Judge::Powers`]. Of user 0 its
+    /// kernel knows whether it has capabilities.
+    Kernel,
+    /// All that Linux decides by. The caller's kernel has decided, too.
+    Powers(Box<Powers>),
+}
+
+/// Supplementary groups and capabilities of a caller.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
+pub struct Powers {
+    /// Supplementary groups, unordered.
+    pub groups: Vec<u32>,
+    /// Effective capabilities, a bit each, numbered as `linux/capability.h` has them. They hold for files of the users and groups of
+    /// the caller's user namespace.
+    pub capabilities: u64,
+    /// Users of that namespace: the first of some, and how many.
+    pub users: Vec<(u32, u32)>,
+    /// Its groups.
+    pub groups_known: Vec<(u32, u32)>,
+}
+
+impl Powers {
+    /// Most ranges of users, or groups, of a namespace: Linux has no more.
+    pub const RANGES_MAX: usize = 340;
+
+    /// Whether the caller has a capability over files of this user; and of this group, if one is given.
+    #[must_use]
+    pub fn over(&self, capability: Capability, uid: u32, gid: Option<u32>) -> bool {
+        let has = |ranges: &[(u32, u32)], id: u32| {
+            ranges.iter().any(|(first, count)| id.checked_sub(*first).is_some_and(|n| n < *count))
+        };
+        self.capabilities >> capability as u8 & 1 != 0
+            && has(&self.users, uid)
+            && gid.is_none_or(|gid| has(&self.groups_known, gid))
+    }
+}
+
+/// Capabilities that concern files (`capabilities(7)`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Capability {
+    /// Give a file to another user or group.
+    Chown = 0,
+    /// Read, write and search whatever the mode.
+    DacOverride = 1,
+    /// Read, and search directories, whatever the mode.
+    DacReadSearch = 2,
+    /// Do what the owner may.
+    Fowner = 3,
+    /// Keep and give setgid of a foreign group.
+    Fsetid = 4,
 }
 
 impl Default for Judge {
@@ -191,7 +239,7 @@ impl Default for Judge {
     }
 }
 
-/// By what a kernel decided about one file or directory.
+/// By what is decided about one file or directory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// Permission, setuid, setgid and sticky bits: the lowest 12.
@@ -209,9 +257,6 @@ impl From<&Attr> for Judged {
 }
 
 impl Credentials {
-    /// Most attributes that a kernel decides one request by: two directories, and what is moved and replaced there.
-    pub const JUDGED_MAX: usize = 4;
-
     /// The superuser.
     pub const ROOT: Self = Self { uid: 0, gid: 0, judge: Judge::Shard(Vec::new()) };
 
@@ -226,7 +271,8 @@ impl Credentials {
     pub fn groups(&self) -> &[u32] {
         match &self.judge {
             Judge::Shard(groups) => groups,
-            Judge::Kernel(_) | Judge::KernelAlone => &[],
+            Judge::Powers(powers) => &powers.groups,
+            Judge::Kernel => &[],
         }
     }
 

@@ -17,7 +17,10 @@ pub mod peer;
 pub mod reply;
 pub mod trail;
 
-pub use attr::{Attr, Credentials, FileKind, Judge, Judged, Kill, SetAttr, TimeSet, Timestamp};
+pub use attr::{
+    Attr, Capability, Credentials, FileKind, Judge, Judged, Kill, Powers, SetAttr, TimeSet,
+    Timestamp,
+};
 pub use error::Errno;
 pub use id::{
     DirId, DirRef, Epoch, Ino, KeyId, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex,

@@ -1,7 +1,7 @@
 //! Create: files, symlinks, devices, pipes, sockets. One insert group on one shard, whatever the directory's size.
 
 use pando_types::op::{NewNode, SYMLINK_MAX};
-use pando_types::peer::{EntryValue, Inherit, Inode};
+use pando_types::peer::{EntryValue, Inode};
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, SessionId};
 
@@ -45,8 +45,10 @@ impl Shard {
             }
         };
         perm::check_dir(&header.inherit, by, perm::W)?;
+        let inherited = perm::inherit(&header.inherit, node.kind, node.mode, by)?;
         let ino = self.numbers.ino(ctx);
-        let attr = new_file(ctx, ino, node, &header.inherit, by);
+        let project = header.inherit.project;
+        let attr = Attr { project, ..new_file(ctx, ino, node, inherited, by) };
         let value =
             EntryValue::File(Inode { attr: attr.clone(), is_inline: true, has_xattrs: false });
         let order = names::insert_at(ctx, dir.id, order, name, value, vacancy)?;
@@ -76,8 +78,13 @@ fn check_node(node: &NewNode) -> Result<(), Errno> {
     }
 }
 
-fn new_file(ctx: &Ctx<'_>, ino: Ino, node: &NewNode, dir: &Inherit, by: &Credentials) -> Attr {
-    let (mode, gid) = perm::inherit(dir, node.kind, node.mode, by);
+fn new_file(
+    ctx: &Ctx<'_>,
+    ino: Ino,
+    node: &NewNode,
+    (mode, gid): (u16, u32),
+    by: &Credentials,
+) -> Attr {
     let now = ctx.time;
     Attr {
         ino,
@@ -97,6 +104,6 @@ fn new_file(ctx: &Ctx<'_>, ino: Ino, node: &NewNode, dir: &Inherit, by: &Credent
         btime: now,
         data_version: 1,
         change: 1,
-        project: dir.project,
+        project: 0,
     }
 }

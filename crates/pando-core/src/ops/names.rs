@@ -39,7 +39,7 @@ impl Shard {
             let plan = Mkdir::new(*dir, name.clone(), *mode);
             return self.begin(ctx, tag, request, Plan::Mkdir(plan));
         }
-        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, by);
+        let (mode, gid) = perm::inherit(&header.inherit, FileKind::Directory, *mode, by)?;
         let ino = self.numbers.ino(ctx);
         let base = new_dir(ino, mode, by.uid, gid, header.inherit.project, ctx.time);
         let made = DirRef { id, ino };

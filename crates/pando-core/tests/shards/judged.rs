@@ -1,34 +1,44 @@
-//! Requests whose caller was judged by its kernel, by attributes that may have changed since.
+//! Requests of callers of whom only user and first group are known, as their kernels have judged them.
 
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
-use pando_types::{Credentials, DirRef, Errno, Judge, Judged, SetAttr};
+use pando_types::{Capability, Credentials, DirRef, Errno, Judge, Powers, SetAttr};
 
 use crate::support::Cluster;
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// A caller whose kernel has decided by these.
-fn judged(uid: u32, by: &[Judged]) -> Credentials {
-    Credentials { uid, gid: uid, judge: Judge::Kernel(by.to_vec()) }
+fn by_kernel(uid: u32) -> Credentials {
+    Credentials { uid, gid: uid, judge: Judge::Kernel }
+}
+
+/// Of user and group 9, in the first namespace.
+fn powers(groups: &[u32], capabilities: &[Capability]) -> Credentials {
+    let all = vec![(0, u32::MAX)];
+    let powers = Powers {
+        groups: groups.to_vec(),
+        capabilities: capabilities.iter().map(|capability| 1 << *capability as u8).sum(),
+        users: all.clone(),
+        groups_known: all,
+    };
+    Credentials { uid: 9, gid: 9, judge: Judge::Powers(Box::new(powers)) }
 }
 
 fn mode(mode: u16) -> SetAttr {
     SetAttr { mode: Some(mode), ..SetAttr::default() }
 }
 
-const OPEN_TO_ROOT: Judged = Judged { mode: 0o700, uid: 0, gid: 0 };
-
-/// A directory of root's, 0700, with a file and a subdirectory in it.
+/// A directory of root's and group 7's, 0770, with a file and a subdirectory in it.
 fn cluster(shards: u16) -> (Cluster, DirRef) {
     let mut c = Cluster::new(shards, 100);
     let dir = c.mkdir(ROOT, "dir").unwrap();
-    c.done(&Op::DirSetAttr(dir, mode(0o700))).unwrap();
+    let group = SetAttr { gid: Some(7), ..mode(0o770) };
+    c.done(&Op::DirSetAttr(dir, group)).unwrap();
     c.create(dir, "file").unwrap();
     c.mkdir(dir, "sub").unwrap();
     (c, dir)
 }
 
-/// Operations in a directory, each of which needs more than the caller's user and group give it.
+/// Operations in a directory, each of which needs more than the caller's user and first group give it.
 fn acts(c: &Cluster, dir: DirRef) -> Vec<Op> {
     let name = |name| c.name(name);
     vec![
@@ -48,28 +58,28 @@ fn acts(c: &Cluster, dir: DirRef) -> Vec<Op> {
 }
 
 #[test]
-fn what_a_kernel_decided_counts_while_it_is_so() {
-    for shards in [1, 3] {
+fn a_group_or_a_capability_counts_once_it_is_known() {
+    let known =
+        [powers(&[7], &[]), powers(&[], &[Capability::DacOverride]), by_kernel(0), by_kernel(7)];
+    for (shards, by) in [1, 3].into_iter().flat_map(|shards| known.clone().map(|by| (shards, by))) {
         let (mut c, dir) = cluster(shards);
-        // A holder of a capability that shards do not know of.
-        c.by = judged(9, &[OPEN_TO_ROOT]);
+        c.by = by;
         for op in acts(&c, dir) {
-            assert_eq!(c.done(&op), Ok(()), "{op:?} of {shards} shards");
+            assert_eq!(c.done(&op), Ok(()), "{op:?} of {shards} shards by {:?}", c.by);
         }
     }
 }
 
 #[test]
-fn what_a_kernel_decided_by_what_was_is_refused_and_not_done() {
-    for shards in [1, 3] {
+fn until_then_and_without_it_is_refused_and_not_done() {
+    for (shards, by) in [(1, by_kernel(9)), (3, by_kernel(9)), (3, powers(&[8], &[]))] {
         let (mut c, dir) = cluster(shards);
-        c.done(&Op::DirSetAttr(dir, mode(0o750))).unwrap();
         c.settle();
         let before = c.rows();
-        c.by = judged(9, &[OPEN_TO_ROOT]);
+        c.by = by;
         for op in acts(&c, dir) {
             let done = c.done(&op);
-            assert!(matches!(done, Err(Errno::ESTALE)), "{op:?} of {shards} shards: {done:?}");
+            assert!(matches!(done, Err(Errno::EACCES)), "{op:?} of {shards} shards: {done:?}");
         }
         c.settle();
         let is_of_dir = |key: &(u16, Vec<u8>)| key.1.first() == Some(&b'd');
@@ -80,53 +90,32 @@ fn what_a_kernel_decided_by_what_was_is_refused_and_not_done() {
     }
 }
 
+/// A descriptor of a file outlives its ownership, and its kernel may not have heard of that.
 #[test]
-fn a_file_is_opened_and_changed_by_what_its_kernel_saw() {
+fn whoever_owned_a_file_changes_it_no_more_whatever_its_kernel_says() {
     let (mut c, dir) = cluster(2);
     let attr = c.create(dir, "mine").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(dir, c.name("mine")) };
-    let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
-    let private = Judged { mode: 0o600, uid: 0, gid: 0 };
-    c.done(&Op::SetAttr(file.clone(), mode(0o600))).unwrap();
-    c.by = judged(9, &[private]);
-    assert_eq!(c.done(&open), Ok(()));
-    assert_eq!(c.done(&Op::SetAttr(file.clone(), mode(0o644))), Ok(()));
-    // It decides by what was there before.
-    assert_eq!(c.done(&Op::SetAttr(file, mode(0o666))), Err(Errno::ESTALE));
-    c.by = judged(9, &[]);
-    assert_eq!(c.done(&open), Ok(()), "everybody may read it");
+    let set = |set| Op::SetAttr(file.clone(), set);
+    for by in [by_kernel(9), powers(&[], &[])] {
+        c.by = by;
+        assert_eq!(c.done(&set(mode(0o4777))), Err(Errno::EPERM));
+        let group = SetAttr { gid: Some(9), ..SetAttr::default() };
+        assert_eq!(c.done(&set(group)), Err(Errno::EPERM));
+    }
+    c.by = powers(&[], &[Capability::Fowner]);
+    assert_eq!(c.done(&set(mode(0o640))), Ok(()));
 }
 
 #[test]
-fn one_who_may_is_let_through_a_sticky_directory_only_to_what_its_kernel_saw_there() {
+fn only_whose_it_is_removes_from_a_sticky_directory_whatever_its_kernel_says() {
     let (mut c, dir) = cluster(2);
     c.done(&Op::DirSetAttr(dir, mode(0o1777))).unwrap();
-    let sticky = Judged { mode: 0o1777, uid: 0, gid: 0 };
     let unlink = Op::Unlink(dir, c.name("file"));
-    c.by = judged(9, &[sticky]);
-    assert_eq!(c.done(&unlink), Err(Errno::ESTALE), "it was told of no such file");
-    let of_file = Judged { mode: 0o644, uid: 0, gid: 0 };
-    c.by = judged(9, &[sticky, of_file]);
+    for by in [by_kernel(9), powers(&[7], &[Capability::DacOverride])] {
+        c.by = by;
+        assert_eq!(c.done(&unlink), Err(Errno::EPERM));
+    }
+    c.by = powers(&[], &[Capability::Fowner]);
     assert_eq!(c.done(&unlink), Ok(()));
-}
-
-/// What moves to another parent has its `..` changed.
-#[test]
-fn a_directory_moves_to_another_parent_by_what_its_kernel_saw_of_itself() {
-    let (mut c, dir) = cluster(3);
-    let of_root = Judged { mode: 0o755, uid: 0, gid: 0 };
-    let rename = Op::Rename {
-        from: dir,
-        name: c.name("sub"),
-        to: ROOT,
-        new_name: c.name("moved"),
-        flags: RenameFlags::default(),
-    };
-    let other = Judged { mode: 0o711, ..of_root };
-    c.done(&Op::DirSetAttr(ROOT, mode(0o777))).unwrap();
-    let open = Judged { mode: 0o777, ..of_root };
-    c.by = judged(9, &[OPEN_TO_ROOT, open, other]);
-    assert_eq!(c.done(&rename), Err(Errno::ESTALE), "it was told of another one");
-    c.by = judged(9, &[OPEN_TO_ROOT, open, of_root]);
-    assert_eq!(c.done(&rename), Ok(()));
 }

@@ -11,8 +11,8 @@ use pando_types::op::{
 use pando_types::reply::{Body, Improper, Layout, Refusal};
 use pando_types::{
     Credentials, DirId, DirRef, Errno, FileKind, Ino, Judge, KeyId, Lock, LockKind, LockOwner,
-    LockRange, LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex,
-    TimeSet, Timestamp,
+    LockRange, LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex,
+    SlotIndex, TimeSet, Timestamp,
 };
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -405,17 +405,6 @@ fn what_is_the_owners_is_for_nobody_else() {
     let refused = Err(Improper::NotOwner.into());
     assert_eq!(c.run(HERE, Op::HandOver(HERE, SlotIndex(1), ShardIndex(1))), refused);
     assert_eq!(c.run(HERE, Op::AddShard(ShardIndex(2))), refused);
-    // Nor is anybody else's kernel alone: the shard would believe whatever it decides, in requests that are answered at once, too.
-    let attr = c.create(ROOT, "secret").unwrap();
-    c.by = Credentials { uid: 1000, gid: 1000, judge: Judge::KernelAlone };
-    let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("secret")) };
-    let home = c.home(ROOT);
-    assert_eq!(c.run(home, Op::Access(file.clone(), 2)), refused);
-    assert_eq!(c.glance(home, Op::Lookup(ROOT, c.name("secret"))), Some(refused.clone()));
-    assert_eq!(c.at_once(home, Op::Lookup(ROOT, c.name("secret"))), None);
-    c.key = KeyId::OWNER;
-    assert_eq!(c.glance(home, Op::Access(file, 2)), Some(Ok(Body::Done)));
-    assert!(c.at_once(home, Op::Lookup(ROOT, c.name("secret"))).is_some());
 }
 
 #[test]
@@ -446,8 +435,8 @@ fn too_much_of_anything_is_refused_or_cut() {
     let glimpse = |c: &Cluster, n| Op::Glimpse(HERE, vec![(DirId::ROOT, c.name("a")); n]);
     assert!(c.run(HERE, glimpse(&c, GLIMPSES_MAX)).is_ok());
     assert_eq!(c.run(HERE, glimpse(&c, GLIMPSES_MAX + 1)), too_much);
-    let judged = vec![Default::default(); Credentials::JUDGED_MAX + 1];
-    c.by.judge = Judge::Kernel(judged);
+    let users = vec![(0, 1); Powers::RANGES_MAX + 1];
+    c.by.judge = Judge::Powers(Box::new(Powers { users, ..Powers::default() }));
     assert_eq!(c.run(HERE, Op::DirAccess(ROOT, 1)), too_much);
     c.by = Credentials::ROOT;
     // Times that are none.

@@ -2,7 +2,9 @@
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece};
 use pando_types::reply::Body;
-use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Judge, Kill, SetAttr};
+use pando_types::{
+    Attr, Capability, Credentials, DirRef, Errno, FileKind, Judge, Kill, Powers, SetAttr,
+};
 
 use crate::support::Cluster;
 
@@ -39,14 +41,8 @@ fn left(kind: FileKind, mode: u16, by: &Credentials, op: impl Fn(FileRef) -> Op)
     stat(&mut c, &file).mode
 }
 
-fn alone(uid: u32, gid: u32) -> Credentials {
-    Credentials { uid, gid, judge: Judge::KernelAlone }
-}
-
-fn judged(uid: u32, gid: u32, attr: (u16, u32, u32)) -> Credentials {
-    let (mode, of, group) = attr;
-    let judged = pando_types::Judged { mode, uid: of, gid: group };
-    Credentials { uid, gid, judge: Judge::Kernel(vec![judged]) }
+fn by_kernel(uid: u32, gid: u32) -> Credentials {
+    Credentials { uid, gid, judge: Judge::Kernel }
 }
 
 fn set(set: SetAttr) -> impl Fn(FileRef) -> Op {
@@ -70,7 +66,7 @@ fn truncate(kill: Option<Kill>) -> impl Fn(FileRef) -> Op {
 
 #[test]
 fn a_change_of_content_takes_off_what_its_kernel_says() {
-    let by = alone(9, 9);
+    let by = by_kernel(9, 9);
     let kills = [(None, 0o6777), (Some(Kill::UnlessOf(9)), 0o777), (Some(Kill::All), 0o777)];
     for (kill, expected) in kills {
         assert_eq!(left(FileKind::Regular, 0o6777, &by, write(kill)), expected, "{kill:?}");
@@ -100,6 +96,14 @@ fn of_a_caller_whom_the_shard_judges_it_knows() {
     }
 }
 
+/// The owner, of this group and no other, who may give files to anybody.
+fn may_give(gid: u32) -> Credentials {
+    let all = vec![(0, u32::MAX)];
+    let capabilities = 1 << Capability::Chown as u8;
+    let powers = Powers { groups: vec![], capabilities, users: all.clone(), groups_known: all };
+    Credentials { uid: OWNER, gid, judge: Judge::Powers(Box::new(powers)) }
+}
+
 #[test]
 fn any_change_of_owner_takes_off_what_is_no_directorys() {
     let kinds = [
@@ -120,8 +124,8 @@ fn any_change_of_owner_takes_off_what_is_no_directorys() {
         let left = |mode, by: &Credentials| left(kind, mode, by, set(change.clone()));
         assert_eq!(left(0o6777, &Credentials::ROOT), 0o777, "{kind:?} {change:?}");
         assert_eq!(left(0o6767, &Credentials::ROOT), 0o2767, "{kind:?} {change:?}");
-        assert_eq!(left(0o6767, &alone(OWNER, 9)), 0o767, "{kind:?} {change:?}");
-        assert_eq!(left(0o6767, &alone(OWNER, GROUP)), 0o2767, "{kind:?} {change:?}");
+        assert_eq!(left(0o6767, &may_give(9)), 0o767, "{kind:?} {change:?}");
+        assert_eq!(left(0o6767, &may_give(GROUP)), 0o2767, "{kind:?} {change:?}");
     }
     let both = SetAttr { mode: Some(0o4711), ..owner(Some(9), None) };
     let by = Credentials::ROOT;
@@ -140,11 +144,10 @@ fn any_change_of_owner_takes_off_what_is_no_directorys() {
 #[test]
 fn to_take_off_and_nothing_else_is_the_owners_and_roots() {
     let only = || set(SetAttr { kill: Some(Kill::UnlessOf(9)), ..SetAttr::default() });
-    for by in [alone(OWNER, 9), Credentials::new(OWNER, 9, vec![]), Credentials::ROOT] {
+    for by in [by_kernel(OWNER, 9), Credentials::new(OWNER, 9, vec![]), Credentials::ROOT] {
         assert_eq!(left(FileKind::Regular, 0o6777, &by, only()), 0o777, "{by:?}");
     }
-    let was = (0o6777, OWNER, GROUP);
-    let strangers = [alone(9, 9), Credentials::new(9, GROUP, vec![]), judged(9, 9, was)];
+    let strangers = [by_kernel(9, 9), Credentials::new(9, GROUP, vec![])];
     for by in strangers {
         let (mut c, file) = file(FileKind::Regular, 0o6777);
         let before = stat(&mut c, &file);
@@ -154,16 +157,22 @@ fn to_take_off_and_nothing_else_is_the_owners_and_roots() {
     }
 }
 
-/// One who may have set setgid by what was so is not believed that it may by what is so.
+/// Of whom only the first group is known may be of the file's, or not: more is asked for, and nothing is done until then.
 #[test]
-fn a_kernel_that_saw_another_group_decides_again_about_setgid() {
+fn setgid_of_a_group_that_is_not_the_callers_first_waits_for_all_of_them() {
     let (mut c, file) = file(FileKind::Regular, 0o755);
-    c.by = judged(OWNER, 9, (0o755, OWNER, 7));
     let chmod = |mode| {
         let mode = SetAttr { mode: Some(mode), ..SetAttr::default() };
         Op::SetAttr(file.clone(), mode)
     };
-    assert_eq!(c.done(&chmod(0o2755)), Err(Errno::ESTALE));
+    c.by = by_kernel(OWNER, 9);
+    assert_eq!(c.done(&chmod(0o2755)), Err(Errno::EPERM));
     assert_eq!(c.done(&chmod(0o4755)), Ok(()));
     assert_eq!(stat(&mut c, &file).mode, 0o4755);
+    let powers = |groups| Judge::Powers(Box::new(Powers { groups, ..Powers::default() }));
+    for (groups, expected) in [(vec![], 0o755), (vec![GROUP], 0o2755)] {
+        c.by = Credentials { uid: OWNER, gid: 9, judge: powers(groups) };
+        assert_eq!(c.done(&chmod(0o2755)), Ok(()));
+        assert_eq!(stat(&mut c, &file).mode, expected);
+    }
 }

@@ -56,6 +56,11 @@ impl DataFs {
         self.file(ino).is_none_or(|inode| super::read(&inode.state).dirty.is_empty())
     }
 
+    /// A count that changes when something that was written is stored: attributes that were read before may be older.
+    pub fn stored(&self) -> u64 {
+        self.stored.load(Ordering::SeqCst)
+    }
+
     /// Whether a flush of this file has objects to store, or must wait for someone who uses the file: not for a thread
     /// that others wait for.
     pub fn flush_waits(&self, ino: Ino) -> bool {
@@ -209,6 +214,7 @@ impl DataFs {
 
     fn flushed(&self, inode: &Inode, state: &mut State, attr: &Attr, form: Form) {
         let before = state.version;
+        self.stored.fetch_add(1, Ordering::SeqCst);
         self.forget_dirty(state, 0, u64::MAX);
         state.hear(attr);
         if attr.data_version == state.version {

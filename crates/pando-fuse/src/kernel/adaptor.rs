@@ -27,8 +27,6 @@ const STATFS_BLOCK: u32 = 4096;
 const INODES_FREE: u64 = 1 << 40;
 /// Bytes copied by one request.
 const COPY_MAX: u64 = 64 << 20;
-/// How often a request is made whose kernel decided by what a shard does not know yet.
-const ATTEMPTS_MAX: u32 = 4;
 /// Largest answer of a request for extended attributes.
 const XATTR_LIST_MAX: usize = 65536;
 /// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is named.
@@ -39,23 +37,19 @@ macro_rules! later {
     }};
 }
 
-/// Makes a request whose caller was judged by its kernel, by what that was told of these nodes, and of what these names lead to;
-/// again, if a shard was just about to hear of it. `$work` is an expression of `Result` that uses `$by`.
+/// Makes a request about these nodes on behalf of `$caller`; again, with all that the caller may, if a shard refuses what is known
+/// of it. `$work` is an expression of `Result` that uses `$by`.
 macro_rules! judged {
-    ($inner:expr, $caller:expr, $nodes:expr, $names:expr, |$by:ident| $work:expr) => {{
-        let mut attempts = 0;
+    ($inner:expr, $caller:expr, $nodes:expr, |$by:ident| $work:expr) => {{
+        let mut by = $inner.memory.caller($caller, $nodes);
         loop {
-            let judging = $inner.memory.judge($caller, $nodes, $names);
-            let $by = judging.by();
+            let $by = &by;
             let result = $work;
-            attempts += 1;
-            if !matches!(result, Err(Errno::ESTALE)) {
-                break result;
-            }
-            match $inner.refused(&judging, $nodes).await {
-                Refused::Repeat if attempts < ATTEMPTS_MAX => {}
+            let Err(errno) = &result else { break result };
+            match $inner.refused(*errno, &by, $caller, $nodes).await {
+                Refused::Known(known) => by = known,
                 Refused::Gone => break Err(Errno::ENOENT),
-                _ => break result,
+                Refused::Finally => break result,
             }
         }
     }};
@@ -67,7 +61,7 @@ macro_rules! of_node {
         let (caller, node) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
             let $ino = Ino(node);
-            let result = judged!($this, caller, &[node], &[], |$by| $work.await);
+            let result = judged!($this, caller, &[node], |$by| $work.await);
             $answer(&$this, reply, result);
         })
     }};
@@ -160,24 +154,15 @@ impl Inner {
     }
 
     /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is forgotten.
-    fn entry(&self, reply: Reply, (dir, name): (u64, &Name), attr: &Attr) {
+    fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) {
+        // Looked at first: it may have to wait for a disk, which whoever is not alone any more would wait for, too.
+        let is_settled = was_settled && self.is_settled(attr);
         let delivery = {
             let telling = self.memory.telling();
-            telling.name(dir, name, attr);
-            reply.entry(&self.entry_of(&telling, attr))
+            reply.entry(&entry_of(&telling, attr, is_settled))
         };
         if delivery.is_err() {
             self.forget(attr.ino.0, 1);
-        }
-    }
-
-    fn entry_of(&self, telling: &Telling<'_>, attr: &Attr) -> Entry {
-        let node = attr.ino.0;
-        Entry {
-            node,
-            attr: file_attr(attr),
-            entry_timeout: telling.entry_timeout(attr.kind),
-            attr_timeout: telling.entry_attributes(node, attr, self.is_settled(attr)),
         }
     }
 
@@ -187,26 +172,28 @@ impl Inner {
     }
 
     /// The same, or what is wrong.
-    fn made(&self, reply: Reply, at: (u64, &Name), result: Result<Attr, Errno>) {
+    fn made(&self, reply: Reply, result: Result<Attr, Errno>) {
         match result {
-            Ok(attr) => self.entry(reply, at, &attr),
+            Ok(attr) => self.entry(reply, &attr, true),
             Err(error) => failed(reply, error),
         }
     }
 
     fn forget(&self, node: u64, count: u64) {
         let ino = Ino(node);
-        self.memory.forget(node);
-        self.gone.forget(node);
         self.locking.forget(ino);
         self.fs.forget(ino, count);
+        if !self.fs.namespace().knows(ino) {
+            self.memory.forget(node);
+            self.gone.forget(node);
+        }
     }
 
     fn attr(&self, reply: Reply, result: Result<Attr, Errno>, was_settled: bool) {
         match result {
             Ok(attr) => {
-                let telling = self.memory.telling();
                 let is_settled = was_settled && self.is_settled(&attr);
+                let telling = self.memory.telling();
                 let timeout = telling.attributes(attr.ino.0, &attr, is_settled);
                 ignore(reply.attr(file_attr(&attr), timeout));
             }
@@ -246,7 +233,7 @@ impl Inner {
         (flags, kill): (OpenFlags, Option<Kill>),
     ) {
         let ino = Ino(node);
-        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags, kill).await) {
+        match judged!(self, caller, &[node], |by| self.fs.open(by, ino, flags, kill).await) {
             Ok(opened) => {
                 self.appends(node, &opened, flags);
                 if kill.is_some() && self.memory.is_program(node) {
@@ -292,7 +279,7 @@ impl Inner {
 
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
         let ino = Ino(node);
-        match judged!(self, caller, &[node], &[], |by| self.fs.opendir(by, ino).await) {
+        match judged!(self, caller, &[node], |by| self.fs.opendir(by, ino).await) {
             // A removed directory can be opened by its descriptor, or as a working directory.
             Err(_) if self.gone.contains(node) => {
                 self.opened(reply, DirHandle::new(ino));
@@ -310,6 +297,11 @@ impl Inner {
         }
     }
 
+    fn listed(&self, attr: &Attr) -> Entry {
+        let (entry_timeout, attr_timeout) = self.memory.given();
+        Entry { node: attr.ino.0, attr: file_attr(attr), entry_timeout, attr_timeout }
+    }
+
     async fn list(&self, reply: Reply, handle: u64, offset: u64, size: u32, plus: bool) {
         let mut listing = Listing::new(size);
         let mut looked_up = Vec::new();
@@ -322,7 +314,8 @@ impl Inner {
                         return listing.add(ino.0, listed.position, mode, listed.name);
                     }
                     let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
-                    let entry = attr.map(|attr| self.entry_of(&self.memory.telling(), attr));
+                    // The kernel takes these in after a recall, too, so they are as for one of several.
+                    let entry = attr.map(|attr| self.listed(attr));
                     let is_full =
                         listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
                     if entry.is_some() && !is_full {
@@ -352,6 +345,15 @@ impl Inner {
 /// What an open takes off, by the kernel's flags of it.
 fn killed_by_open(open_flags: u32, caller: Caller) -> Option<Kill> {
     (open_flags & abi::open::KILL_SUIDGID != 0).then_some(kill(caller))
+}
+
+fn entry_of(telling: &Telling<'_>, attr: &Attr, is_settled: bool) -> Entry {
+    Entry {
+        node: attr.ino.0,
+        attr: file_attr(attr),
+        entry_timeout: telling.entry_timeout(attr.kind),
+        attr_timeout: telling.entry_attributes(attr.ino.0, attr, is_settled),
+    }
 }
 
 /// Nothing is to be undone if nobody heard the answer.
@@ -495,12 +497,13 @@ impl Adaptor {
             }
             Operation::Setattr(set) => {
                 let set = set_attr(&set, request.caller);
+                let was_settled = this.fs.data().is_stored(Ino(request.node));
                 of_node!(
                     this,
                     reply,
                     request,
                     |this, by, ino| this.setattr(by, ino, set.clone()),
-                    |this: &Inner, reply, changed| this.attr(reply, changed, true)
+                    |this: &Inner, reply, changed| this.attr(reply, changed, was_settled)
                 );
             }
             Operation::Readlink => {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
-//!      ▲                                                                     the kernel forgets names and attributes,
-//!      └───────────────────── shard 0 hears of it ◄───────────────────────── what it judged alone has been answered
+//!      ▲                                                                     the kernel forgets names and attributes
+//!      └───────────────────── shard 0 hears of it ◄─────────────────────────────────┘
 //! ```
 
 use std::future::{Future, poll_fn};
@@ -18,8 +18,6 @@ use crate::device::{Notifier, has_submounts};
 
 /// How often a session that is not alone asks whether it is.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether requests that the kernel judged alone are answered.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// A thread that was answered before the recall may take in a node after the kernel forgot all attributes. So the kernel
 /// forgets them again, after these times from one another.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
@@ -142,12 +140,6 @@ impl Inner {
         }
         self.forget_names(ending);
         self.forget_attributes();
-        while self.memory.is_judging_alone() || namespace.is_in_doubt() {
-            if ending.is_ended() {
-                return;
-            }
-            ending.sleep(LOOK_EVERY);
-        }
         // If it does not get there, the session is over, and with it its being alone.
         let _ = pando_client::block_on(ending.unless_ended(namespace.end_alone()));
         for pause in AGAIN_AFTER {

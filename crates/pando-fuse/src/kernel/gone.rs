@@ -9,19 +9,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judged, SetAttr, TimeSet, Timestamp};
+use pando_types::{
+    Attr, Credentials, Errno, FileKind, Ino, Judge, Judged, SetAttr, TimeSet, Timestamp,
+};
 
 use super::adaptor::Inner;
-use super::memory::Judging;
+use super::powers;
+use crate::device::Caller;
 
 /// What is to be done about a request that was refused.
 pub(super) enum Refused {
-    /// It is made again.
-    Repeat,
-    /// The kernel looks again.
-    LookAgain,
+    /// It is made again: this is known of its caller.
+    Known(Credentials),
     /// It is about a directory that is removed.
     Gone,
+    /// Nothing.
+    Finally,
 }
 
 /// See the module.
@@ -86,25 +89,29 @@ impl Gone {
 }
 
 impl Inner {
-    /// What is to be done about a request that a shard has refused with `ESTALE`. A shard refuses what the kernel decided by
-    /// attributes that it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
-    pub(super) async fn refused(&self, judging: &Judging<'_>, nodes: &[u64]) -> Refused {
-        let mut are_same = judging.is_compared();
-        for node in nodes {
-            match self.fs.namespace().getattr(Ino(*node)).await {
-                Ok(attr) if self.memory.was_told(*node, &attr) => {}
-                Ok(_) => {
-                    are_same = false;
-                    if let Some(notifier) = self.notifier() {
-                        // A kernel that does not know the node has nothing to forget.
-                        let _ = notifier.forget_attributes(*node);
+    /// What is to be done about a request that failed.
+    pub(super) async fn refused(
+        &self,
+        errno: Errno,
+        by: &Credentials,
+        caller: Caller,
+        nodes: &[u64],
+    ) -> Refused {
+        match errno {
+            Errno::EACCES | Errno::EPERM if by.uid != 0 && by.judge == Judge::Kernel => {
+                powers::known(caller).map_or(Refused::Finally, Refused::Known)
+            }
+            Errno::ESTALE => {
+                for node in nodes {
+                    let found = self.fs.namespace().getattr(Ino(*node)).await;
+                    if found.is_err_and(|errno| self.removed(*node, errno).is_some()) {
+                        return Refused::Gone;
                     }
                 }
-                Err(errno) if self.removed(*node, errno).is_some() => return Refused::Gone,
-                Err(_) => are_same = false,
+                Refused::Finally
             }
+            _ => Refused::Finally,
         }
-        if are_same { Refused::Repeat } else { Refused::LookAgain }
     }
 
     /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still holds.

@@ -1,23 +1,24 @@
-//! What the kernel may answer from its own memory, for how long, and by whom its callers are judged (docs/design/alone.md).
+//! What the kernel may answer from its own memory, for how long, and what shards are told of its callers (docs/design/alone.md).
 //!
-//! The kernel itself judges its callers (`default_permissions`), by attributes that it was told. Of several sessions each tells
-//! the shards what its kernel decided by, and a shard that knows better refuses. A session alone need not.
+//! The kernel judges its callers (`default_permissions`), by attributes that it was told, and that may have changed since. So shards
+//! judge them, too.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Kill, Name};
+use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Kill};
 
 use super::appends::Appends;
+use super::powers;
 use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
 
 /// How long a kernel that is alone, and can forget all names at once, may remember them. Where something is mounted on one of
 /// them it must not, and a recall waits for so long: less than the patience of whoever it waits for.
-const NAMES_KEPT: Duration = Duration::from_secs(20);
+const NAMES_KEPT: Duration = Duration::from_secs(5);
 /// The same of one that never can.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
 /// How long a kernel that is alone may remember attributes of anything but directories.
@@ -30,8 +31,6 @@ const ONE_JIFFY: Duration = Duration::from_nanos(1);
 /// See the module.
 pub(super) struct Memory {
     is_alone: RwLock<bool>,
-    /// Requests under way that were judged by a kernel alone.
-    under_way: AtomicUsize,
     told: Told,
     /// What the kernel knows of sizes.
     pub(super) appends: Appends,
@@ -78,18 +77,10 @@ pub(super) struct Telling<'a> {
     is_alone: RwLockReadGuard<'a, bool>,
 }
 
-/// A caller whose kernel has judged a request.
-pub(super) struct Judging<'a> {
-    memory: &'a Memory,
-    by: Credentials,
-    is_alone: bool,
-}
-
 impl Memory {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_alone: RwLock::new(false),
-            under_way: AtomicUsize::new(0),
             told: Told::default(),
             appends: Appends::default(),
             programs: Programs::default(),
@@ -117,7 +108,6 @@ impl Memory {
     /// This session is alone on its volume.
     pub(super) fn begin_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.clear_names();
     }
 
     /// It is not alone any more. When this returns, all that was told to a kernel alone has been told.
@@ -130,49 +120,29 @@ impl Memory {
         *self.read()
     }
 
-    /// Whether requests are under way that were judged by a kernel alone.
-    pub(super) fn is_judging_alone(&self) -> bool {
-        self.under_way.load(Ordering::SeqCst) > 0
-    }
-
     /// To be held from the choice of a timeout until the answer is written.
     pub(super) fn telling(&self) -> Telling<'_> {
         Telling { memory: self, is_alone: self.read() }
     }
 
-    /// A request that the kernel has judged by what it was told of `nodes` and of what `names` lead to.
-    pub(super) fn judge(
-        &self,
-        caller: Caller,
-        nodes: &[u64],
-        names: &[(u64, &Name)],
-    ) -> Judging<'_> {
-        let (uid, gid) = (caller.uid, caller.gid);
-        let is_alone = self.read();
-        let judge = if *is_alone {
-            self.under_way.fetch_add(1, Ordering::SeqCst);
-            Judge::KernelAlone
-        } else {
-            let names = names.iter().map(|&(dir, name)| (dir, name.clone()));
-            let of_names = names.filter_map(|place| self.told.of_name(&place));
-            let of_nodes = nodes.iter().filter_map(|node| self.told.of_node(*node));
-            Judge::Kernel(of_nodes.chain(of_names).collect())
-        };
-        Judging { memory: self, by: Credentials { uid, gid, judge }, is_alone: *is_alone }
+    /// On whose behalf a request about these nodes is made. Where another group than its first may decide, all that `caller` may is
+    /// looked up at once; else when a shard refuses.
+    pub(super) fn caller(&self, caller: Caller, nodes: &[u64]) -> Credentials {
+        let needs =
+            |node: &u64| self.told.of(*node).is_some_and(|judged| may_need_groups(judged, caller));
+        let is_needed = caller.uid != 0 && nodes.iter().any(needs);
+        let known = is_needed.then(|| powers::known(caller)).flatten();
+        known.unwrap_or(Credentials { uid: caller.uid, gid: caller.gid, judge: Judge::Kernel })
     }
 
-    /// A node is this now; whether the kernel was told so. If not, it must be told before it decides again.
-    pub(super) fn was_told(&self, node: u64, attr: &Attr) -> bool {
-        let was_told = self.told.of_node(node) == Some(attr.into());
-        if !was_told {
-            self.told.forget(node);
-        }
-        was_told
+    /// For how long the kernel of one of several mounts may remember a file's name, and attributes.
+    pub(super) fn given(&self) -> (Duration, Duration) {
+        (self.entry_timeout, self.attr_timeout)
     }
 
     /// What the kernel was told last of a node.
     pub(super) fn told_of(&self, node: u64) -> Option<Judged> {
-        self.told.of_node(node)
+        self.told.of(node)
     }
 
     /// The kernel forgets a node.
@@ -191,6 +161,12 @@ impl Memory {
     pub(super) fn no_program(&self, node: u64) {
         self.programs.remove(node);
     }
+}
+
+/// Whether another group than the first of `caller` may decide what it may do with this.
+const fn may_need_groups(of: Judged, caller: Caller) -> bool {
+    let (group, others) = (of.mode >> 3 & 7, of.mode & 7);
+    group != others && caller.uid != of.uid && caller.gid != of.gid
 }
 
 impl Telling<'_> {
@@ -214,12 +190,15 @@ impl Telling<'_> {
         let given = self.memory.attr_timeout;
         self.memory.told.put(node, attr.into());
         self.memory.appends.told(node, attr.size);
-        if Kill::concerns(attr.mode) && attr.kind == FileKind::Regular {
+        let is_program = Kill::concerns(attr.mode) && attr.kind == FileKind::Regular;
+        if is_program {
             self.memory.programs.add(node);
         }
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),
+                // A write takes these bits off, and the kernel's own memory of them stays.
+                _ if is_program => Duration::ZERO,
                 _ if is_settled => ATTRIBUTES_KEPT.max(given),
                 _ => Duration::ZERO,
             };
@@ -232,33 +211,6 @@ impl Telling<'_> {
     pub(super) fn entry_attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let time = self.attributes(node, attr, is_settled);
         if attr.kind == FileKind::Directory { time.max(ONE_JIFFY) } else { time }
-    }
-
-    /// The kernel is about to be told what a name leads to.
-    pub(super) fn name(&self, dir: u64, name: &Name, attr: &Attr) {
-        if !*self.is_alone {
-            self.memory.told.put_name((dir, name.clone()), attr.into());
-        }
-    }
-}
-
-impl Judging<'_> {
-    /// On whose behalf the request is made, and who has judged.
-    pub(super) fn by(&self) -> &Credentials {
-        &self.by
-    }
-
-    /// Whether a shard compares what the kernel decided by.
-    pub(super) fn is_compared(&self) -> bool {
-        !self.is_alone
-    }
-}
-
-impl Drop for Judging<'_> {
-    fn drop(&mut self) {
-        if self.is_alone {
-            self.memory.under_way.fetch_sub(1, Ordering::SeqCst);
-        }
     }
 }
 
@@ -288,53 +240,57 @@ mod tests {
         }
     }
 
-    const CALLER: Caller = Caller { uid: 9, gid: 9, pid: 1 };
-
     #[test]
-    fn of_several_sessions_a_shard_hears_by_what_a_kernel_decided() {
+    fn of_several_sessions_little_is_remembered() {
         let memory = Memory::new(&Options::default());
-        let name = Name::new(b"x").expect("valid");
         let (dir, file) = (attr(FileKind::Directory, 0o755), attr(FileKind::Regular, 0o644));
-        {
-            let telling = memory.telling();
-            assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
-            assert_eq!(telling.attributes(3, &dir, true), Duration::ZERO);
-            assert_eq!(telling.entry_attributes(3, &dir, true), ONE_JIFFY);
-            assert_eq!(telling.attributes(1, &dir, true), ONE_JIFFY);
-            assert_eq!(telling.attributes(7, &file, true), Duration::ZERO);
-            telling.name(3, &name, &file);
-        }
-        let judging = memory.judge(CALLER, &[3], &[(3, &name)]);
-        let judged = vec![Judged::from(&dir), Judged::from(&file)];
-        assert_eq!(judging.by().judge, Judge::Kernel(judged));
-        assert!(judging.is_compared() && !memory.is_judging_alone());
-        assert!(memory.was_told(3, &dir) && !memory.was_told(3, &attr(FileKind::Directory, 0)));
-        // What it decides by is unknown now.
-        assert_eq!(memory.judge(CALLER, &[3], &[]).by().judge, Judge::Kernel(vec![]));
+        let telling = memory.telling();
+        assert_eq!(telling.entry_timeout(FileKind::Directory), Duration::ZERO);
+        assert_eq!(telling.attributes(3, &dir, true), Duration::ZERO);
+        assert_eq!(telling.entry_attributes(3, &dir, true), ONE_JIFFY);
+        assert_eq!(telling.attributes(1, &dir, true), ONE_JIFFY);
+        assert_eq!(telling.attributes(7, &file, true), Duration::ZERO);
+        assert_eq!(telling.absence_timeout(), Duration::ZERO);
     }
 
     #[test]
-    fn requests_of_a_kernel_alone_are_known_until_they_end() {
+    fn a_kernel_alone_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
         memory.begin_alone();
         assert_eq!(memory.telling().entry_timeout(FileKind::Regular), NAMES_KEPT_BRIEFLY);
         memory.set_forgets_names(true);
-        let file = attr(FileKind::Regular, 0o644);
+        let (file, program) = (attr(FileKind::Regular, 0o644), attr(FileKind::Regular, 0o4755));
         {
             let telling = memory.telling();
             assert_eq!(telling.absence_timeout(), NAMES_KEPT);
             assert_eq!(telling.attributes(7, &file, true), ATTRIBUTES_KEPT);
             assert_eq!(telling.attributes(7, &file, false), Duration::ZERO);
+            // A write takes setuid off, of which this kernel would not hear.
+            assert_eq!(telling.attributes(7, &program, true), Duration::ZERO);
         }
-        let judging = memory.judge(CALLER, &[3], &[]);
         memory.end_alone();
-        assert!(memory.is_judging_alone() && !judging.is_compared());
-        assert_eq!(judging.by().judge, Judge::KernelAlone);
-        drop(judging);
-        assert!(!memory.is_judging_alone());
-        assert_eq!(memory.judge(CALLER, &[3], &[]).by().judge, Judge::Kernel(vec![]));
-        // It still decides by what it was told before.
-        let by_file = Judge::Kernel(vec![Judged::from(&file)]);
-        assert_eq!(memory.judge(CALLER, &[7], &[]).by().judge, by_file);
+        assert_eq!(memory.telling().attributes(7, &file, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn of_a_caller_more_is_looked_up_where_another_group_may_decide() {
+        let memory = Memory::new(&Options::default());
+        let me = Caller {
+            uid: rustix::process::geteuid().as_raw() + 1,
+            gid: rustix::process::getegid().as_raw(),
+            pid: 0,
+        };
+        // Of user 5 and group 6.
+        for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
+            memory.telling().attributes(node, &attr(FileKind::Directory, mode), true);
+        }
+        let judge = |caller, nodes: &[u64]| memory.caller(caller, nodes).judge;
+        let in_sight = Caller { uid: 9, gid: 9, pid: 0 };
+        assert_eq!(judge(in_sight, &[1, 2, 3]), Judge::Kernel, "it cannot be seen");
+        assert_eq!(judge(Caller { uid: 0, ..me }, &[2]), Judge::Kernel);
+        assert_eq!(judge(Caller { uid: 5, ..me }, &[2]), Judge::Kernel, "its owner");
+        assert!(may_need_groups(Judged { mode: 0o770, uid: 5, gid: 6 }, in_sight));
+        assert!(!may_need_groups(Judged { mode: 0o755, uid: 5, gid: 6 }, in_sight));
+        assert!(!may_need_groups(Judged { mode: 0o770, uid: 5, gid: 9 }, in_sight));
     }
 }

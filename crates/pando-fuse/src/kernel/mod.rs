@@ -8,5 +8,6 @@ mod convert;
 mod gone;
 mod locking;
 mod memory;
+mod powers;
 pub mod session;
 mod told;

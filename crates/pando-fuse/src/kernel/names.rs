@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pando_types::{Errno, Ino, Kill, Name};
+use pando_types::{Errno, Ino, Name};
 
-use super::{ATTEMPTS_MAX, Inner, empty, failed, killed_by_open};
+use super::{Inner, empty, entry_of, failed};
 use crate::device::{Caller, Entry, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
 use crate::kernel::gone::Refused;
@@ -26,27 +26,26 @@ macro_rules! named {
         let (caller, dir) = ($request.caller, $request.node);
         later!($inner, $reply, |$this, reply| {
             let $parent = Ino(dir);
-            let result = judged!($this, caller, &[dir], &[(dir, &$name)], |$by| $work.await);
-            $answer(&$this, reply, (dir, &$name), result);
+            let result = judged!($this, caller, &[dir], |$by| $work.await);
+            $answer(&$this, reply, result);
         })
     }};
 }
 
 /// Answers a request.
 pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
-    let is_made = |this: &Inner, reply, at: (u64, &Name), made| this.made(reply, at, made);
-    let is_done = |_: &Inner, reply, _: (u64, &Name), result| empty(reply, result);
+    let is_made = |this: &Inner, reply, made| this.made(reply, made);
+    let is_done = |_: &Inner, reply, result| empty(reply, result);
     let (caller, node) = (request.caller, request.node);
     match request.operation {
         Operation::Lookup { name } => {
             let at = (node, name!(name, reply));
             later!(inner, reply, |this, reply| this.look_up(reply, caller, at).await);
         }
-        Operation::Create { name, mode, flags, open_flags } => {
+        Operation::Create { name, mode, flags, .. } => {
             let at = (node, name!(name, reply));
-            let how = (OpenFlags(flags), killed_by_open(open_flags, caller));
-            let mode = permissions(mode);
-            later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, how).await);
+            let (mode, flags) = (permissions(mode), OpenFlags(flags));
+            later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, flags).await);
         }
         Operation::Mkdir { name, mode } => {
             let (name, mode) = (name!(name, reply), permissions(mode));
@@ -128,10 +127,11 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
 impl Inner {
     async fn look_up(&self, reply: Reply, caller: Caller, (dir, name): (u64, Name)) {
         let parent = Ino(dir);
-        let found =
-            judged!(self, caller, &[dir], &[], |by| { self.fs.lookup(by, parent, &name).await });
+        // What is stored meanwhile may be newer than what is found.
+        let stored = self.fs.data().stored();
+        let found = judged!(self, caller, &[dir], |by| { self.fs.lookup(by, parent, &name).await });
         match found {
-            Ok(attr) => self.entry(reply, (dir, &name), &attr),
+            Ok(attr) => self.entry(reply, &attr, stored == self.fs.data().stored()),
             Err(Errno::ENOENT) => self.absent(reply),
             Err(error) => failed(reply, error),
         }
@@ -154,19 +154,19 @@ impl Inner {
         caller: Caller,
         (dir, name): (u64, Name),
         mode: u16,
-        (flags, kill): (OpenFlags, Option<Kill>),
+        flags: OpenFlags,
     ) {
         let parent = Ino(dir);
-        let created = judged!(self, caller, &[dir], &[], |by| {
-            self.fs.create(by, parent, &name, mode, flags, kill).await
+        let created = judged!(self, caller, &[dir], |by| {
+            self.fs.create(by, parent, &name, mode, flags).await
         });
         match created {
             Ok(opened) => {
                 self.appends(opened.attr.ino.0, &opened, flags);
+                let is_settled = self.is_settled(&opened.attr);
                 let delivery = {
                     let telling = self.memory.telling();
-                    telling.name(dir, &name, &opened.attr);
-                    let entry = self.entry_of(&telling, &opened.attr);
+                    let entry = entry_of(&telling, &opened.attr, is_settled);
                     reply.created(&entry, self.new_handle(), self.open_flags(&opened))
                 };
                 if delivery.is_err() {
@@ -190,9 +190,7 @@ impl Inner {
         let (old, new) = ((Ino(from.0), from.1), (Ino(to.0), to.1));
         let dirs = [from.0, to.0];
         let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
-        let moved = judged!(self, caller, dirs, &[from, to], |by| {
-            self.fs.rename(by, old, new, flags).await
-        });
+        let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
         empty(reply, moved);
     }
 }

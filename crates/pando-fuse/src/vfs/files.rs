@@ -2,7 +2,7 @@
 
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judge, Kill, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 use super::Vfs;
 
@@ -95,27 +95,17 @@ impl Vfs {
         name: &Name,
         mode: u16,
         flags: OpenFlags,
-        kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
-        let (attr, is_new) =
-            self.namespace.create(by, parent, name, node, flags.is_exclusive(), true).await?;
-        if is_new {
-            let info = self.data.created(&attr);
-            return Ok(opened(attr, info, flags));
+        match self.namespace.create(by, parent, name, node, true, true).await {
+            Ok((attr, _)) => {
+                let info = self.data.created(&attr);
+                Ok(opened(attr, info, flags))
+            }
+            // Somebody else made it after the kernel had looked. The kernel looks again, and judges what it opens.
+            Err(Errno::EEXIST) if !flags.is_exclusive() => Err(Errno::ESTALE),
+            Err(errno) => Err(errno),
         }
-        // Someone else made it after the kernel had looked. It was opened without a look at its permissions.
-        let ino = attr.ino;
-        let result = match attr.kind {
-            // Nor has the caller's kernel judged it.
-            FileKind::Regular => self.open(&unjudged(by), ino, flags, kill).await,
-            FileKind::Directory => Err(Errno::EISDIR),
-            _ => Err(Errno::EEXIST),
-        };
-        if attr.kind != FileKind::Directory {
-            let _ = self.namespace.release(ino).await;
-        }
-        result.inspect_err(|_| self.namespace.forget(ino, 1))
     }
 
     /// A handle is gone.
@@ -188,15 +178,6 @@ impl Vfs {
     ) -> Result<u64, Errno> {
         self.data.copy_range(from, to, len, kill)
     }
-}
-
-/// The same caller, of what its kernel did not decide.
-fn unjudged(by: &Credentials) -> Credentials {
-    let judge = match &by.judge {
-        Judge::Shard(groups) => Judge::Shard(groups.clone()),
-        Judge::Kernel(_) | Judge::KernelAlone => Judge::Kernel(Vec::new()),
-    };
-    Credentials { judge, ..*by }
 }
 
 fn opened(attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {

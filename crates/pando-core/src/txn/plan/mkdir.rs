@@ -53,7 +53,7 @@ impl Mkdir {
             Some(ino) => ino,
             None => *self.ino.insert(view.shard.numbers.ino(view.ctx)),
         };
-        let (mode, gid) = perm::inherit(&inherit, FileKind::Directory, self.mode, view.by);
+        let (mode, gid) = perm::inherit(&inherit, FileKind::Directory, self.mode, view.by)?;
         let now = view.ctx.time;
         let base = new_dir(ino, mode, view.by.uid, gid, inherit.project, now);
         let dir = DirRef { id, ino };
