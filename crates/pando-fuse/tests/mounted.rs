@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::{Setup, setup};
 use pando_fuse::{Mounted, Options};
-use pando_types::Judge;
-use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
+use pando_types::{Judge, SetAttr};
+use rustix::fs::{FallocateFlags, Gid, RenameFlags, Uid, XattrFlags};
 
 struct Mount {
     path: PathBuf,
@@ -279,6 +279,57 @@ fn a_caller_is_judged_by_the_kernel_by_all_its_groups() {
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "setpriv"),
     }
+}
+
+/// Runs `work` in a thread of a user without capabilities.
+fn as_stranger(work: impl FnOnce() + Send) {
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let (uid, gid) = (Uid::from_raw(61_002), Gid::from_raw(62_002));
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(gid, gid, gid).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            work();
+        });
+        thread.join().unwrap();
+    });
+}
+
+/// Setuid and setgid are taken off by what is changed, or by a request to do just that, never by a mode.
+#[test]
+fn no_mode_is_written_that_nobody_asked_for() {
+    let mount = Mount::new("setid", &Options::default());
+    let path = mount.path("f");
+    fs::write(&path, "text").unwrap();
+    let shards = &mount.setup.memory.shards;
+    let writing = || OpenOptions::new().write(true).open(&path).unwrap();
+    let allocate = |flags| rustix::fs::fallocate(writing(), flags, 0, 100).unwrap();
+    let acts: [&(dyn Fn() + Sync); 6] = [
+        &|| writing().write_all(b"w").unwrap(),
+        &|| writing().set_len(2).unwrap(),
+        &|| allocate(FallocateFlags::empty()),
+        &|| allocate(FallocateFlags::KEEP_SIZE),
+        &|| allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE),
+        &|| drop(File::create(&path).unwrap()),
+    ];
+    for (number, act) in acts.iter().enumerate() {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        shards.changes.lock().unwrap().clear();
+        as_stranger(act);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777, "{number}");
+        let changes = std::mem::take(&mut *shards.changes.lock().unwrap());
+        assert!(changes.iter().all(|set| set.mode.is_none()), "{number}: {changes:?}");
+    }
+    // Who changes what is no program asks for nothing besides.
+    as_stranger(acts[0]);
+    as_stranger(acts[3]);
+    assert_eq!(*shards.changes.lock().unwrap(), []);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+    shards.changes.lock().unwrap().clear();
+    std::os::unix::fs::chown(&path, Some(5), Some(6)).unwrap();
+    let owner = SetAttr { uid: Some(5), gid: Some(6), ..SetAttr::default() };
+    assert_eq!(*shards.changes.lock().unwrap(), [owner]);
 }
 
 #[test]

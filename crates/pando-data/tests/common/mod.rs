@@ -94,8 +94,8 @@ pub struct Shards {
     /// Something else changes the data before every so many writes; 0: never.
     pub interfere_every: AtomicU64,
     writes: AtomicU64,
-    /// How often attributes were changed.
-    pub changes: AtomicU64,
+    /// Changes of attributes that were asked for.
+    pub changes: Mutex<Vec<SetAttr>>,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
 }
@@ -111,7 +111,7 @@ impl Shards {
             next: AtomicU64::new(1),
             interfere_every: AtomicU64::new(0),
             writes: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
+            changes: Mutex::default(),
             stale: AtomicBool::new(false),
         };
         Arc::new(shards)
@@ -284,7 +284,7 @@ impl Metadata for Shards {
     }
 
     fn setattr(&self, _: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changes.lock().unwrap().push(set.clone());
         self.with(ino, |file| {
             file.take_off(set.kill);
             if let Some(size) = set.size {

@@ -72,7 +72,7 @@ pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
         kill: None,
     };
     if asked == (SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() }) {
-        asked.kill = Some(if caller.uid == 0 { Kill::Programs } else { kill(caller) });
+        asked.kill = Some(kill(caller));
     } else if asked.size.is_some() && has(fattr::KILL_SUIDGID) {
         asked.kill = Some(kill(caller));
     }
@@ -132,9 +132,8 @@ mod tests {
             ..Default::default()
         };
         let user = Caller { uid: 5, gid: 6, pid: 7 };
-        let only = |kill| SetAttr { kill: Some(kill), ..SetAttr::default() };
-        assert_eq!(set_attr(&all, user), only(Kill::UnlessOf(6)));
-        assert_eq!(set_attr(&all, Caller { uid: 0, ..user }), only(Kill::Programs));
+        let kill = Some(Kill::UnlessOf(6));
+        assert_eq!(set_attr(&all, user), SetAttr { kill, ..SetAttr::default() });
         let valid = fattr::MODE | fattr::ATIME | fattr::MTIME | fattr::MTIME_NOW | fattr::FH;
         let atime = Timestamp { seconds: -2, nanos: 800_000_000 };
         let expected = SetAttr {

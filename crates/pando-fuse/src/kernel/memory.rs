@@ -254,6 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn files_that_the_kernel_takes_for_programs_are_known_until_they_are_none() {
+        let memory = Memory::new(&Options::default());
+        let tell = |node, kind, mode| {
+            memory.telling().attributes(node, &attr(kind, mode), true);
+            memory.is_program(node)
+        };
+        assert!(!tell(2, FileKind::Regular, 0o755) && !tell(3, FileKind::Directory, 0o2755));
+        assert!(tell(4, FileKind::Regular, 0o4755) && tell(5, FileKind::Regular, 0o2644));
+        memory.begin_alone();
+        assert!(memory.is_program(4) && tell(6, FileKind::Regular, 0o6755));
+        memory.no_program(4);
+        memory.forget(6);
+        assert_eq!([4, 5, 6].map(|node| memory.is_program(node)), [false, true, false]);
+        assert!(tell(4, FileKind::Regular, 0o4755));
+    }
+
+    #[test]
     fn a_kernel_alone_remembers_what_only_it_changes() {
         let memory = Memory::new(&Options::default());
         memory.begin_alone();

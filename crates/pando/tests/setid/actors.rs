@@ -51,6 +51,11 @@ impl Actor {
         self.groups.contains(&GROUP)
     }
 
+    /// Whether the actor owns the file, or is root.
+    pub fn may_change_owner(&self) -> bool {
+        self.uid == 0 || self.uid == OWNER
+    }
+
     /// Runs `work` as the actor, in a thread of its own.
     pub fn act<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {

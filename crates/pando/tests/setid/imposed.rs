@@ -1,10 +1,85 @@
-//! What FUSE does not tell a file system, so that it cannot do as ext4 does.
+//! What FUSE does not tell a file system, so that it cannot do as ext4 does. But for root without `CAP_FSETID`, and for a bit that has
+//! no meaning, more is taken off than on ext4, never less.
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use crate::actors::Actor;
 use crate::table::{Cell, Seen};
 
-/// What is seen instead of what ext4 shows, where that cannot be.
-pub fn imposed(actor: &Actor, _cell: &Cell, _expected: Seen) -> Option<Seen> {
-    let _ = actor.is_member_besides();
-    None
+const SETGID: u32 = 0o2000;
+const SETUID: u32 = 0o4000;
+
+/// How an act takes something off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    Nothing,
+    /// By a change of content, of which the kernel tells whether its caller has `CAP_FSETID`.
+    Content,
+    /// By one of which it does not.
+    Unflagged,
+    /// By a change of owner or group, of which it does not either.
+    Owner,
+    /// By none of either: `chown(-1, -1)`. The kernel says the same before it has somebody change a content, whose owner that need
+    /// not be: so it is no error of who is not.
+    NoOwner,
+}
+
+fn taking(act: &str) -> Taking {
+    match act {
+        "chown to nothing" | "fchown to nothing" => Taking::NoOwner,
+        "copy_file_range" | "write, then fallocate" => Taking::Unflagged,
+        "write of nothing" | "write to memory" => Taking::Nothing,
+        _ if act.starts_with("fallocate") => Taking::Unflagged,
+        _ if ["chown", "chgrp", "fchown"].iter().any(|word| act.starts_with(word)) => Taking::Owner,
+        "append" | "creat" | "direct write" | "splice" | "sendfile" => Taking::Content,
+        _ if ["write", "truncate", "ftruncate", "open truncating"]
+            .iter()
+            .any(|word| act.starts_with(word)) =>
+        {
+            Taking::Content
+        }
+        _ => Taking::Nothing,
+    }
+}
+
+/// Whether this is setgid without execution for the group: nobody runs with the group's rights by it.
+const fn is_idle(mode: u32) -> bool {
+    mode & SETGID != 0 && mode & 0o010 == 0
+}
+
+/// What is to be seen where ext4 shows `ext4`.
+pub fn imposed(actor: &Actor, cell: &Cell, ext4: Seen) -> Seen {
+    let act = cell.act.0;
+    let taking = taking(act);
+    let with = |change: &dyn Fn(u32) -> u32| {
+        let (mode, uid, gid) = ext4.then;
+        Seen { at_once: change(ext4.at_once), then: (change(mode), uid, gid), ..ext4 }
+    };
+    if cell.kind == FileType::Directory || taking == Taking::Nothing {
+        return ext4;
+    }
+    if matches!(act, "fallocate collapsing" | "fallocate inserting") {
+        return Seen { result: Err(Errno::OPNOTSUPP), ..with(&|_| cell.mode) };
+    }
+    if taking == Taking::NoOwner && ext4.result == Err(Errno::PERM) {
+        return Seen { result: Ok(()), ..ext4 };
+    }
+    let is_root = actor.uid == 0;
+    let is_owners = matches!(taking, Taking::Owner | Taking::NoOwner);
+    if is_owners && !(actor.may_change_owner() && ext4.result.is_ok()) {
+        return ext4;
+    }
+    match taking {
+        Taking::Unflagged if actor.has_fsetid && !is_root => {
+            with(&|mode| mode & !(SETUID | SETGID))
+        }
+        // Which other groups a caller is in is not told.
+        _ if is_idle(ext4.then.0) && actor.is_member_besides() => with(&|mode| mode & !SETGID),
+        Taking::Owner if is_root && act == "chown to another, then write" => ext4,
+        // Most who are root have the capability.
+        Taking::Owner if is_root && is_idle(cell.mode) => with(&|mode| mode | SETGID),
+        _ if is_owners && is_idle(ext4.then.0) && actor.has_fsetid => with(&|mode| mode & !SETGID),
+        _ => ext4,
+    }
 }
