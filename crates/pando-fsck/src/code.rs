@@ -122,7 +122,7 @@ codes! {
         "an answer kept for a session that is over";
 
     DecisionWithoutParticipant = "decision-without-participant",
-        "a decided operation that a shard has no record of: that shard stops when it hears of it";
+        "a decided operation that a shard has no record of: it refuses that, and the operation stays half done";
     StepOfUnknownTransaction = "step-of-unknown-transaction",
         "a step of a transaction whose coordinator cannot be: it is never finished";
     LockHeldTwice = "lock-held-twice",

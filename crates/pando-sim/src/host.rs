@@ -55,7 +55,11 @@ fn handle(shard: &mut Shard, now: Now, input: Input, rows: &View<'_>) -> Result<
         let out = vec![(Need::Committed, Out::Reply(*tag, reply))];
         return Ok(Effects { out, ..Effects::default() });
     }
-    shard.handle(now, input, rows)
+    let effects = shard.handle(now, input, rows)?;
+    match shard.counters().bad_messages {
+        0 => Ok(effects),
+        _ => Err(Halt::Broken("a message of a shard was refused as one that cannot be".to_owned())),
+    }
 }
 
 /// A running process.

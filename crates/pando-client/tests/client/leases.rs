@@ -1,8 +1,9 @@
 //! Sessions that end before their client does.
 
-use pando_client::{Options, block_on};
-use pando_types::op::{Op, RequestId};
-use pando_types::{Errno, Ino, SessionId};
+use pando_client::{Options, WriteError, block_on};
+use pando_types::op::{ObjectId, ObjectRange, Op, Payload, Piece, Request, RequestId};
+use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
+use pando_types::{Attr, Errno, Ino, SessionId};
 
 use crate::doubts::{MILLISECOND, maintain};
 use crate::fake::{Cluster, Fate, ROOT, name};
@@ -164,4 +165,90 @@ fn maintenance_ends_with_the_client() {
     let other = cluster.client();
     cluster.on_request(|_, _, _| Some(Fate::Stop));
     block_on(other.maintain());
+}
+
+/// A request that was stored for in a session that is over names objects which only that session might put. Whoever stores contents is
+/// told to do so again, and has an object of the next session to store.
+#[test]
+fn an_object_of_a_session_that_is_over_is_stored_again() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let ino = made.expect("made").0.ino;
+    let object = client.new_object();
+    assert_eq!(object.session(), FIRST);
+    let is_foreign = |request: &Request| {
+        match &request.op {
+        Op::WriteData { pieces, .. } => pieces.iter().any(|piece| {
+            matches!(&piece.payload, Payload::Object(of) if of.object.session() != request.head.id.session)
+        }),
+        _ => false,
+    }
+    };
+    // As shards judge.
+    cluster.on_request(move |_, _, request| {
+        is_foreign(request).then(|| Fate::Answer(Err(Improper::ForeignObject.into())))
+    });
+    cluster.expire(FIRST);
+    let range =
+        ObjectRange { object, offset: 0, len: 1, object_len: 1, store: 0, key: 0, codec: 0 };
+    let pieces = vec![Piece { offset: 0, payload: Payload::Object(range) }];
+    let written = block_on(client.write_data(ino, None, pieces, None));
+    assert_eq!(written, Err(WriteError::DataChanged));
+    assert_eq!(client.new_object().session(), SECOND);
+}
+
+#[test]
+fn what_a_shard_takes_for_no_proper_request_is_an_error_that_tells() {
+    for (improper, errno) in [
+        (Improper::NotOwner, Errno::EPERM),
+        (Improper::TooMuch, Errno::EINVAL),
+        (Improper::Sessions, Errno::EAGAIN),
+    ] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        cluster.on_request(move |_, _, _| Some(Fate::Answer(Err(improper.into()))));
+        let answer = block_on(client.mkdir(ROOT, Ino::ROOT, &name("d"), 0o755));
+        assert_eq!(answer.map(drop), Err(errno));
+    }
+}
+
+#[test]
+fn a_session_that_somebody_else_has_ended_is_closed() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    cluster.on_request(|_, _, request| {
+        matches!(request.op, Op::EndSession(_)).then_some(Fate::Answer(Err(Refusal::NoSession)))
+    });
+    assert_eq!(block_on(client.close()), Ok(()));
+}
+
+/// A layout of very many slices comes in parts; if the file was changed in between, all of it is asked for anew.
+#[test]
+fn a_layout_that_comes_in_parts_is_one() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let made = block_on(client.create(ROOT, Ino::ROOT, &name("a"), file(), true, true));
+    let attr = Attr { size: 30, ..made.expect("made").0 };
+    let ino = attr.ino;
+    let slice = |offset| {
+        let object = ObjectId(u128::from(offset));
+        let range =
+            ObjectRange { object, offset: 0, len: 10, object_len: 10, store: 0, key: 0, codec: 0 };
+        Slice { offset, range }
+    };
+    let mut asked = 0;
+    cluster.on_request(move |_, _, request| {
+        let Op::ReadData { offset, .. } = request.op else { return None };
+        asked += 1;
+        // After the second answer it has another version.
+        let attr = Attr { data_version: if asked < 3 { 7 } else { 8 }, ..attr.clone() };
+        let until = if offset < 20 { offset + 10 } else { u64::MAX };
+        let slices = vec![slice(offset)];
+        let layout = Layout { attr, is_inline: false, inline: Vec::new(), slices, until };
+        Some(Fate::Answer(Ok(Body::Layout(layout))))
+    });
+    let layout = block_on(client.read_data(ino, 0, 1_000)).expect("read");
+    let offsets: Vec<_> = layout.slices.iter().map(|slice| slice.offset).collect();
+    assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
 }

@@ -263,7 +263,12 @@ impl Cover {
             .into_iter()
             .map(|slice| (slice.offset, slice.range))
             .collect();
-        Ok(Self { now: old.clone(), old, ..Self::default() })
+        Ok(Self {
+            now: old.clone(),
+            old,
+            #[cfg(test)]
+            looks: 0,
+        })
     }
 
     /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the last alone may.

@@ -97,6 +97,8 @@ pub struct Cluster {
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
+    /// Whether shards hear what no sound shard says.
+    pub expects_bad: bool,
     /// By which key requests come.
     pub key: KeyId,
 }
@@ -144,6 +146,7 @@ impl Cluster {
             hurries: true,
             by: Credentials::ROOT,
             key: KeyId::OWNER,
+            expects_bad: false,
             configs,
         };
         for index in 0..usize::from(count) {
@@ -336,6 +339,11 @@ impl Cluster {
         let request = Request { head, credentials: self.by.clone(), op, trail: None };
         self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
         tag
+    }
+
+    /// Sends a request with a tag of the caller's, and delivers nothing.
+    pub fn send(&mut self, shard: ShardIndex, tag: u64, request: Request) {
+        self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
     }
 
     /// Sessions that a shard knows, and whose they are.
@@ -580,6 +588,7 @@ impl Cluster {
                     }
                 }
             }
+            assert!(self.expects_bad || core.counters().bad_messages == 0, "refused what is sound");
             next = core.has_ready().then_some(Input::Ready);
             // What is to come almost at once comes before anything else.
             if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {

@@ -1,7 +1,7 @@
 //! Transactions: what a coordinator has decided, and what its participants are prepared for.
 //!
 //! A step that is prepared and that its coordinator does not know is no damage: it is undone at the next start. A
-//! decision without its participant is, for that shard stops when it hears of it.
+//! decision without its participant is, for that shard never makes its part of it.
 
 use std::collections::BTreeMap;
 

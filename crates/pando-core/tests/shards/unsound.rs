@@ -1,0 +1,328 @@
+//! Messages that cannot be, as a server sends them that is at fault: each is refused and counted, and the shard goes on.
+
+use crate::support::Cluster;
+use pando_core::keys::{self, Kind};
+use pando_core::record::{Entry, Header, Record};
+use pando_types::op::Place;
+use pando_types::peer::{
+    Arrival, Change, Claim, EntryRows, EntryValue, Inherit, InodeRows, Peer, Prepare, RowChange,
+    Say, Seen, SlotArrival, Tally, Vote,
+};
+use pando_types::reply::{Access, SlotNews};
+use pando_types::{
+    DirId, DirRef, Epoch, Errno, Ino, KeyId, Order, PartitionIndex, Radix, SessionId, ShardIndex,
+    SlotIndex, Timestamp, TxnId,
+};
+
+const ROOT: DirRef = DirRef::ROOT;
+const ONE: ShardIndex = ShardIndex(1);
+const HERE: ShardIndex = ShardIndex(0);
+
+fn txn(number: u64) -> TxnId {
+    TxnId { shard: ONE, number: (1 << 40) + number }
+}
+
+fn peer(number: u64, say: Say) -> Peer {
+    let (from, txn) = (ONE, txn(number));
+    Peer { from, trace: 0, clock: 0, cut: 0, txn, step: 0, floor: 0, say }
+}
+
+/// Lets a shard hear this; what it says in turn.
+fn hear(c: &mut Cluster, to: ShardIndex, peer: Peer) -> Vec<Say> {
+    c.watch();
+    c.deliver(to, vec![peer]);
+    let from = |peer: &Peer| peer.from == to;
+    c.take_sent().into_iter().filter(|(.., peer)| from(peer)).map(|(.., peer)| peer.say).collect()
+}
+
+fn bad(c: &Cluster, shard: ShardIndex) -> u64 {
+    c.counters()[usize::from(shard.0)].bad_messages
+}
+
+/// It is refused with this, and nothing has changed.
+fn refused(c: &mut Cluster, to: ShardIndex, peer: Peer, answer: &[Say]) {
+    let (before, rows, locks) = (bad(c, to), c.rows(), c.in_flight());
+    assert_eq!(hear(c, to, peer.clone()), answer, "{peer:?}");
+    assert_eq!((bad(c, to), c.in_flight()), (before + 1, locks), "{peer:?}");
+    assert_eq!(c.rows(), rows, "{peer:?}");
+}
+
+fn cluster() -> Cluster {
+    let mut c = Cluster::new(3, 100);
+    c.expects_bad = true;
+    c
+}
+
+fn no() -> [Say; 1] {
+    [Say::Voted(Vote::No(Errno::EIO))]
+}
+
+fn works(c: &mut Cluster) {
+    c.settle();
+    let dir = c.mkdir(ROOT, "d").unwrap();
+    c.create(dir, "f").unwrap();
+    c.rename(dir, "f", ROOT, "f").unwrap();
+    c.unlink(ROOT, "f").unwrap();
+    c.rmdir(ROOT, "d").unwrap();
+}
+
+/// Rows that are no part of what moves: of the target's own, of another directory, of no length, that cannot be read.
+fn bad_rows(dir: DirId) -> Vec<RowChange> {
+    let entry = Entry { crowded: false, is: None }.encode();
+    let end = keys::dir(dir, Kind::Entry, 1 << 61);
+    vec![
+        RowChange::Put(keys::session(SessionId(1)), entry.clone()),
+        RowChange::Put(keys::dir(DirId([3; 16]), Kind::Entry, 1 << 61), entry.clone()),
+        RowChange::Put(keys::dir(dir, Kind::Entry, 0), entry.clone()),
+        RowChange::Put(keys::dir(dir, Kind::Content, 1 << 61), entry.clone()),
+        RowChange::Put(end.clone(), b"nonsense".to_vec()),
+        RowChange::Put([end.clone(), vec![0]].concat(), entry),
+        RowChange::Put(Vec::new(), Vec::new()),
+        RowChange::Delete(keys::table(keys::Table::Numbers)),
+        RowChange::DeleteRange(end.clone(), vec![0xff; 8]),
+        RowChange::DeleteRange(end.clone(), keys::dir(dir, Kind::Slice, 1 << 61)),
+        RowChange::DeleteRange(end, Vec::new()),
+    ]
+}
+
+fn page(partition: u32, radix: u8, given_back: Option<u64>, rows: Vec<RowChange>) -> Say {
+    let (partition, radix) = (PartitionIndex(partition), Radix(radix));
+    let dir = DirRef { id: DirId([9; 16]), ino: Ino(77) };
+    Say::Page { dir, partition, given_back, radix, number: 0, synced: false, rows }
+}
+
+#[test]
+fn a_page_with_a_row_of_something_else_is_given_up() {
+    let mut c = cluster();
+    let given_up = [Say::PageDone(0)];
+    for (number, row) in (0..).zip(bad_rows(DirId([9; 16]))) {
+        refused(&mut c, HERE, peer(number, page(1, 1, None, vec![row])), &given_up);
+    }
+    for (partition, radix, given_back) in
+        [(2, 1, None), (0, 25, None), (5, 255, None), (0, 0, Some(1))]
+    {
+        refused(&mut c, HERE, peer(50, page(partition, radix, given_back, Vec::new())), &given_up);
+    }
+    works(&mut c);
+}
+
+#[test]
+fn a_page_of_a_slot_with_a_row_of_something_else_is_given_up() {
+    let mut c = cluster();
+    let slot = SlotNews { slot: SlotIndex(0x0909), version: 7, owner: HERE };
+    let header = |partition, start| {
+        let header = Header {
+            partition: PartitionIndex(partition),
+            radix: Radix(0),
+            ino: Ino(77),
+            inherit: Inherit::default(),
+            entries: 0,
+            subdirs: 0,
+            change: 0,
+            mtime: Timestamp::default(),
+            generation: 0,
+            spread: None,
+        };
+        RowChange::Put(keys::dir(DirId([9; 16]), Kind::Header, start), header.encode())
+    };
+    let content = keys::dir(DirId([9; 16]), Kind::Content, 0);
+    let rows = [
+        header(0, 5),
+        header(1, 0),
+        RowChange::Put(content.clone(), b"nonsense".to_vec()),
+        RowChange::Put(vec![b'l', 9, 9], Vec::new()),
+        RowChange::Put(keys::dir(DirId([8; 16]), Kind::Content, 0), Vec::new()),
+        RowChange::Put(keys::session(SessionId(1)), Vec::new()),
+        RowChange::DeleteRange(content.clone(), vec![0xff; 8]),
+        RowChange::DeleteRange(content, Vec::new()),
+    ];
+    for (number, row) in (0..).zip(rows) {
+        let say = Say::SlotPage { slot, number: 0, synced: false, rows: vec![row] };
+        refused(&mut c, HERE, peer(number, say), &[Say::PageDone(0)]);
+    }
+    works(&mut c);
+}
+
+#[test]
+fn what_cannot_be_prepared_is_voted_down() {
+    let mut c = cluster();
+    let header = |partition: u32, radix: u8| {
+        let header = Header {
+            partition: PartitionIndex(partition),
+            radix: Radix(radix),
+            ino: Ino(77),
+            inherit: Inherit::default(),
+            entries: 0,
+            subdirs: 0,
+            change: 0,
+            mtime: Timestamp::default(),
+            generation: 0,
+            spread: None,
+        };
+        header.encode()
+    };
+    let arrival = |header: Vec<u8>| Arrival {
+        dir: DirRef { id: DirId([9; 16]), ino: Ino(77) },
+        header,
+        given_back: false,
+        pages: 1,
+        rows: Vec::new(),
+        tally: Tally::default(),
+        opens: Vec::new(),
+        slots: Vec::new(),
+    };
+    let good = arrival(header(1, 1));
+    let row = bad_rows(DirId([9; 16])).remove(0);
+    let outcome = (keys::session(SessionId(1)), Vec::new());
+    let place = Place::Order(good.dir, Order(1 << 61));
+    let mut prepares = vec![
+        arrival(b"nonsense".to_vec()),
+        arrival(header(2, 1)),
+        arrival(header(0, 200)),
+        Arrival { given_back: true, ..arrival(header(0, 1)) },
+        Arrival { rows: vec![row.clone()], ..good.clone() },
+        Arrival { slots: vec![outcome.clone()], ..good },
+    ]
+    .into_iter()
+    .map(Prepare::Arrive)
+    .collect::<Vec<_>>();
+    let slot = SlotNews { slot: SlotIndex(0x0909), version: 7, owner: HERE };
+    let take = SlotArrival {
+        slot,
+        pages: 1,
+        rows: Vec::new(),
+        tally: Tally::default(),
+        opens: Vec::new(),
+        slots: Vec::new(),
+    };
+    prepares.push(Prepare::TakeSlot(SlotArrival { rows: vec![row], ..take.clone() }));
+    prepares.push(Prepare::TakeSlot(SlotArrival { slots: vec![outcome], ..take }));
+    // Only shard 0 begins and ends sessions.
+    prepares.push(Prepare::Session(SessionId(1)));
+    prepares.push(Prepare::Join);
+    for (number, prepare) in (0..).zip(prepares) {
+        let say = Say::Prepare(place.clone(), prepare);
+        refused(&mut c, HERE, peer(number, say), &no());
+    }
+    // Only shard 0 is asked for rights and versions; and nobody speaks for another coordinator.
+    let to = ShardIndex(2);
+    let claims = [Prepare::Graph(Claim::Alone), Prepare::Invalidate { dirs: vec![], graph: None }];
+    for (number, prepare) in (0..).zip(claims) {
+        refused(&mut c, to, peer(number, Say::Prepare(Place::Shard(to), prepare)), &no());
+    }
+    let versions = Say::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
+    for say in [versions, Say::VersionsKnown(u64::MAX), Say::AskVersions(Epoch(1))] {
+        refused(&mut c, to, peer(9, say), &[]);
+    }
+    let of_another = TxnId { shard: HERE, number: 1 << 40 };
+    let prepare = Prepare::Home(ROOT);
+    let say = Say::Prepare(Place::Home(ROOT), prepare);
+    refused(&mut c, to, Peer { txn: of_another, ..peer(9, say) }, &no());
+    works(&mut c);
+}
+
+/// Some entry of a directory that is not there.
+fn put() -> EntryRows {
+    let access =
+        Access { dir: DirRef { id: DirId([9; 16]), ino: Ino(77) }, mode: 0, uid: 0, gid: 0 };
+    EntryRows { value: EntryValue::Dir(access), inode: InodeRows::default() }
+}
+
+#[test]
+fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
+    let mut c = cluster();
+    let home = c.home(ROOT);
+    c.create(ROOT, "there").unwrap();
+    let [there, absent] = ["there", "absent"].map(|name| c.name(name));
+    let at = Timestamp::default();
+    let (dir, partition) = (ROOT, PartitionIndex(0));
+    let remove = |name: &pando_types::Name| Change::RemoveEntry {
+        dir,
+        name: name.clone(),
+        destroy: true,
+        at,
+    };
+    let inode = match c.lookup(ROOT, "there") {
+        Ok(pando_types::reply::Found::File(attr)) => {
+            pando_types::peer::Inode { attr, is_inline: true, has_xattrs: false }
+        }
+        other => panic!("{other:?}"),
+    };
+    // Of no step that is known.
+    refused(&mut c, home, peer(0, Say::Finish(Some(vec![remove(&there)]))), &[]);
+    // Of a step that has locked something else, or finds nothing.
+    let by = None;
+    let prepare = Prepare::Name { dir, name: absent.clone(), by, redo: false };
+    let order = Order(c.secrets().order(b"absent").0);
+    let voted = hear(&mut c, home, peer(1, Say::Prepare(Place::Order(dir, order), prepare)));
+    assert!(matches!(voted[..], [Say::Voted(Vote::Yes(Seen::Name { entry: None, .. }))]));
+    let access = Access { dir: ROOT, mode: 0, uid: 0, gid: 0 };
+    let other = DirRef { ino: Ino(5), ..ROOT };
+    for change in [
+        remove(&there),
+        remove(&absent),
+        Change::SetAccess { dir, name: absent.clone(), access },
+        Change::PutEntry { dir, name: there.clone(), entry: put(), destroy: true, at },
+        Change::PutEntry { dir: other, name: absent.clone(), entry: put(), destroy: true, at },
+        Change::SetParent { dir, parent: dir, name: there.clone(), at },
+        Change::SetBase { dir, base: inode.attr.clone(), generation: 9 },
+        Change::SetHeader { dir, partition, inherit: Inherit::default(), generation: 9 },
+        Change::DropHome { dir, tombstone: false },
+        Change::DropPartition { dir, partition },
+        Change::PutLink { inode, rows: InodeRows::default(), names: Vec::new() },
+        Change::AddName { ino: Ino(77), dir, name: there.clone(), at },
+        Change::DropName { ino: Ino(77), dir, name: there.clone(), at },
+        Change::Own { dir, partition },
+        Change::OwnSlot(SlotNews { slot: SlotIndex(9), version: 9, owner: HERE }),
+        Change::OpenSession(SessionId(9), KeyId(9)),
+        Change::EndSession(c.session()),
+        Change::Join(Vec::new()),
+    ] {
+        refused(&mut c, home, peer(1, Say::Finish(Some(vec![change]))), &[]);
+    }
+    // What it has locked is let go as ever.
+    hear(&mut c, home, peer(1, Say::Finish(None)));
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+    assert!(c.lookup(ROOT, "there").is_ok());
+    works(&mut c);
+}
+
+#[test]
+fn a_vote_that_tells_something_else_is_a_no() {
+    let mut c = cluster();
+    let home = c.home(ROOT);
+    for seen in [
+        Seen::Arrived(Tally::default()),
+        Seen::Version(9),
+        Seen::Name { entry: None, inherit: Inherit::default() },
+        Seen::Partition(Default::default(), 0),
+    ] {
+        // Of a directory it is its home that tells about it.
+        let (number, op) = (bad(&c, home), pando_types::op::Op::Mkdir(ROOT, c.name("x"), 0o755));
+        let tag = c.start(home, op, None);
+        let asked = |peer: &Peer| matches!(&peer.say, Say::Prepare(_, Prepare::NewHome(_)));
+        let mut steps = 0;
+        while !c.is_on_its_way(asked) && steps < 100 && c.answer(tag).is_none() {
+            c.step();
+            steps += 1;
+        }
+        let asked = c.take_all_messages();
+        let Some((to, ask)) = asked.iter().find(|(_, peer)| asked_for_home(peer)) else {
+            // Its home is this very shard: no message.
+            c.settle();
+            assert!(c.rmdir(ROOT, "x").is_ok());
+            continue;
+        };
+        let vote =
+            Peer { from: *to, floor: 0, say: Say::Voted(Vote::Yes(seen)), ..(**ask).clone() };
+        c.deliver(home, vec![vote]);
+        assert_eq!(bad(&c, home), number + 1);
+        assert_eq!(c.answer(tag), Some(Err(pando_types::reply::Refusal::Errno(Errno::EIO))));
+        c.settle();
+    }
+    works(&mut c);
+}
+
+fn asked_for_home(peer: &Peer) -> bool {
+    matches!(&peer.say, Say::Prepare(_, Prepare::NewHome(_)))
+}
