@@ -60,7 +60,8 @@ impl Keys {
 
     fn of(bundle: &Bundle, source: Source) -> Result<Self, TlsError> {
         let key = ring::sign::any_supported_type(&bundle.key)?;
-        let own = CertifiedKey::new(vec![bundle.certificate.clone()], key);
+        let chain = [&bundle.certificate].into_iter().chain(&bundle.chain).cloned().collect();
+        let own = CertifiedKey::new(chain, key);
         own.keys_match()?;
         let inner = Inner {
             identity: bundle.identity.clone(),
