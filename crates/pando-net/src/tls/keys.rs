@@ -90,12 +90,18 @@ impl Keys {
     }
 
     /// Others say that these are revoked. Answers whether any is new.
-    pub fn learn(&self, revoked: &[Serial]) -> bool {
+    pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
         let known = self.trust().map(|trust| trust.revoked).unwrap_or_default();
         let mut heard = self.0.heard.lock();
         let before = heard.len();
-        heard.extend(revoked.iter().filter(|serial| !known.contains(serial)));
+        heard.extend(revoked.into_iter().filter(|serial| !known.contains(serial)));
         heard.len() > before
+    }
+
+    /// What others have said is revoked.
+    #[must_use]
+    pub fn heard(&self) -> BTreeSet<Serial> {
+        self.0.heard.lock().clone()
     }
 
     /// Revoked serials as they are told to other servers.
