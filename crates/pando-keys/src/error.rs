@@ -76,6 +76,9 @@ pub enum KeyError {
     /// Only clients' keys are restricted.
     #[error("a key of role {0} cannot be read-only or squashed: it may do everything")]
     OptionsOfRole(KeyRole),
+    /// A key of another role is wanted.
+    #[error("the key's role is {0}, and {1} is wanted: `pando auth add NAME --role {1}` makes one")]
+    WrongRole(KeyRole, KeyRole),
     /// The system has no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(String),
@@ -126,6 +129,6 @@ pub enum KeyError {
     #[error("the volume has one authority: `pando auth rotate` makes another")]
     NotRotating,
     /// Certificates of the old authority are still in use.
-    #[error("the old authority's certificates still count for {}: renew or revoke them, or say --force to end them", .0.join(", "))]
+    #[error("these have certificates of the old authority only: {}; renew or revoke them, or say --force to end them", .0.join(", "))]
     InUse(Vec<String>),
 }

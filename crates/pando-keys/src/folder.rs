@@ -12,7 +12,7 @@ use crate::identity::KeyRole;
 use crate::issued::{self, Issued};
 use crate::serial::Serial;
 use crate::trust::{Revocation, Trust, revocations};
-use crate::{guard, uri};
+use crate::{guard, pem, uri};
 
 /// Certificates of authorities.
 pub const AUTHORITIES: &str = "ca.crt";
@@ -24,7 +24,7 @@ pub const ISSUED: &str = "issued";
 pub const REVOKED: &str = "revoked";
 
 /// How long the certificates last that a new volume has, days.
-const DAYS: u16 = 365;
+pub const DAYS: u16 = 365;
 
 /// A volume's folder `keys/`, mode 0700.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,10 +43,10 @@ impl KeysFolder {
         let authority = Authority::create(volume)?;
         let beside = guard::folder_beside(path)?;
         let made = Self { path: beside.path().to_owned(), volume };
-        guard::write(&made.path.join(AUTHORITIES), &authority.certificates_pem())?;
-        guard::write(&made.path.join(AUTHORITY_KEY), &authority.key_pem())?;
-        guard::write(&made.path.join(REVOKED), "")?;
-        guard::write(&made.path.join(ISSUED), "")?;
+        made.write(AUTHORITIES, &authority.certificates_pem())?;
+        made.write(AUTHORITY_KEY, &authority.key_pem())?;
+        made.write(REVOKED, "")?;
+        made.write(ISSUED, "")?;
         for role in [KeyRole::Server, KeyRole::Admin] {
             let name = role.to_string();
             let wanted = Wanted {
@@ -57,13 +57,9 @@ impl KeysFolder {
                 days: DAYS,
                 addresses: vec![],
             };
-            made.issue(&authority, &wanted)?.write(&made.own(role))?;
+            made.renew_own(&made.own(role), &made.issue(&authority, &wanted)?)?;
         }
-        fs::rename(&made.path, path)
-            .map_err(|error| KeyError::Io { path: path.to_owned(), error })?;
-        // It has another name now.
-        let _ = beside.keep();
-        guard::sync_folder(path.parent().unwrap_or(path))?;
+        Self::install(beside, path)?;
         Ok(Self { path: path.to_owned(), volume })
     }
 
@@ -93,6 +89,18 @@ impl KeysFolder {
     #[must_use]
     pub fn own(&self, role: KeyRole) -> PathBuf {
         self.path.join(format!("{role}.pem"))
+    }
+
+    /// The file of the volume's own key that has this name, if it is one of them.
+    #[must_use]
+    pub fn own_named(&self, name: &str) -> Option<PathBuf> {
+        let mut own = [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)).into_iter();
+        own.find(|path| Bundle::read(path).is_ok_and(|bundle| bundle.identity.name == name))
+    }
+
+    /// Puts the volume's own key, renewed, into its file.
+    pub fn renew_own(&self, path: &Path, bundle: &Bundle) -> Result<(), KeyError> {
+        guard::write_for_owner(path, &bundle.to_pem())
     }
 
     /// Whom servers let in.
@@ -197,21 +205,104 @@ impl KeysFolder {
         })) {
             text.push_str(&format!("{line}\n"));
         }
-        guard::write(&self.path.join(REVOKED), &text)?;
+        self.write(REVOKED, &text)?;
         Ok(ended)
     }
 
-    /// Makes another authority beside the one whose key this is, and puts its key where `key` says, or here.
+    /// Makes another authority beside the one whose key this is. Its key takes the place of the old one's: here, or in the
+    /// file that was named. The volume's own keys are its first.
     pub fn rotate(&self, old: &Authority, key: Option<&Path>) -> Result<Authority, KeyError> {
-        let _lock = guard::lock(&self.path)?;
+        let lock = guard::lock(&self.path)?;
         if self.trust()?.authorities.len() > 1 {
             return Err(KeyError::Rotating);
         }
         let next = old.succeed()?;
-        let here = self.path.join(AUTHORITY_KEY);
         // Certificates first: with both, each key is of one of them.
-        guard::write(&self.path.join(AUTHORITIES), &next.certificates_pem())?;
-        guard::write(key.unwrap_or(&here), &next.key_pem())?;
+        self.write(AUTHORITIES, &next.certificates_pem())?;
+        match key {
+            Some(key) => guard::write(key, &next.key_pem())?,
+            None => self.write(AUTHORITY_KEY, &next.key_pem())?,
+        }
+        drop(lock);
+        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
+            if path.exists() {
+                let name = Bundle::read(&path)?.identity.name;
+                self.renew_own(&path, &self.renew(&next, &name, DAYS, Vec::new())?)?;
+            }
+        }
         Ok(next)
+    }
+
+    /// Ends the older of two authorities, and with it all that it issued. Unless it is forced, each name must have a
+    /// certificate of the newer one. What it ended.
+    pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
+        let _lock = guard::lock(&self.path)?;
+        // The newer one comes first.
+        let authorities = self.trust()?.authorities;
+        let [newer, _, ..] = authorities.as_slice() else {
+            return Err(KeyError::NotRotating);
+        };
+        let serial = authority_of(newer)?.1;
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            self.valid()?.into_iter().partition(|issued| issued.authority == serial);
+        let is_renewed =
+            |issued: &&Issued| kept.iter().any(|kept| kept.identity.name == issued.identity.name);
+        let mut names: Vec<_> = ended.iter().filter(|issued| !is_renewed(issued)).collect();
+        names.dedup_by(|a, b| a.identity.name == b.identity.name);
+        if !names.is_empty() && !is_forced {
+            let names = names.iter().map(|issued| issued.identity.name.clone());
+            return Err(KeyError::InUse(names.collect()));
+        }
+        self.write(AUTHORITIES, &pem::certificate(newer))?;
+        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
+            if path.exists() {
+                let mut bundle = Bundle::read(&path)?;
+                bundle.chain.clear();
+                bundle.authorities.retain(|authority| authority == newer);
+                guard::write_for_owner(&path, &bundle.to_pem())?;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's owner issued to it. There is no
+    /// authority's key in it, and it knows of no certificate; what was revoked stays so.
+    pub fn adopt(path: &Path, bundle: &Bundle) -> Result<Self, KeyError> {
+        if bundle.identity.role != KeyRole::Server {
+            return Err(KeyError::WrongRole(bundle.identity.role, KeyRole::Server));
+        }
+        let volume = bundle.identity.volume;
+        if path.exists() {
+            let folder = Self::open(path, volume)?;
+            if path.join(ISSUED).exists() {
+                return Err(KeyError::HasKeys(path.to_owned()));
+            }
+            folder.adopt_files(bundle)?;
+            return Ok(folder);
+        }
+        let beside = guard::folder_beside(path)?;
+        let made = Self { path: beside.path().to_owned(), volume };
+        made.write(REVOKED, "")?;
+        made.adopt_files(bundle)?;
+        Self::install(beside, path)?;
+        Ok(Self { path: path.to_owned(), volume })
+    }
+
+    fn adopt_files(&self, bundle: &Bundle) -> Result<(), KeyError> {
+        let certificates = bundle.authorities.iter().chain(&bundle.chain);
+        self.write(AUTHORITIES, &certificates.map(pem::certificate).collect::<String>())?;
+        guard::write_for_owner(&self.own(KeyRole::Server), &bundle.to_pem())
+    }
+
+    fn install(beside: tempfile::TempDir, path: &Path) -> Result<(), KeyError> {
+        fs::rename(beside.path(), path)
+            .map_err(|error| KeyError::Io { path: path.to_owned(), error })?;
+        // It has another name now: there is nothing to remove.
+        let _ = beside.keep();
+        guard::sync_folder(path.parent().unwrap_or(path))
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), KeyError> {
+        guard::write_for_owner(&self.path.join(file), text)
     }
 }

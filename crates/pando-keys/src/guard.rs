@@ -1,9 +1,11 @@
 //! Files that decide who is let in: who may read them, who may write them.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use rustix::process::geteuid;
 
 use crate::error::KeyError;
 
@@ -37,7 +39,7 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError>
     if !metadata.is_file() {
         return Err(wrong("it is not a file"));
     }
-    let folder = real.parent().unwrap_or(Path::new("/"));
+    let folder = folder_of(&real);
     let folder_is = fs::metadata(folder).map_err(io)?;
     if folder_is.mode() & 0o002 != 0 && folder_is.mode() & STICKY == 0 {
         return Err(KeyError::Writable {
@@ -54,7 +56,7 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError>
             false => KeyError::Open { path, mode },
         });
     }
-    if ![0, folder_is.uid(), rustix::process::geteuid().as_raw()].contains(&uid) {
+    if ![0, folder_is.uid(), geteuid().as_raw()].contains(&uid) {
         return Err(KeyError::Owner { path: path.to_owned(), uid });
     }
     let mut content = String::new();
@@ -63,26 +65,46 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError>
     }
     match file.take(LENGTH_MAX).read_to_string(&mut content) {
         Ok(_) => Ok(content),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(wrong("it is not text"))
-        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(wrong("it is not text")),
         Err(error) => Err(io(error)),
     }
 }
 
 /// Writes a file that is there as a whole or not at all, and that nobody else may ever read.
 pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
+    write_as(path, content, |_| Ok(()))
+}
+
+/// The same, for the folder's owner: root may do this in somebody's volume, whose servers must read it.
+pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
+    write_as(path, content, |file| give_to_owner_of(folder_of(path), file))
+}
+
+fn write_as(
+    path: &Path,
+    content: &str,
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), KeyError> {
     let io = |error| KeyError::Io { path: path.to_owned(), error };
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
     // Mode 0600 from birth: the default of such files.
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder_of(path)).map_err(io)?;
     file.write_all(content.as_bytes()).map_err(io)?;
+    prepare(file.as_file()).map_err(io)?;
     file.as_file().sync_all().map_err(io)?;
     file.persist(path).map_err(|error| io(error.error))?;
-    sync_folder(folder)
+    sync_folder(folder_of(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+fn give_to_owner_of(folder: &Path, file: &File) -> io::Result<()> {
+    let owner = fs::metadata(folder)?;
+    if geteuid().is_root() && owner.uid() != 0 {
+        std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
 }
 
 /// Makes what was written to a folder last.
@@ -91,14 +113,17 @@ pub fn sync_folder(folder: &Path) -> Result<(), KeyError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
 }
 
-/// Makes a folder of mode 0700 beside the one that it is to become.
+/// Makes a folder of mode 0700, of the same owner, beside the one that it is to become.
 pub fn folder_beside(path: &Path) -> Result<tempfile::TempDir, KeyError> {
-    let parent = path.parent().unwrap_or(Path::new("."));
-    tempfile::Builder::new()
-        .prefix(".keys-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(parent)
-        .map_err(|error| KeyError::Io { path: parent.to_owned(), error })
+    let parent = folder_of(path);
+    let make = || {
+        let private = Permissions::from_mode(0o700);
+        let mut builder = tempfile::Builder::new();
+        let made = builder.prefix(".keys-").permissions(private).tempdir_in(parent)?;
+        give_to_owner_of(parent, &File::open(made.path())?)?;
+        Ok(made)
+    };
+    make().map_err(|error| KeyError::Io { path: parent.to_owned(), error })
 }
 
 /// Held while a folder's files are changed.
@@ -106,9 +131,119 @@ pub struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
 
 /// Waits until nobody else changes a folder's files.
 pub fn lock(folder: &Path) -> Result<Lock, KeyError> {
-    let io = |error| KeyError::Io { path: PathBuf::from(folder), error };
+    let io = |error| KeyError::Io { path: folder.to_owned(), error };
     let file = File::open(folder).map_err(io)?;
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
         .map_err(|error| io(error.into()))?;
     Ok(Lock(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn made() -> (tempfile::TempDir, std::path::PathBuf) {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("ada.pem");
+        write(&path, "key").unwrap();
+        (temp, path)
+    }
+
+    #[test]
+    fn what_is_written_is_its_owners_alone_and_takes_the_place_of_what_was() {
+        let (temp, path) = made();
+        set(&path, 0o666);
+        write(&path, "other").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(read_secret(&path).unwrap(), "other");
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_write_is_refused() {
+        let (_temp, path) = made();
+        let is_root = geteuid().is_root();
+        for mode in [0o604, 0o602, 0o601, 0o644, 0o660, 0o620, 0o610, 0o666] {
+            set(&path, mode);
+            let error = read_secret(&path).unwrap_err();
+            assert!(error.to_string().contains("chmod"), "{mode:o}: {error}");
+        }
+        for (mode, may) in [(0o600, true), (0o400, true), (0o640, is_root)] {
+            set(&path, mode);
+            assert_eq!(read_secret(&path).is_ok(), may, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn what_all_may_see_nobody_else_may_write() {
+        let (_temp, path) = made();
+        for (mode, may) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
+            set(&path, mode);
+            assert_eq!(read_public(&path).is_ok(), may, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_folder_where_others_may_write_is_no_place_for_keys_unless_it_is_sticky() {
+        let (temp, path) = made();
+        let link = tempfile::tempdir().unwrap();
+        let link = (link.path().join("link"), link);
+        std::os::unix::fs::symlink(&path, &link.0).unwrap();
+        for (mode, may) in [(0o777, false), (0o1777, true), (0o702, false), (0o755, true)] {
+            set(temp.path(), mode);
+            // However it is named, its own folder counts.
+            for path in [&path, &link.0] {
+                let read = read_secret(path);
+                assert_eq!(read.is_ok(), may, "{mode:o}");
+                assert!(may || matches!(read, Err(KeyError::Writable { .. })), "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_refused() {
+        assert!(geteuid().is_root(), "this test gives files away");
+        let (temp, path) = made();
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        set(temp.path(), 0o1777);
+        let error = read_secret(&path).unwrap_err();
+        assert!(matches!(error, KeyError::Owner { uid: 65_534, .. }), "{error}");
+        // In a folder of their own it is theirs to change.
+        std::os::unix::fs::chown(temp.path(), Some(65_534), None).unwrap();
+        assert_eq!(read_secret(&path).unwrap(), "key");
+    }
+
+    #[test]
+    fn what_root_writes_in_somebodys_volume_is_theirs() {
+        assert!(geteuid().is_root(), "this test gives files away");
+        let temp = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(temp.path(), Some(65_534), Some(65_533)).unwrap();
+        let path = temp.path().join("revoked");
+        write_for_owner(&path, "").unwrap();
+        let folder = folder_beside(&path).unwrap();
+        for made in [&path, folder.path()] {
+            let metadata = fs::metadata(made).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (65_534, 65_533));
+            assert_eq!(metadata.mode() & 0o077, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_of_text_is_refused_at_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let fifo = temp.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        let binary = temp.path().join("binary");
+        write(&binary, "").unwrap();
+        fs::write(&binary, [0xff, 0xfe]).unwrap();
+        for path in [fifo, binary, temp.path().to_owned(), temp.path().join("missing")] {
+            let error = read_secret(&path).unwrap_err().to_string();
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+        }
+    }
 }

@@ -104,5 +104,5 @@ pub fn write(keys_dir: &Path, issued: &[Issued]) -> Result<(), KeyError> {
         text.push_str(&line);
         text.push('\n');
     }
-    guard::write(&keys_dir.join(ISSUED), &text)
+    guard::write_for_owner(&keys_dir.join(ISSUED), &text)
 }
