@@ -156,7 +156,7 @@ fn each_fault_has_its_name_and_stays() {
     let cases = [
         (frame_of(FRAME_MAX + 1, VERSION, 1, 0, &[]), FrameError::Length(FRAME_MAX + 1, FRAME_MAX)),
         (frame_of(bare - 1, VERSION, 1, 0, &[]), FrameError::Length(bare - 1, FRAME_MAX)),
-        (frame_of(bare, 9, 1, 0, &[]), FrameError::Version(9)),
+        (frame_of(bare, VERSION + 1, 1, 0, &[]), FrameError::Version(VERSION + 1)),
         (frame_of(bare, VERSION, 200, 0, &[]), FrameError::Kind(200)),
         (frame_of(bare, VERSION, 1, 5, &[]), FrameError::Flags(5)),
         (frame_of(bare + 1, VERSION, 2, 0, &[7]), FrameError::Body(2)),

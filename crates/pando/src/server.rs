@@ -1,10 +1,12 @@
 //! `pando server`: a process that serves shards.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use pando_net::HostsFolder;
+use pando_keys::{Bundle, KeyRole};
+use pando_net::{HostsFolder, Keys};
 use pando_server::founding::make;
 use pando_server::moving::{Faults, Given, finish_taken};
 use pando_server::net::{Limits, ServerOptions};
@@ -14,7 +16,7 @@ use pando_wire::{Address, Ask, Told};
 
 use crate::background::{self, Service, Way};
 use crate::cli::ServerArgs;
-use crate::connect::{Named, Questioner, secret};
+use crate::connect::{Named, Questioner, keys};
 use crate::failure::Failure;
 use crate::hosting::{Hosting, MayMove, Plan, host_options};
 use crate::signals::{self, Stop};
@@ -56,7 +58,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         also: former_sockets(&folder, &args.shards, &shards),
         advertise: args.advertise.clone(),
         only_advertised: args.only_advertised,
-        secret: secret(args.secret.as_ref())?,
+        keys: server_keys(&folder, args.key.as_ref())?,
         limits: Limits {
             connections: args.max_connections,
             stall: Duration::from_secs(args.stall_seconds),
@@ -84,10 +86,25 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
     Ok((Serving { hosting, shards }, stops))
 }
 
+/// The key that was named, or the volume's own; whom it believes is in the folder where there are keys.
+fn server_keys(folder: &Folder, named: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
+    let keys = folder.keys();
+    let own = keys.join(format!("{}.pem", KeyRole::Server));
+    let path = match named {
+        Some(path) => path,
+        None if own.exists() => &own,
+        None => return Ok(None),
+    };
+    let bundle = Bundle::read(path).map_err(Failure::plain)?;
+    let wrong = |error| Failure::plain(format!("{}: {error}", path.display()));
+    let made = if keys.exists() { Keys::of_folder(&bundle, &keys) } else { Keys::new(&bundle) };
+    made.map(Some).map_err(wrong)
+}
+
 /// Makes a folder to move shards to, of the volume whose servers were named.
 fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     let named = Named::Servers(args.join.clone());
-    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
     let told =
         questioner.ask(&args.join, Ask::Superblock).map_err(|error| named.explain(&error))?;
     match told {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pando_types::ShardIndex;
+use pando_types::{KeyId, ShardIndex};
 use pando_types::op::Request;
 use pando_types::peer::Peer;
 use pando_types::reply::Reply;
@@ -23,6 +23,8 @@ pub struct Asked {
 
 /// The sending half of a connection from a client. Called by whichever thread ran the shard; never waits.
 pub trait ReplySink: Send + Sync {
+    /// Whose connection it is.
+    fn key(&self) -> KeyId;
     /// Takes the reply to a request; `None`: there will be none. Answers whether it must be flushed, which it need not be if
     /// it must be already.
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool;

@@ -16,7 +16,7 @@ use pando_types::op::{
 };
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, DirId, DirRef, Errno, Ino, Lsn, SessionId, TxnId};
+use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
 /// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
 /// first. `EndSession` breaks it.
@@ -387,6 +387,10 @@ struct Watching {
 }
 
 impl ReplySink for Watching {
+    fn key(&self) -> KeyId {
+        KeyId::OWNER
+    }
+
     fn reply(&self, _: Asked, _: Option<&Reply>) -> bool {
         self.waiting.lock().unwrap().push(self.other.inbox.lock().len());
         false

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use pando_net::Outbound;
+use pando_types::KeyId;
 use pando_types::reply::Reply;
 use pando_wire::{Stream, encode_reply};
 use tokio::sync::Notify;
@@ -14,6 +15,7 @@ use crate::host::connection::{Asked, ReplySink};
 /// See the module.
 pub(super) struct Sink {
     pub(super) out: Arc<Outbound>,
+    key: KeyId,
     budget: Arc<Budget>,
     /// Requests taken and not answered.
     in_flight: AtomicU32,
@@ -27,9 +29,10 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn new(out: Arc<Outbound>, budget: Arc<Budget>) -> Self {
+    pub(super) fn new(out: Arc<Outbound>, key: KeyId, budget: Arc<Budget>) -> Self {
         Self {
             out,
+            key,
             budget,
             in_flight: AtomicU32::new(0),
             held: AtomicUsize::new(0),
@@ -69,6 +72,10 @@ impl Sink {
 }
 
 impl ReplySink for Sink {
+    fn key(&self) -> KeyId {
+        self.key
+    }
+
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool {
         if let Some(reply) = reply {
             self.out.append(|bytes| encode_reply(bytes, Stream(asked.stream), reply));

@@ -11,7 +11,7 @@ use pando_server::host::status::ShardStatus;
 use pando_server::{Durability, Folder, Host};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
-use pando_wire::auth::Secret;
+use pando_net::Keys;
 use tempfile::TempDir;
 
 use crate::cli::DurabilityArg;
@@ -47,7 +47,7 @@ pub async fn connect(
     target: Option<&str>,
     shards: u16,
     durability: DurabilityArg,
-    secret: Option<Secret>,
+    keys: Option<Keys>,
 ) -> Result<Connected, Failure> {
     let options = HostOptions { durability: durability.into(), ..HostOptions::default() };
     let Some(target) = target else {
@@ -57,7 +57,7 @@ pub async fn connect(
         Named::Folder(folder, _) if !is_served(&folder)? => open(folder, &options, None),
         named => {
             let target = named.target();
-            let connecting = Net::connect(&target, named.options(secret));
+            let connecting = Net::connect(&target, named.options(keys));
             let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
             Ok(Connected {
                 transport: net,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::add::{share, superblock, unfinished};
 use crate::cli::ShardListArgs;
-use crate::connect::{Named, Questioner, secret};
+use crate::connect::{Named, Questioner, keys};
 use crate::failure::{FAILED, Failure};
 use crate::output;
 use crate::protocol::ServerStatus;
@@ -67,7 +67,7 @@ struct Move {
 
 pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
     let named = Named::parse(&args.target)?;
-    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
     let list = ask_all(&named, &mut questioner);
     if args.json {
         output::json(&list);
