@@ -47,7 +47,9 @@ pub enum HandshakeError {
     #[error("what answers there does not speak TLS: it is no server of Pando, or an old one")]
     NotTls,
     /// Over TCP nobody comes without a key.
-    #[error("over TCP a key is needed: name the file of one with --key (`pando auth add NAME` makes it)")]
+    #[error(
+        "over TCP a key is needed: name the file of one with --key (`pando auth add NAME` makes it)"
+    )]
     NoKey,
     /// There is no TLS between the two.
     #[error(transparent)]

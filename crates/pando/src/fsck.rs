@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::FsckArgs;
-use crate::connect::{Named, Questioner, objects, keys};
+use crate::connect::{Named, Questioner, keys, objects};
 use crate::failure::{DAMAGED, Failure};
 use crate::output;
 use pando_fsck::{Mode, Objects, Repaired, Volume};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pando_net::{HandshakeError, HostsFolder, Inbound, Keys, Opened, Stream, newest, open, this_host};
+use pando_net::{
+    HandshakeError, HostsFolder, Inbound, Keys, Opened, Stream, newest, open, this_host,
+};
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;

@@ -174,7 +174,6 @@ impl From<&VolumeFacts> for Volume {
 
 fn unreachable(address: &Address, error: &HandshakeError) -> NetError {
     use HandshakeError::{Closed, NotTls, Silent, Stranger, Unreached};
-    let is_refusal =
-        !matches!(error, Closed(_) | NotTls | Silent(_) | Stranger(_) | Unreached(_));
+    let is_refusal = !matches!(error, Closed(_) | NotTls | Silent(_) | Stranger(_) | Unreached(_));
     NetError::Unreachable { address: address.clone(), why: error.to_string(), is_refusal }
 }

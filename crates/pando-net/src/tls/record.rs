@@ -104,10 +104,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(keychain: impl Keychain + 'static) -> Arc<Self> {
         let keychain: Box<dyn Keychain> = Box::new(keychain);
-        Arc::new(Self {
-            keychain: Mutex::new(keychain),
-            is_update_wanted: AtomicBool::new(false),
-        })
+        Arc::new(Self { keychain: Mutex::new(keychain), is_update_wanted: AtomicBool::new(false) })
     }
 }
 

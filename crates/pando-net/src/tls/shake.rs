@@ -8,9 +8,7 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::kernel::KernelConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{
-    ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus,
-};
+use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{CommonState, Error, ExtractedSecrets};
 
 use super::keys::Keys;
@@ -114,7 +112,8 @@ async fn shake(stream: &Stream, mut side: impl Side) -> Result<Shaken, TlsError>
     }
     let certificate = side.common().peer_certificates().and_then(<[CertificateDer]>::first);
     let identity = identity_of(certificate.ok_or(TlsError::Peer(Denial::NoKey))?);
-    let identity = identity.map_err(|error| TlsError::Peer(Denial::Malformed(error.to_string())))?;
+    let identity =
+        identity.map_err(|error| TlsError::Peer(Denial::Malformed(error.to_string())))?;
     let (secrets, kernel) = side.into_kernel()?;
     let shared = Shared::new(kernel);
     let sealer = Sealer::new(secrets.tx, shared.clone())?;

@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible,
-    RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError,
+    PeerIncompatible, RootCertStore, SignatureScheme,
 };
 
 use super::{Denial, TlsError};

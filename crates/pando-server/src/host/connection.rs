@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pando_types::{KeyId, ShardIndex};
 use pando_types::op::Request;
 use pando_types::peer::Peer;
 use pando_types::reply::Reply;
+use pando_types::{KeyId, ShardIndex};
 
 use super::Host;
 use super::slot::Slot;

@@ -170,14 +170,7 @@ impl Door {
         Ok(Welcome { epoch, in_flight, hosts: self.hosts.all(), revoked })
     }
 
-    async fn hand_over(
-        &self,
-        inbound: Inbound,
-        role: Role,
-        who: Who,
-        from: String,
-        place: Place,
-    ) {
+    async fn hand_over(&self, inbound: Inbound, role: Role, who: Who, from: String, place: Place) {
         let (shard, speakers) = match role {
             Role::Tool => {
                 place.serve(inbound.stream());

@@ -60,10 +60,7 @@ pub(super) struct Greeting {
 
 impl Greetings {
     /// Takes one in. What comes second ends when its place is needed for another.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        address: IpAddr,
-    ) -> (Greeting, oneshot::Receiver<()>) {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> (Greeting, oneshot::Receiver<()>) {
         let source = Source::of(address);
         let (stay, leave) = oneshot::channel();
         let mut table = self.table.lock();

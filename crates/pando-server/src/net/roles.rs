@@ -1,9 +1,9 @@
 //! What the other end of a connection may say, by what it has proved to be. One table for questions, one for requests.
 
 use pando_keys::Squash;
+use pando_net::Who;
 use pando_types::op::{Op, Request};
 use pando_types::{Errno, Judge};
-use pando_net::Who;
 use pando_wire::{Ask, Role};
 
 /// Permission to write, in the mask of an open.

@@ -9,8 +9,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pando_net::{HostsFolder, Keys, ListenError, Listener};
 use pando_keys::KeyRole;
+use pando_net::{HostsFolder, Keys, ListenError, Listener};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Address, uuid};
 use parking_lot::Mutex;
@@ -67,7 +67,9 @@ pub enum StartError {
     #[error("the key is for volume {}, and this is {}", uuid(.0), uuid(.1))]
     OtherVolume([u8; 16], [u8; 16]),
     /// The key is not a server's.
-    #[error("a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one")]
+    #[error(
+        "a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one"
+    )]
     NotAServer(KeyRole),
     /// Nobody could be told where to come.
     #[error(

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use pando_client::net::Net;
 use pando_client::{BoxFuture, Calling, Transport, Volume};
+use pando_net::Keys;
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::host::status::ShardStatus;
 use pando_server::{Durability, Folder, Host};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
-use pando_net::Keys;
 use tempfile::TempDir;
 
 use crate::cli::DurabilityArg;
