@@ -73,4 +73,9 @@ impl Bundle {
     pub fn write(&self, path: &Path) -> Result<(), KeyError> {
         guard::write(path, &self.to_pem())
     }
+
+    /// The same for another user, which takes root.
+    pub fn write_for(&self, path: &Path, uid: u32, gid: u32) -> Result<(), KeyError> {
+        guard::write_for(path, &self.to_pem(), uid, gid)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use rustix::process::geteuid;
@@ -80,6 +80,15 @@ pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |file| give_to_owner_of(folder_of(path), file))
 }
 
+/// The same for a user and group; only root can do this for others.
+pub fn write_for(path: &Path, content: &str, uid: u32, gid: u32) -> Result<(), KeyError> {
+    write_as(path, content, |file| {
+        let is = file.metadata()?;
+        let is_theirs = (is.uid(), is.gid()) == (uid, gid);
+        if is_theirs { Ok(()) } else { fchown(file, Some(uid), Some(gid)) }
+    })
+}
+
 fn write_as(
     path: &Path,
     content: &str,
@@ -102,7 +111,7 @@ fn folder_of(path: &Path) -> &Path {
 fn give_to_owner_of(folder: &Path, file: &File) -> io::Result<()> {
     let owner = fs::metadata(folder)?;
     if geteuid().is_root() && owner.uid() != 0 {
-        std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()))?;
+        fchown(file, Some(owner.uid()), Some(owner.gid()))?;
     }
     Ok(())
 }

@@ -42,6 +42,12 @@ struct Line {
 }
 
 impl Issued {
+    /// Until when it counts, as RFC 3339 has it.
+    #[must_use]
+    pub fn until(&self) -> String {
+        self.not_after.format(&Rfc3339).unwrap_or_default()
+    }
+
     fn line(&self) -> Line {
         let Identity { role, name, key, serial, read_only, squash, .. } = &self.identity;
         Line {
@@ -51,7 +57,7 @@ impl Issued {
             id: format!("{:016x}", key.0),
             ro: *read_only,
             squash: squash.map(|squash| squash.to_string()),
-            not_after: self.not_after.format(&Rfc3339).unwrap_or_default(),
+            not_after: self.until(),
             authority: self.authority.to_string(),
             addresses: self.addresses.clone(),
         }

@@ -8,6 +8,7 @@ use pando_server::Durability;
 use pando_server::moving::Point;
 use pando_wire::Address;
 
+use crate::auth::args::AuthArgs;
 use crate::bench::args::BenchArgs;
 use crate::repro::args::ReproArgs;
 
@@ -61,6 +62,7 @@ pub enum Command {
     Rmr(RmrArgs),
     Fsck(FsckArgs),
     Shard(ShardArgs),
+    Auth(AuthArgs),
     Store(StoreArgsGroup),
     Manifest(ManifestArgs),
     Fill(FillArgs),

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod auth;
 mod background;
 mod bench;
 mod cli;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),
+        Command::Auth(args) => (args.command.as_json(), auth::run(&args.command)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
