@@ -39,7 +39,7 @@ struct Buffer {
     bytes: Vec<u8>,
     sent: usize,
     sealer: Option<Sealer>,
-    /// What follows is not sealed yet, and has room for a head before it.
+    /// What follows is not ready to be written; where it is to be sealed, it has room for a head before it.
     sealed: usize,
 }
 
@@ -61,8 +61,8 @@ impl Buffer {
             && self.sealed < self.bytes.len()
         {
             sealer.seal(&mut self.bytes, self.sealed).map_err(io::Error::other)?;
-            self.sealed = self.bytes.len();
         }
+        self.sealed = self.bytes.len();
         Ok(())
     }
 }
