@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pando_client::net::Net;
 use pando_client::{BoxFuture, Calling, Transport, Volume};
-use pando_net::Keys;
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::host::status::ShardStatus;
