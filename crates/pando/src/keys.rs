@@ -4,14 +4,16 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use pando_keys::{Bundle, KeyError, KeyRole, KeysFolder};
+use pando_keys::{Bundle, KeyError, KeyRole, KeysFolder, validity_of};
 use pando_net::Keys;
 use pando_server::{Folder, Superblock};
 use pando_wire::Address;
 
 use crate::connect::Named;
 use crate::failure::Failure;
+use crate::text::several;
 
 /// Names the file of a key.
 const VARIABLE: &str = "PANDO_KEY";
@@ -39,6 +41,7 @@ impl Places {
 /// sockets none is needed.
 pub fn find(named: &Named, file: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
     let Some((path, bundle)) = choose(named, file, &Places::here())? else { return Ok(None) };
+    tell_end(&path, &bundle)?;
     let wrong = |error| Failure::plain(format!("{}: {error}", path.display()));
     Keys::new(&bundle).map(Some).map_err(wrong)
 }
@@ -59,6 +62,7 @@ pub fn of_server(
     };
     let bundle = Bundle::read(path).map_err(Failure::plain)?;
     check_volume(path, &bundle, superblock.id())?;
+    tell_end(path, &bundle)?;
     if file.is_some() && !KeysFolder::is_owners(&keys) {
         KeysFolder::adopt(&keys, &bundle).map_err(Failure::plain)?;
     }
@@ -152,6 +156,31 @@ fn read(path: &Path) -> Option<Bundle> {
             None
         }
     }
+}
+
+/// Says so while there is time.
+fn tell_end(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if let Some(told) = end_of(path, bundle, now).map_err(Failure::plain)? {
+        eprintln!("pando: {told}");
+    }
+    Ok(())
+}
+
+/// What is to be said of a key's end at this Unix time: that it is over, or near: less than a tenth of its time is left.
+fn end_of(path: &Path, bundle: &Bundle, now: i64) -> Result<Option<String>, KeyError> {
+    let (from, to) = validity_of(&bundle.certificate)?;
+    let renew = format!("`pando auth renew {}`, beside the volume's folder", bundle.identity.name);
+    let shown = path.display();
+    Ok(match to - now {
+        ..=0 => Some(format!("the key in {shown} has expired: {renew}, makes another")),
+        left if left < (to - from) / 10 => {
+            let left = several((left / 86_400).unsigned_abs(), "day", "days");
+            Some(format!("the key in {shown} expires in {left}: {renew}, makes another"))
+        }
+        _ => None,
+    })
 }
 
 fn check_volume(path: &Path, bundle: &Bundle, wanted: [u8; 16]) -> Result<(), Failure> {
@@ -282,6 +311,23 @@ mod tests {
                 assert!(failure.message.contains(path.to_str().unwrap()), "{failure:?}");
             }
             assert!(failure.message.contains("--key"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_keys_end_is_told_while_there_is_time() {
+        let machine = Machine::new();
+        let path = machine.put("ada.pem", None, "h:1");
+        let bundle = Bundle::read(&path).unwrap();
+        let (_, to) = validity_of(&bundle.certificate).unwrap();
+        let at = |now| end_of(&path, &bundle, now).unwrap();
+        assert_eq!(at(to - 86_400), None);
+        assert_eq!(at(to - 10_000), None);
+        for (now, said) in
+            [(to - 1_000, "expires in 0 days"), (to, "has expired"), (to + 9, "has expired")]
+        {
+            let told = at(now).unwrap();
+            assert!(told.contains(said) && told.contains("pando auth renew ada"), "{told}");
         }
     }
 

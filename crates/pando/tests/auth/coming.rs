@@ -252,6 +252,9 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("file"), "text").unwrap();
     }
+    let mut list = pando();
+    let list = list.args(["auth", "list", "--volume"]).arg(&there).output().unwrap();
+    assert!(all(&list).contains("keys of one server only"), "{}", all(&list));
     // It hears what is revoked where the volume's keys are.
     open.done(&["revoke", "ada"]);
     open.is_cut_off(of_ada);

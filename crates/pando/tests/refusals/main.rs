@@ -23,7 +23,7 @@ fn key(volume: &Path, role: KeyRole, file: &Path) -> PathBuf {
     let keys = KeysFolder::open(&volume.join("keys"), id).unwrap();
     let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
     let (read_only, squash, addresses) = (false, None, Vec::new());
-    let wanted = Wanted { role, name, read_only, squash, days: 1, addresses };
+    let wanted = Wanted { role, name, read_only, squash, days: 365, addresses };
     keys.issue(&keys.authority(None).unwrap(), &wanted).unwrap().write(file).unwrap();
     file.to_owned()
 }
