@@ -163,10 +163,14 @@ fn two_authorities_count_until_one_is_ended() {
     open.done(&["rotate", "--finish", "--force"]);
     open.is_cut_off(again);
     open.refused(&ada, "no authority");
-    // A server has its own key from its start, as issued by the one or the other.
     until("the other goes on", || fs::write(open.site.at(of_bob, "file"), "text").is_ok());
-    let more = open.mount(&bob);
-    open.works(more);
+    // Also whoever believes the new one only: the server that runs shows what that issued.
+    let carol = open.to_file(&["add", "carol"], "carol.pem");
+    assert_eq!(Bundle::read(Path::new(&carol)).unwrap().authorities.len(), 1);
+    for key in [&bob, &carol] {
+        let more = open.mount(key);
+        open.works(more);
+    }
 }
 
 #[test]
