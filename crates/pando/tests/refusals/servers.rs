@@ -59,9 +59,12 @@ fn a_folder_does_not_become_one_of_a_volume_whose_server_is_none() {
     let scratch = Scratch::new();
     let folder = scratch.path().join("new");
     let (ssh, silent, nobody) = (Stranger::ssh(), Stranger::silent(), nobody());
+    let site = Site::new(&[], &[]);
+    let key = site.folder.join("keys/server.pem");
     for address in [&ssh.address, &silent.address, &nobody] {
         let mut command = pando_within(60);
         command.arg("server").arg(&folder).args(["--shard", "all", "--join", address.as_str()]);
+        command.arg("--key").arg(&key);
         assert_said(&command.output().unwrap(), 3, &[address, "see that it runs"]);
         assert!(!folder.join("superblock").exists());
     }
