@@ -24,7 +24,7 @@ pub use handshake::{GREETING_WITHIN, HandshakeError, Opened, Reception, accept, 
 pub use host::this_host;
 pub use hosts::{HostsFolder, newest};
 pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
-pub use listener::{Accepted, ListenError, Listener, Origin};
+pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
 pub use stream::{Detached, Stream, short_path};
 pub use tls::Keys;

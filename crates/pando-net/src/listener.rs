@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -121,7 +120,12 @@ impl Listener {
                     Found::LiveSocket => return Err(ListenError::InUse(address.clone())),
                     Found::Other => return Err(ListenError::NotASocket(address.clone())),
                 }
-                let (listener, id, owner) = listen_at(path).map_err(failed)?;
+                let listener = listen_at(path).map_err(failed)?;
+                let folder = path.parent().filter(|folder| *folder != Path::new(""));
+                let owner = fs::metadata(folder.unwrap_or(Path::new("."))).map_err(failed)?.uid();
+                let id = FileId::at(path).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                let listener = UnixListener::from_std(listener).map_err(failed)?;
                 Socket::Unix { listener, path: path.clone(), id, owner }
             }
         };
@@ -203,28 +207,26 @@ async fn found_at(path: &Path) -> io::Result<Found> {
     }
 }
 
-/// Makes a socket at another name of the same folder, which takes its place when it is complete: nobody else can connect
-/// at any time, and whoever finds it finds it alive.
-fn listen_at(path: &Path) -> io::Result<(UnixListener, FileId, u32)> {
+/// Listens at `path`, in place of what is there. The socket is made at another name of the same folder, and takes its place when
+/// it is complete: nobody but its owner can connect at any time, and whoever finds it finds it alive. Nothing is asked of
+/// the process's umask, which all its threads share.
+pub fn listen_at(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     let draft = path.with_file_name(format!(".new-{:016x}", random));
     let (_folder, short) = short_path(&draft)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
-    let complete = |socket: OwnedFd| {
+    let complete = || {
         fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+        // Before this nobody can connect.
         rustix::net::listen(&socket, BACKLOG)?;
-        let listener = UnixListener::from_std(socket.into())?;
-        let id = FileId::at(&draft)?;
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let owner = fs::metadata(folder.unwrap_or(Path::new(".")))?.uid();
-        fs::rename(&draft, path)?;
-        Ok((listener, id, owner))
+        fs::rename(&draft, path)
     };
-    complete(socket).inspect_err(|_| {
+    complete().inspect_err(|_| {
         let _ = fs::remove_file(&draft);
-    })
+    })?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]
@@ -233,6 +235,15 @@ mod tests {
 
     fn run<T>(test: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(test)
+    }
+
+    #[test]
+    fn whoever_comes_over_a_unix_socket_is_root_or_the_folders_owner_or_a_stranger() {
+        assert_eq!(Origin::of_user(0, 1000), Origin::Owner);
+        assert_eq!(Origin::of_user(1000, 1000), Origin::Owner);
+        assert_eq!(Origin::of_user(1001, 1000), Origin::Stranger(1001));
+        // So looks each user whom this user namespace does not know: the folder's owner, and anybody else.
+        assert_eq!(Origin::of_user(65_534, 65_534), Origin::Stranger(65_534));
     }
 
     #[test]
