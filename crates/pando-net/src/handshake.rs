@@ -1,21 +1,23 @@
-//! The four words at the beginning of a connection ([`pando_wire::Hello`]), from both sides.
+//! The beginning of a connection, from both sides: TLS over TCP, then the words of [`pando_wire::Hello`].
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_wire::auth::{Secret, Side};
 use pando_wire::{
-    Challenge, FEATURE_LEVEL, FEATURES_NEEDED, FrameError, Hello, Message, Proof, Refused, Role,
-    VERSION, Welcome, encode, uuid,
+    Challenge, FEATURE_LEVEL, FEATURES_NEEDED, FrameError, Hello, Message, Refused, Role, VERSION,
+    Welcome, encode, uuid,
 };
 use tokio::time::timeout;
 
 use crate::inbound::{Closed, Inbound};
+use crate::listener::{Accepted, Origin};
 use crate::stream::Stream;
+use crate::tls::{self, HEAD, Keys, Shaken, TlsError};
+use crate::who::Who;
 
-/// The other side's next word is waited for this long.
-const WORD_WITHIN: Duration = Duration::from_secs(10);
+/// All of it takes no longer, TLS and words together.
+pub const GREETING_WITHIN: Duration = Duration::from_secs(10);
 const BUFFER: usize = 8 << 10;
 
 /// Why a connection did not come about.
@@ -41,17 +43,20 @@ pub enum HandshakeError {
     /// What was dialled is something else.
     #[error("what answers there does not speak Pando's protocol: it sends {0}")]
     Stranger(FrameError),
+    /// What was dialled is something else, or a server of long ago.
+    #[error("what answers there does not speak TLS: it is no server of Pando, or an old one")]
+    NotTls,
+    /// Over TCP nobody comes without a key.
+    #[error(
+        "over TCP a key is needed: name the file of one with --key (`pando auth add NAME` makes it)"
+    )]
+    NoKey,
+    /// There is no TLS between the two.
+    #[error(transparent)]
+    Tls(TlsError),
     /// It says nothing for so long.
     #[error("no answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It cannot prove to know the secret.
-    #[error(
-        "the server does not know this secret, it has another one or none: name the file of the server's own with --secret"
-    )]
-    Impostor,
-    /// It was to prove that it knows the secret, and left.
-    #[error("it left without a proof that it knows the secret: it may have another one")]
-    Unproved,
     /// It says something out of turn.
     #[error("it speaks out of turn")]
     OutOfTurn,
@@ -83,34 +88,54 @@ pub struct Opened {
     pub welcome: Welcome,
 }
 
-/// Fresh random bytes.
-fn nonce() -> io::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(bytes)
-}
-
-/// Opens a connection as `role`. `volume` zero: any. With a secret the other side must prove that it knows it, too,
-/// except over a Unix socket.
+/// Opens a connection as `role`. `volume` zero: any. Over TCP it needs a key, and the other side one of a server of the same
+/// volume.
 pub async fn open(
     stream: Stream,
     volume: [u8; 16],
     role: Role,
-    secret: Option<&Secret>,
+    keys: Option<&Keys>,
 ) -> Result<Opened, HandshakeError> {
-    let is_unix = stream.is_unix();
+    let opening = open_unhurried(stream, volume, role, keys);
+    timeout(GREETING_WITHIN, opening).await.unwrap_or(Err(HandshakeError::Silent(GREETING_WITHIN)))
+}
+
+async fn open_unhurried(
+    stream: Stream,
+    volume: [u8; 16],
+    role: Role,
+    keys: Option<&Keys>,
+) -> Result<Opened, HandshakeError> {
     let mut talk = Talk::new(stream);
-    let hello = Hello::new(volume, role, nonce()?);
-    talk.say(&hello.clone().into()).await?;
+    if !talk.inbound.stream().is_unix() {
+        let keys = keys.ok_or(HandshakeError::NoKey)?;
+        let shaken = tls::connect(talk.inbound.stream(), keys).await;
+        talk.secure(shaken.map_err(|error| match error {
+            TlsError::NotTls => HandshakeError::NotTls,
+            TlsError::End => Closed::End.into(),
+            TlsError::Io(error) => error.into(),
+            other => HandshakeError::Tls(other),
+        })?)?;
+    }
+    let revoked = match (&role, keys) {
+        (Role::Peer(..), Some(keys)) => keys.told_revoked(),
+        _ => Vec::new(),
+    };
+    let said = talk.say(&Hello::new(volume, role, revoked).into()).await;
     let first = talk.hear().await.map_err(|error| match error {
         HandshakeError::Closed(Closed::Frame(error)) if !is_of_version(&error) => {
             HandshakeError::Stranger(error)
         }
+        // That it does not accept the key is known here only after the own half of the handshake.
+        HandshakeError::Closed(Closed::Alert(alert)) => HandshakeError::Tls(TlsError::Alert(alert)),
         other => other,
-    })?;
-    let challenge = match first {
-        Message::Challenge(challenge) => challenge,
-        other => return Err(unexpected(other)),
+    });
+    // An answer says more than that nothing could be said.
+    let challenge = match (first, said) {
+        (Ok(Message::Challenge(challenge)), Ok(())) => challenge,
+        (Ok(other), _) => return Err(unexpected(other)),
+        (Err(HandshakeError::Closed(Closed::End | Closed::Io(_))), Err(error))
+        | (Err(error), _) => return Err(error),
     };
     if volume != [0; 16] && challenge.volume != volume {
         return Err(HandshakeError::OtherVolume(challenge.volume));
@@ -118,17 +143,6 @@ pub async fn open(
     if challenge.features < FEATURES_NEEDED {
         return Err(HandshakeError::Features(challenge.features));
     }
-    let prove =
-        |side, secret: &Secret| secret.prove(side, &hello, &challenge.volume, &challenge.nonce);
-    // Before anything is proved to it.
-    if let Some(secret) = secret
-        && !is_unix
-        && challenge.proof != Some(prove(Side::Acceptor, secret))
-    {
-        return Err(HandshakeError::Impostor);
-    }
-    let proof = Proof { proof: secret.map(|secret| prove(Side::Opener, secret)) };
-    talk.say(&Message::Proof(proof)).await?;
     match talk.hear().await? {
         Message::Welcome(welcome) => {
             talk.inbound.welcome();
@@ -150,31 +164,39 @@ fn unexpected(message: Message) -> HandshakeError {
     }
 }
 
-/// Who accepts, and what he demands.
+/// Which side accepts, and what it demands.
 #[derive(Clone, Copy, Debug)]
 pub struct Reception<'a> {
     /// The volume here.
     pub volume: [u8; 16],
-    /// The secret, if there is one.
-    pub secret: Option<&'a Secret>,
-    /// Whether this connection may do without a proof.
-    pub is_trusted: bool,
+    /// The key for connections over TCP.
+    pub keys: Option<&'a Keys>,
 }
 
-/// Accepts a connection. `admit` decides by the role, once the other side has proved what it must; what it answers is
-/// said, whatever it is.
+/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said, whatever it is.
 pub async fn accept<T>(
-    stream: Stream,
+    accepted: Accepted,
     reception: Reception<'_>,
-    admit: impl FnOnce(&Role) -> Result<(Welcome, T), Refused>,
+    admit: impl FnOnce(&Hello, &Who) -> Result<(Welcome, T), Refused>,
+) -> Result<(Inbound, Role, T), HandshakeError> {
+    let accepting = accept_unhurried(accepted, reception, admit);
+    timeout(GREETING_WITHIN, accepting)
+        .await
+        .unwrap_or(Err(HandshakeError::Silent(GREETING_WITHIN)))
+}
+
+async fn accept_unhurried<T>(
+    Accepted { stream, origin, .. }: Accepted,
+    reception: Reception<'_>,
+    admit: impl FnOnce(&Hello, &Who) -> Result<(Welcome, T), Refused>,
 ) -> Result<(Inbound, Role, T), HandshakeError> {
     let mut talk = Talk::new(stream);
-    let error = match talk.receive(reception).await {
-        Ok(role) => match admit(&role) {
+    let error = match talk.receive(origin, reception).await {
+        Ok((hello, who)) => match admit(&hello, &who) {
             Ok((welcome, admitted)) => {
                 talk.say(&Message::Welcome(welcome)).await?;
                 talk.inbound.welcome();
-                return Ok((talk.inbound, role, admitted));
+                return Ok((talk.inbound, hello.role, admitted));
             }
             Err(refused) => not_admitted(refused),
         },
@@ -207,6 +229,7 @@ fn not_admitted(refused: Refused) -> HandshakeError {
         Refused::NotHere(shard) => format!("it asks for shard {shard}, which is not served here"),
         Refused::Full(most) => format!("there are {most} connections, as many as are taken"),
         Refused::Malformed(what) => what.clone(),
+        Refused::Key(what) => format!("its key does not allow what it wants: {what}"),
         other => other.to_string(),
     };
     denied(refused, why)
@@ -222,69 +245,65 @@ impl Talk {
         Self { inbound: Inbound::new(Arc::new(stream)), buffer: vec![0; BUFFER] }
     }
 
-    async fn say(&self, message: &Message) -> Result<(), HandshakeError> {
+    fn secure(&mut self, shaken: Shaken) -> Result<(), Closed> {
+        self.inbound.secure(shaken.opener, shaken.sealer, shaken.rest)
+    }
+
+    async fn say(&mut self, message: &Message) -> Result<(), HandshakeError> {
+        let stream = pando_wire::Stream(0);
         let mut bytes = Vec::new();
-        encode(&mut bytes, pando_wire::Stream(0), message);
-        let write = async {
-            let mut sent = 0;
-            while sent < bytes.len() {
-                self.inbound.stream().writable().await?;
-                match self.inbound.stream().try_write(&bytes[sent..]) {
-                    Ok(count) => sent += count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(HandshakeError::from(error)),
-                }
-            }
-            Ok(())
-        };
-        timeout(WORD_WITHIN, write).await.map_err(|_| HandshakeError::Silent(WORD_WITHIN))?
+        if let Some(sealer) = self.inbound.sealer() {
+            bytes.resize(HEAD, 0);
+            encode(&mut bytes, stream, message);
+            sealer.seal(&mut bytes, 0).map_err(io::Error::other)?;
+        } else {
+            encode(&mut bytes, stream, message);
+        }
+        Ok(tls::write(self.inbound.stream(), &bytes).await?)
     }
 
     async fn hear(&mut self) -> Result<Message, HandshakeError> {
-        let heard = timeout(WORD_WITHIN, self.inbound.message(&mut self.buffer)).await;
-        Ok(heard.map_err(|_| HandshakeError::Silent(WORD_WITHIN))??.1)
+        Ok(self.inbound.message(&mut self.buffer).await?.1)
     }
 
-    async fn receive(&mut self, reception: Reception<'_>) -> Result<Role, HandshakeError> {
+    async fn receive(
+        &mut self,
+        origin: Origin,
+        reception: Reception<'_>,
+    ) -> Result<(Hello, Who), HandshakeError> {
+        let who = self.prove(origin, reception.keys).await?;
         let Message::Hello(hello) = self.hear().await? else {
             let what = "it does not begin with a greeting";
             return Err(denied(Refused::Malformed(what.to_owned()), what));
         };
         check(&hello, &reception.volume)?;
-        let nonce = nonce()?;
-        let prove = |side| {
-            let secret = reception.secret?;
-            Some(secret.prove(side, &hello, &reception.volume, &nonce))
-        };
-        let challenge = Challenge {
-            volume: reception.volume,
-            nonce,
-            features: hello.features.min(FEATURE_LEVEL),
-            wants_proof: reception.secret.is_some() && !reception.is_trusted,
-            proof: prove(Side::Acceptor),
-        };
-        let wants_proof = challenge.wants_proof;
+        let features = hello.features.min(FEATURE_LEVEL);
+        let challenge = Challenge { volume: reception.volume, features };
         self.say(&Message::Challenge(challenge)).await?;
-        let proof = match self.hear().await {
-            Ok(Message::Proof(Proof { proof })) => proof,
-            Ok(_) => {
-                let what = "no proof follows the greeting";
-                return Err(denied(Refused::Malformed(what.to_owned()), what));
+        Ok((hello, who))
+    }
+
+    /// Who comes, by what the kernel or a key proves.
+    async fn prove(&mut self, origin: Origin, keys: Option<&Keys>) -> Result<Who, HandshakeError> {
+        match origin {
+            Origin::Owner => return Ok(Who::Owner),
+            Origin::Stranger(user) => {
+                let why = format!("user {user} is neither root nor the folder's owner");
+                return Err(denied(Refused::NotOwner(user), why));
             }
-            // So does who finds that this side knows another secret.
-            Err(HandshakeError::Closed(Closed::End)) if wants_proof => {
-                return Err(HandshakeError::Unproved);
+            Origin::Network(_) => {}
+        }
+        let keys = keys.ok_or(HandshakeError::NoKey)?;
+        match tls::accept(self.inbound.stream(), keys).await {
+            Ok(shaken) => {
+                let who = Who::Key(Arc::new(shaken.identity.clone()));
+                self.secure(shaken)?;
+                Ok(who)
             }
-            Err(other) => return Err(other),
-        };
-        match proof {
-            None if wants_proof => {
-                Err(denied(Refused::SecretWanted, "it has no secret, and this server demands one"))
-            }
-            Some(_) if wants_proof && proof != prove(Side::Opener) => {
-                Err(denied(Refused::SecretWrong, "its secret is not the one of this server"))
-            }
-            _ => Ok(hello.role),
+            Err(TlsError::NotTls) => Err(denied(Refused::Plaintext, "it does not speak TLS")),
+            Err(TlsError::End) => Err(Closed::End.into()),
+            Err(TlsError::Io(error)) => Err(error.into()),
+            Err(error) => Err(HandshakeError::Tls(error)),
         }
     }
 }

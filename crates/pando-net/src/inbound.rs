@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pando_wire::{Decoder, FIRST_FRAMES_MAX, FRAME_MAX, FrameError, Message};
 
 use crate::stream::{Detached, Stream};
+use crate::tls::{Alert, Fed, Opener, RecordError, Sealer};
 
 /// Read at once, at most; one buffer for all connections of a thread.
 pub const READ_MAX: usize = 256 << 10;
@@ -15,6 +16,17 @@ pub const READ_MAX: usize = 256 << 10;
 pub struct Inbound {
     stream: Arc<Stream>,
     decoder: Decoder,
+    tls: Option<Tls>,
+}
+
+/// What TLS adds.
+#[derive(Debug)]
+struct Tls {
+    opener: Opener,
+    /// For the other half, until that takes it.
+    sealer: Option<Sealer>,
+    /// The other side has said that nothing more comes.
+    is_ended: bool,
 }
 
 /// An [`Inbound`] on its way between two runtimes.
@@ -22,6 +34,7 @@ pub struct Inbound {
 pub struct DetachedInbound {
     stream: Detached,
     decoder: Decoder,
+    tls: Option<Tls>,
 }
 
 /// Why nothing more comes.
@@ -39,15 +52,43 @@ pub enum Closed {
     /// It sends what is no frame.
     #[error("it sends {0}")]
     Frame(#[from] FrameError),
+    /// It sends what is no record of TLS, or somebody on the way has changed it.
+    #[error("it sends {0}")]
+    Record(#[from] RecordError),
+    /// It says what is wrong, and leaves.
+    #[error("{0}")]
+    Alert(Alert),
 }
 
 impl Inbound {
-    /// Of this stream; frames are short until [`Inbound::welcome`].
+    /// Of this stream, in plain text; frames are short until [`Inbound::welcome`].
     #[must_use]
     pub fn new(stream: Arc<Stream>) -> Self {
         let mut decoder = Decoder::new();
         decoder.limit(FIRST_FRAMES_MAX);
-        Self { stream, decoder }
+        Self { stream, decoder, tls: None }
+    }
+
+    /// From now on there are records. `bytes` have come already.
+    pub(crate) fn secure(
+        &mut self,
+        opener: Opener,
+        sealer: Sealer,
+        mut bytes: Vec<u8>,
+    ) -> Result<(), Closed> {
+        self.tls = Some(Tls { opener, sealer: Some(sealer), is_ended: false });
+        self.take(&mut bytes)
+    }
+
+    /// What seals the other half; there is one other half.
+    pub(crate) fn take_sealer(&mut self) -> Option<Sealer> {
+        let tls = self.tls.as_mut()?;
+        Some(tls.sealer.take().expect("a connection has one other half"))
+    }
+
+    /// What seals until the other half is there.
+    pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
+        self.tls.as_mut()?.sealer.as_mut()
     }
 
     /// The stream.
@@ -72,12 +113,13 @@ impl Inbound {
     /// If somebody else holds the stream.
     pub fn detach(self) -> io::Result<DetachedInbound> {
         let stream = Arc::try_unwrap(self.stream).expect("nobody else holds the stream yet");
-        Ok(DetachedInbound { stream: stream.detach()?, decoder: self.decoder })
+        Ok(DetachedInbound { stream: stream.detach()?, decoder: self.decoder, tls: self.tls })
     }
 
     /// Goes on in the current runtime.
     pub fn attach(detached: DetachedInbound) -> io::Result<Self> {
-        Ok(Self { stream: Arc::new(detached.stream.attach()?), decoder: detached.decoder })
+        let DetachedInbound { stream, decoder, tls } = detached;
+        Ok(Self { stream: Arc::new(stream.attach()?), decoder, tls })
     }
 
     /// The next message at hand, if a whole one is.
@@ -85,10 +127,10 @@ impl Inbound {
         Ok(self.decoder.message()?)
     }
 
-    /// Bytes of a frame that is not whole yet.
+    /// Bytes of a frame that is not whole yet, and of a record.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.decoder.pending()
+        self.decoder.pending() + self.tls.as_ref().map_or(0, |tls| tls.opener.pending())
     }
 
     /// Waits for bytes and takes what has come, through `buffer`.
@@ -103,17 +145,34 @@ impl Inbound {
 
     /// Takes what has come, if anything has.
     pub fn fill_now(&mut self, buffer: &mut [u8]) -> Result<bool, Closed> {
+        if self.tls.as_ref().is_some_and(|tls| tls.is_ended) {
+            return Err(self.end());
+        }
         match self.stream.try_read(buffer) {
-            Ok(0) if self.decoder.pending() > 0 => Err(Closed::Cut),
-            Ok(0) => Err(Closed::End),
-            Ok(count) => {
-                self.decoder.feed(&buffer[..count]);
-                Ok(true)
-            }
+            Ok(0) => Err(self.end()),
+            Ok(count) => self.take(&mut buffer[..count]).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn end(&self) -> Closed {
+        if self.pending() > 0 { Closed::Cut } else { Closed::End }
+    }
+
+    fn take(&mut self, bytes: &mut [u8]) -> Result<(), Closed> {
+        let Self { decoder, tls, .. } = self;
+        let Some(tls) = tls else {
+            decoder.feed(bytes);
+            return Ok(());
+        };
+        match tls.opener.feed(bytes, |content| decoder.feed(content))? {
+            Fed::More => {}
+            Fed::Ended => tls.is_ended = true,
+            Fed::Alert(alert) => return Err(Closed::Alert(alert)),
+        }
+        Ok(())
     }
 
     /// Waits for the next message.

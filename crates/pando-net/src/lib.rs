@@ -1,12 +1,13 @@
 //! What client and server have in common about sockets. What is said on them is `pando-wire`'s.
 //!
 //! ```text
-//!  Listener ─ accept ─┐                         ┌─ Inbound: bytes → messages
-//!                     ├─ Stream ─ handshake ─►──┤
-//!  connect ───────────┘                         └─ Outbound: messages → one write for all at hand
+//!  Listener ─ accept ─┐                                 ┌─ Inbound: bytes → (opened) → messages
+//!                     ├─ Stream ─ TLS ─ handshake ─►────┤
+//!  connect ───────────┘                                 └─ Outbound: messages → (sealed) → one write for all at hand
 //! ```
 //!
-//! Everything that waits does so in tokio; [`Outbound::flush`] alone may be called from any thread.
+//! Everything that waits does so in tokio; [`Outbound::flush`] alone may be called from any thread. Over TCP there is
+//! nothing but TLS ([`tls`]); a Unix socket is for root and its folder's owner, as the kernel tells ([`Origin`]).
 #![forbid(unsafe_code)]
 
 mod handshake;
@@ -15,14 +16,16 @@ mod hosts;
 mod inbound;
 mod listener;
 mod outbound;
-mod secret;
 mod stream;
+pub mod tls;
+mod who;
 
-pub use handshake::{HandshakeError, Opened, Reception, accept, open};
+pub use handshake::{GREETING_WITHIN, HandshakeError, Opened, Reception, accept, open};
 pub use host::this_host;
 pub use hosts::{HostsFolder, newest};
 pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
-pub use listener::{Accepted, ListenError, Listener, is_loopback};
+pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
-pub use secret::{SecretError, read_secret};
 pub use stream::{Detached, Stream, short_path};
+pub use tls::Keys;
+pub use who::Who;

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,32 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf, id: FileId },
+    Unix { listener: UnixListener, path: PathBuf, id: FileId, owner: u32 },
+}
+
+/// What the kernel tells of where a connection comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Over TCP, from this address. It proves nothing.
+    Network(IpAddr),
+    /// Over a Unix socket: root, or the owner of the folder that the socket is in.
+    Owner,
+    /// Over a Unix socket: another user.
+    Stranger(u32),
+}
+
+impl Origin {
+    /// Of a user who comes over a Unix socket in a folder of this owner.
+    fn of_user(user: u32, owner: u32) -> Self {
+        // What a user is whom this user namespace does not know, and so many users at once.
+        let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
+        let overflow = overflow.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534);
+        if user == 0 || (user == owner && user != overflow) {
+            Self::Owner
+        } else {
+            Self::Stranger(user)
+        }
+    }
 }
 
 /// Device and inode: which file it is, whatever its name.
@@ -46,6 +70,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// From where, for messages.
     pub from: String,
+    /// From where, to decide by.
+    pub origin: Origin,
 }
 
 /// Why nobody can listen there.
@@ -94,8 +120,13 @@ impl Listener {
                     Found::LiveSocket => return Err(ListenError::InUse(address.clone())),
                     Found::Other => return Err(ListenError::NotASocket(address.clone())),
                 }
-                let (listener, id) = listen_at(path).map_err(failed)?;
-                Socket::Unix { listener, path: path.clone(), id }
+                let listener = listen_at(path).map_err(failed)?;
+                let folder = path.parent().filter(|folder| *folder != Path::new(""));
+                let owner = fs::metadata(folder.unwrap_or(Path::new("."))).map_err(failed)?.uid();
+                let id = FileId::at(path).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                let listener = UnixListener::from_std(listener).map_err(failed)?;
+                Socket::Unix { listener, path: path.clone(), id, owner }
             }
         };
         Ok(Self { socket })
@@ -118,15 +149,18 @@ impl Listener {
             Socket::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
                 tune(&stream)?;
-                Ok(Accepted { stream: Stream::Tcp(stream), from: from.to_string() })
+                let origin = Origin::Network(from.ip().to_canonical());
+                Ok(Accepted { stream: Stream::Tcp(stream), from: from.to_string(), origin })
             }
-            Socket::Unix { listener, .. } => {
+            Socket::Unix { listener, owner, .. } => {
                 let (stream, _) = listener.accept().await?;
-                let from = match stream.peer_cred().ok().and_then(|cred| cred.pid()) {
+                let peer = stream.peer_cred()?;
+                let from = match peer.pid() {
                     Some(pid) => format!("process {pid}"),
                     None => "a process of this machine".to_owned(),
                 };
-                Ok(Accepted { stream: Stream::Unix(stream), from })
+                let origin = Origin::of_user(peer.uid(), *owner);
+                Ok(Accepted { stream: Stream::Unix(stream), from, origin })
             }
         }
     }
@@ -173,37 +207,26 @@ async fn found_at(path: &Path) -> io::Result<Found> {
     }
 }
 
-/// Makes a socket at another name of the same folder, which takes its place when it is complete: nobody else can connect
-/// at any time, and whoever finds it finds it alive.
-fn listen_at(path: &Path) -> io::Result<(UnixListener, FileId)> {
+/// Listens at `path`, in place of what is there. The socket is made at another name of the same folder, and takes its place when
+/// it is complete: nobody but its owner can connect at any time, and whoever finds it finds it alive. Nothing is asked of
+/// the process's umask, which all its threads share.
+pub fn listen_at(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     let draft = path.with_file_name(format!(".new-{:016x}", random));
     let (_folder, short) = short_path(&draft)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
-    let complete = |socket: OwnedFd| {
+    let complete = || {
         fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+        // Before this nobody can connect.
         rustix::net::listen(&socket, BACKLOG)?;
-        let listener = UnixListener::from_std(socket.into())?;
-        let id = FileId::at(&draft)?;
-        fs::rename(&draft, path)?;
-        Ok((listener, id))
+        fs::rename(&draft, path)
     };
-    complete(socket).inspect_err(|_| {
+    complete().inspect_err(|_| {
         let _ = fs::remove_file(&draft);
-    })
-}
-
-/// Whether an address leads to this very machine only.
-pub fn is_loopback(address: &Address) -> io::Result<bool> {
-    match address {
-        Address::Unix(_) => Ok(true),
-        Address::Tcp(host, port) => {
-            let mut resolved = (host.as_str(), *port).to_socket_addrs()?.peekable();
-            Ok(resolved.peek().is_some() && resolved.all(|at: SocketAddr| at.ip().is_loopback()))
-        }
-    }
+    })?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]
@@ -212,6 +235,15 @@ mod tests {
 
     fn run<T>(test: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(test)
+    }
+
+    #[test]
+    fn whoever_comes_over_a_unix_socket_is_root_or_the_folders_owner_or_a_stranger() {
+        assert_eq!(Origin::of_user(0, 1000), Origin::Owner);
+        assert_eq!(Origin::of_user(1000, 1000), Origin::Owner);
+        assert_eq!(Origin::of_user(1001, 1000), Origin::Stranger(1001));
+        // So looks each user whom this user namespace does not know: the folder's owner, and anybody else.
+        assert_eq!(Origin::of_user(65_534, 65_534), Origin::Stranger(65_534));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::inbound::Inbound;
 use crate::stream::Stream;
+use crate::tls::{HEAD, Sealer};
 
 /// Room that an empty buffer keeps, bytes.
 const KEPT_MAX: usize = 256 << 10;
@@ -32,25 +34,60 @@ pub struct Outbound {
     drained: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
     sent: usize,
+    sealer: Option<Sealer>,
+    /// What follows is not ready to be written; where it is to be sealed, it has room for a head before it.
+    sealed: usize,
+}
+
+impl Buffer {
+    fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let Some(_) = self.sealer else { return encode(&mut self.bytes) };
+        if self.bytes.len() == self.sealed {
+            self.bytes.extend([0; HEAD]);
+        }
+        encode(&mut self.bytes);
+        if self.bytes.len() == self.sealed + HEAD {
+            self.bytes.truncate(self.sealed);
+        }
+    }
+
+    /// All that was appended is ready to be written.
+    fn seal(&mut self) -> io::Result<()> {
+        if let Some(sealer) = &mut self.sealer
+            && self.sealed < self.bytes.len()
+        {
+            sealer.seal(&mut self.bytes, self.sealed).map_err(io::Error::other)?;
+        }
+        self.sealed = self.bytes.len();
+        Ok(())
+    }
 }
 
 impl Outbound {
-    /// Of this stream.
+    /// The other half of this one.
+    ///
+    /// # Panics
+    /// If there is another already, and the connection is encrypted.
     #[must_use]
-    pub fn new(stream: Arc<Stream>) -> Self {
-        Self::counted(stream, Arc::default())
+    pub fn new(inbound: &mut Inbound) -> Self {
+        Self::counted(inbound, Arc::default())
     }
 
     /// The same; its writes are counted there, one each, whatever their length.
+    ///
+    /// # Panics
+    /// As [`Outbound::new`].
     #[must_use]
-    pub fn counted(stream: Arc<Stream>, writes: Arc<AtomicU64>) -> Self {
+    pub fn counted(inbound: &mut Inbound, writes: Arc<AtomicU64>) -> Self {
+        let sealer = inbound.take_sealer();
+        let buffer = Buffer { bytes: Vec::new(), sent: 0, sealer, sealed: 0 };
         Self {
-            stream,
-            buffer: Mutex::default(),
+            stream: inbound.stream().clone(),
+            buffer: Mutex::new(buffer),
             waiting: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
             writes,
@@ -72,7 +109,7 @@ impl Outbound {
             return;
         }
         let mut buffer = self.buffer.lock();
-        encode(&mut buffer.bytes);
+        buffer.append(encode);
         self.waiting.store(buffer.bytes.len() - buffer.sent, Ordering::Release);
     }
 
@@ -151,6 +188,7 @@ impl Outbound {
             return Ok(true);
         }
         let mut buffer = self.buffer.lock();
+        buffer.seal()?;
         while buffer.sent < buffer.bytes.len() {
             match self.stream.try_write(&buffer.bytes[buffer.sent..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -164,6 +202,7 @@ impl Outbound {
                     if buffer.sent > rest {
                         let sent = std::mem::take(&mut buffer.sent);
                         buffer.bytes.drain(..sent);
+                        buffer.sealed -= sent;
                     }
                     self.waiting.store(rest, Ordering::Release);
                     return Ok(false);
@@ -173,7 +212,7 @@ impl Outbound {
             }
         }
         buffer.bytes.clear();
-        buffer.sent = 0;
+        (buffer.sent, buffer.sealed) = (0, 0);
         if buffer.bytes.capacity() > KEPT_MAX {
             buffer.bytes = Vec::new();
         }

@@ -9,13 +9,13 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_net::short_path;
+use pando_net::{listen_at, short_path};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -45,13 +45,7 @@ where
     Q: DeserializeOwned,
     A: Serialize,
 {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let (_folder, short) = short_path(path)?;
-    let listener = UnixListener::bind(short)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    let listener = listen_at(path)?;
     let handle = Arc::new(handle);
     let accept = move || {
         for stream in listener.incoming().flatten() {
@@ -168,7 +162,35 @@ impl SocketFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    #[test]
+    fn nobody_ever_sees_a_socket_that_others_may_open() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("admin.sock");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let mut modes = std::collections::BTreeSet::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    modes.extend(fs::metadata(&path).map(|is| is.permissions().mode() & 0o777));
+                }
+                modes
+            });
+            for _ in 0..300 {
+                serve(&path, |n: u64| Ok(n)).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let modes = watch.join().unwrap();
+            assert!(modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+        });
+        let names = fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["admin.sock"]);
+    }
 
     #[test]
     fn a_question_is_answered_even_below_a_very_long_path_and_over_a_dead_socket() {

@@ -9,6 +9,7 @@
 //! FOLDER/objects/            file data
 //! FOLDER/objects/volume      which volume the objects belong to
 //! FOLDER/objects-at           in a folder that was made to move shards to: where file data is instead
+//! FOLDER/keys/                who may come over TCP: see `pando-keys`
 //! FOLDER/run/lock            held (flock) by the process that has the whole volume; its pid is inside; shared by servers
 //! FOLDER/run/shard-0000.lock   held (flock) by the server of that shard; its pid is inside
 //! FOLDER/run/hosts/          who serves which shard, and where
@@ -34,6 +35,7 @@ const FORMATTING_FILE: &str = "formatting";
 const OBJECTS: &str = "objects";
 const OBJECTS_MARK: &str = "volume";
 const OBJECTS_AT: &str = "objects-at";
+const KEYS: &str = "keys";
 const RUN: &str = "run";
 /// How long the lock of a killed process is waited for.
 const DYING_FOR: Duration = Duration::from_secs(10);
@@ -243,6 +245,11 @@ impl Folder {
     /// Where file data is.
     pub fn objects(&self) -> PathBuf {
         self.path.join(OBJECTS)
+    }
+
+    /// Where keys and certificates are.
+    pub fn keys(&self) -> PathBuf {
+        self.path.join(KEYS)
     }
 
     /// Where a running process keeps its own things.

@@ -160,7 +160,6 @@ fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
         k if k == Kind::Peer as u8 => Message::Peer(parse(body, kind)?),
         k if k == Kind::Hello as u8 => Message::Hello(parse(body, kind)?),
         k if k == Kind::Challenge as u8 => Message::Challenge(parse(body, kind)?),
-        k if k == Kind::Proof as u8 => Message::Proof(parse(body, kind)?),
         k if k == Kind::Welcome as u8 => Message::Welcome(parse(body, kind)?),
         k if k == Kind::Refused as u8 => Message::Refused(parse(body, kind)?),
         k if k == Kind::Ask as u8 => Message::Ask(parse(body, kind)?),

@@ -14,7 +14,6 @@ pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
         Message::Peer(body) => frame(out, stream, Kind::Peer, body),
         Message::Hello(body) => frame(out, stream, Kind::Hello, body),
         Message::Challenge(body) => frame(out, stream, Kind::Challenge, body),
-        Message::Proof(body) => frame(out, stream, Kind::Proof, body),
         Message::Welcome(body) => frame(out, stream, Kind::Welcome, body),
         Message::Refused(body) => frame(out, stream, Kind::Refused, body),
         Message::Ask(body) => frame(out, stream, Kind::Ask, body),

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  who opens                              who accepts
-//!     | -- Hello (versions, role, nonce) ---->|   other version, too few features, other volume, too many: Refused
-//!     |<-- Challenge (nonce, own proof) ------|   the proof only if there is a secret
-//!     | -- Proof ---------------------------->|   wrong: Refused
+//!     | <== TLS: both prove their keys =====> |   over TCP; on a Unix socket the kernel says who comes
+//!     | -- Hello (versions, role) ----------->|   other version, too few features, other volume, too many: Refused
+//!     |<-- Challenge (volume, features) ------|
 //!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards
 //! ```
 
@@ -12,7 +12,6 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::{Epoch, ShardIndex};
 use serde::{Deserialize, Serialize};
 
-use crate::auth::Mac;
 use crate::moving::{Census, MoveAsk, MoveToken, MoveTold, Moving};
 use crate::{Message, VERSION};
 
@@ -24,7 +23,7 @@ pub const FEATURE_LEVEL: u32 = 2;
 pub const FEATURES_NEEDED: u32 = 2;
 const _: () = assert!(FEATURES_NEEDED <= FEATURE_LEVEL, "each build speaks with its own kind");
 
-/// First word of who opens a connection.
+/// First word of the side that opens a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// Oldest frame version it speaks.
@@ -37,15 +36,16 @@ pub struct Hello {
     pub volume: [u8; 16],
     /// As what it comes.
     pub role: Role,
-    /// Fresh random bytes.
-    pub nonce: [u8; 32],
+    /// Serials of keys that are revoked, as far as a server knows that opens the connection; at most
+    /// [`REVOKED_MAX`](crate::REVOKED_MAX). Others say none, and are not believed.
+    pub revoked: Vec<[u8; 16]>,
 }
 
 impl Hello {
     /// With this build's versions.
     #[must_use]
-    pub const fn new(volume: [u8; 16], role: Role, nonce: [u8; 32]) -> Self {
-        Self { oldest: VERSION, newest: VERSION, features: FEATURE_LEVEL, volume, role, nonce }
+    pub const fn new(volume: [u8; 16], role: Role, revoked: Vec<[u8; 16]>) -> Self {
+        Self { oldest: VERSION, newest: VERSION, features: FEATURE_LEVEL, volume, role, revoked }
     }
 }
 
@@ -78,21 +78,8 @@ pub struct Hosting {
 pub struct Challenge {
     /// Which volume this is.
     pub volume: [u8; 16],
-    /// Fresh random bytes.
-    pub nonce: [u8; 32],
     /// Feature level of this connection.
     pub features: u32,
-    /// Whether a proof is demanded.
-    pub wants_proof: bool,
-    /// That this side knows the secret; `None`: it has none.
-    pub proof: Option<Mac>,
-}
-
-/// Answer to [`Challenge`].
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Proof {
-    /// That this side knows the secret; `None`: it has none.
-    pub proof: Option<Mac>,
 }
 
 /// The connection may be used.
@@ -104,6 +91,8 @@ pub struct Welcome {
     pub in_flight: u32,
     /// All hosts this side knows.
     pub hosts: Vec<Hosting>,
+    /// Serials of keys that are revoked, for servers only; at most [`REVOKED_MAX`](crate::REVOKED_MAX).
+    pub revoked: Vec<[u8; 16]>,
 }
 
 /// The connection may not be used, and is closed.
@@ -126,12 +115,15 @@ pub enum Refused {
     /// The shard is not served there.
     #[error("shard {0} is not served there")]
     NotHere(ShardIndex),
-    /// A secret is demanded.
-    #[error("the server demands a secret: name its file with --secret")]
-    SecretWanted,
-    /// The proof is wrong.
-    #[error("the server does not accept the secret: it is not the one it has")]
-    SecretWrong,
+    /// It does not speak TLS.
+    #[error("the server speaks TLS only over TCP: use a program of the same version, and a key")]
+    Plaintext,
+    /// A Unix socket is for root and for the owner of the folder that it is in.
+    #[error("the server's socket is for its folder's owner and for root, not for user {0}")]
+    NotOwner(u32),
+    /// The key does not allow it.
+    #[error("this key may not do that: {0}")]
+    Key(String),
     /// A limit is reached.
     #[error(
         "the server has as many connections as it takes ({0}): close some, or raise its --max-connections"

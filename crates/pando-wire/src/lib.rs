@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 mod address;
-pub mod auth;
 mod decode;
 mod encode;
 mod hello;
@@ -27,7 +26,7 @@ pub use address::{Address, NoAddress};
 pub use decode::{Decoder, FrameError};
 pub use encode::{encode, encode_peer, encode_reply, encode_request};
 pub use hello::{
-    Ask, Challenge, FEATURE_LEVEL, FEATURES_NEEDED, Hello, Hosting, Proof, Refused, Role, Told,
+    Ask, Challenge, FEATURE_LEVEL, FEATURES_NEEDED, Hello, Hosting, Refused, Role, Told,
     VolumeFacts, Welcome, uuid,
 };
 pub use moving::{Census, Group, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
@@ -41,7 +40,9 @@ pub const VERSION: u8 = 9;
 /// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.
-pub const FIRST_FRAMES_MAX: u32 = 64 << 10;
+pub const FIRST_FRAMES_MAX: u32 = 256 << 10;
+/// Most revoked keys that are named at the beginning of a connection: they fit into its frames.
+pub const REVOKED_MAX: usize = 12_000;
 /// Most bytes of records in one answer to a scan.
 pub const SCAN_MAX: u32 = 4 << 20;
 /// Bytes before the body, the length field included.
@@ -64,8 +65,6 @@ pub enum Message {
     Hello(Hello),
     /// Its second word.
     Challenge(Challenge),
-    /// Its third.
-    Proof(Proof),
     /// Its last.
     Welcome(Welcome),
     /// Or that.
@@ -76,7 +75,7 @@ pub enum Message {
     Told(Told),
 }
 
-/// Kinds of frames. Numbers are never used again. 16 to 31 are reserved for what a shard sends unasked (recalls,
+/// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are reserved for what a shard sends unasked (recalls,
 /// wake-ups): a client that does not know one of these skips it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -86,7 +85,6 @@ enum Kind {
     Peer = 3,
     Hello = 4,
     Challenge = 5,
-    Proof = 6,
     Welcome = 7,
     Refused = 8,
     Ask = 9,

@@ -8,6 +8,7 @@ use pando_server::Durability;
 use pando_server::moving::Point;
 use pando_wire::Address;
 
+use crate::auth::args::AuthArgs;
 use crate::bench::args::BenchArgs;
 use crate::repro::args::ReproArgs;
 
@@ -61,6 +62,7 @@ pub enum Command {
     Rmr(RmrArgs),
     Fsck(FsckArgs),
     Shard(ShardArgs),
+    Auth(AuthArgs),
     Store(StoreArgsGroup),
     Manifest(ManifestArgs),
     Fill(FillArgs),
@@ -219,7 +221,8 @@ Examples:
   pando server ~/volume --shard 2,3 -d
   pando mount ~/volume ~/tree -d
   pando server /disk2/v --shard all --join unix:$HOME/volume/run/server-0000.sock -d   to move shards to
-  pando server /srv/v --shard 0 --listen 10.0.0.1:7400 --secret /etc/pando.secret   for others, too")]
+  pando server /srv/v --shard 0 --listen 10.0.0.1:7400      for other machines, too: with FOLDER/keys/server.pem
+  pando server /srv/v --shard 1 --join 10.0.0.1:7400 --listen 10.0.0.2:7400 --key host2.pem   in a folder of its own")]
 pub struct ServerArgs {
     /// Where the volume is kept
     pub folder: PathBuf,
@@ -239,9 +242,9 @@ pub struct ServerArgs {
     /// folder that is empty or new, it becomes one that shards can be moved to
     #[arg(long, value_name = "ADDRESS")]
     pub join: Vec<Address>,
-    /// File with the secret that everybody who comes over TCP must know; needed beyond this machine
+    /// File with a server's key, needed for TCP (`pando auth add NAME --role server`) [default: FOLDER/keys/server.pem]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Go to the background once it serves; messages go to FOLDER/run/log
     #[arg(short, long)]
     pub detach: bool,
@@ -276,17 +279,17 @@ pub struct ServerArgs {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
-  pando mount ~/volume ~/tree -d                                   servers of this machine
-  pando mount 10.0.0.1:7400 /mnt/tree --secret /etc/pando.secret   servers elsewhere")]
+  pando mount ~/volume ~/tree -d                       servers of this machine
+  pando mount 10.0.0.1:7400 ~/tree --key ada.pem -d    servers elsewhere (`pando auth add ada` makes the key)")]
 pub struct MountArgs {
     /// The volume's folder, or the address of any of its servers (several, separated by commas)
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
     /// Where the tree appears; made if it is missing
     pub path: PathBuf,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`: it waits
     #[arg(long, value_name = "SECONDS|never", default_value = "30", value_parser = parse_timeout)]
     pub timeout: Timeout,
@@ -354,14 +357,14 @@ Examples:
   pando status ~/volume
   pando status ~/tree                                       of a mount: what the kernel asked, and what it cost
   pando status ~/volume --json | jq '.shards[].counters'
-  pando status 10.0.0.1:7400 --secret /etc/pando.secret")]
+  pando status 10.0.0.1:7400 --key ada.pem")]
 pub struct StatusArgs {
     /// The volume's folder, the address of any of its servers, or where it is mounted
     #[arg(value_name = "FOLDER-or-ADDRESS-or-MOUNT")]
     pub target: String,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Print one JSON object, with all counters and latencies
     #[arg(long)]
     pub json: bool,
@@ -391,9 +394,9 @@ pub struct InfoArgs {
 pub struct RmrArgs {
     /// A path on the mount; a symbolic link is removed itself
     pub path: PathBuf,
-    /// File with the shared secret, if the servers are elsewhere
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }
 
 /// Check whether a volume is whole, and mend it
@@ -416,9 +419,9 @@ pub struct FsckArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Where file data is, if the servers' own path does not lead there from here
     #[arg(long, value_name = "FOLDER")]
     pub objects: Option<PathBuf>,
@@ -474,9 +477,9 @@ pub struct ShardListArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -490,9 +493,9 @@ pub struct ShardAddArgs {
     /// The server that is to serve it [default: the one of shard 0]
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<Address>,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Take over no more than this many slots a second
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rate: u64,
@@ -512,9 +515,9 @@ pub struct ShardMoveArgs {
     /// The server that is to serve it
     #[arg(long, value_name = "ADDRESS")]
     pub to: Address,
-    /// File with the shared secret
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Copy no faster than this, MiB a second
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rate: u64,

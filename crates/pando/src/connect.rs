@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use pando_client::net::{Net, NetError, NetOptions, Target, Tool};
 use pando_client::{Transport, Volume};
-use pando_net::read_secret;
+use pando_net::Keys;
 use pando_server::Folder;
 use pando_server::folder::objects_of;
 use pando_server::superblock::Superblock;
 use pando_types::ShardIndex;
-use pando_wire::auth::Secret;
 use pando_wire::{Address, Ask, Told, VolumeFacts, uuid};
 use tokio::sync::oneshot;
 
@@ -62,12 +61,12 @@ impl Named {
     }
 
     /// How to reach its servers.
-    pub fn options(&self, secret: Option<Secret>) -> NetOptions {
+    pub fn options(&self, keys: Option<Keys>) -> NetOptions {
         let volume = match self {
             Self::Folder(_, superblock) => superblock.id(),
             Self::Servers(_) => [0; 16],
         };
-        NetOptions { volume, secret, ..NetOptions::default() }
+        NetOptions { volume, keys, ..NetOptions::default() }
     }
 
     /// An error of the way there, as users understand it.
@@ -94,11 +93,6 @@ impl Named {
     }
 }
 
-/// Reads the secret, if a file was named.
-pub fn secret(path: Option<&PathBuf>) -> Result<Option<Secret>, Failure> {
-    path.map(|path| read_secret(path)).transpose().map_err(Failure::plain)
-}
-
 /// A transport whose sockets have a thread of their own.
 pub struct Connected {
     pub transport: Arc<dyn Transport>,
@@ -107,17 +101,17 @@ pub struct Connected {
 }
 
 /// Connects to a volume's servers.
-pub fn connect(named: &Named, secret: Option<Secret>) -> Result<Connected, Failure> {
-    connect_with(named, named.options(secret))
+pub fn connect(named: &Named, keys: Option<Keys>) -> Result<Connected, Failure> {
+    connect_with(named, named.options(keys))
 }
 
 /// The same for callers who wait no longer than `timeout`: a server that is silent is known as such by then.
 pub fn connect_for(
     named: &Named,
-    secret: Option<Secret>,
+    keys: Option<Keys>,
     timeout: Option<Duration>,
 ) -> Result<Connected, Failure> {
-    let options = named.options(secret);
+    let options = named.options(keys);
     let answer_within = answer_within(timeout, options.answer_within);
     connect_with(named, NetOptions { answer_within, ..options })
 }
@@ -168,12 +162,12 @@ pub struct Questioner {
 }
 
 impl Questioner {
-    pub fn new(named: &Named, secret: Option<Secret>) -> Result<Self, Failure> {
+    pub fn new(named: &Named, keys: Option<Keys>) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(Failure::plain)?;
-        let (target, options) = (named.target(), named.options(secret));
+        let (target, options) = (named.target(), named.options(keys));
         let tool = runtime
             .block_on(Tool::connect(&target, &options))
             .map_err(|error| named.explain(&error))?;

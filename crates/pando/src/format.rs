@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pando_keys::KeysFolder;
 use pando_server::host::format_shard;
 use pando_server::{Folder, Superblock};
 
@@ -29,12 +30,18 @@ pub fn run(args: &FormatArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a volume.
+/// Makes a volume, with its keys.
 pub fn format(folder: &Folder, shards: u16) -> Result<Superblock, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     let superblock = Superblock::new(shards, nanos)
         .map_err(|error| Failure::plain(format!("no random numbers from the system: {error}")))?;
     folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path))?;
+    KeysFolder::create(&folder.keys(), superblock.id()).map_err(|error| {
+        let shown = folder.path().display();
+        Failure::plain(format!(
+            "the volume in {shown} is made, but not its keys ({error}): `pando auth init {shown}` makes them"
+        ))
+    })?;
     Ok(superblock)
 }

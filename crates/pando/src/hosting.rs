@@ -92,7 +92,7 @@ impl Hosting {
                 folder: folder.clone(),
                 superblock: superblock.clone(),
                 options: options.clone(),
-                secret: listen.secret.clone(),
+                keys: listen.keys.clone(),
                 host: host.clone(),
                 lock,
                 faults,

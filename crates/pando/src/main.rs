@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod auth;
 mod background;
 mod bench;
 mod cli;
@@ -13,6 +14,7 @@ mod format;
 mod fsck;
 mod hosting;
 mod info;
+mod keys;
 mod manifest;
 mod meter;
 mod mount;
@@ -34,11 +36,12 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse();
     let (as_json, result) = match cli.command {
         Command::Format(args) => (args.json, format::run(&args)),
         Command::Up(args) => (args.json, up::run(&args)),
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),
+        Command::Auth(args) => (args.command.as_json(), auth::run(&args.command)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
@@ -61,4 +65,18 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let of_old = ContextValue::String("--secret".to_owned());
+        if error.get(ContextKind::InvalidArg) == Some(&of_old) {
+            eprintln!(
+                "pando: there is no --secret any more, keys have taken its place: `pando auth add NAME --volume FOLDER > NAME.pem`, \
+                 beside the volume's folder, makes one, and --key NAME.pem names it; servers have FOLDER/keys/server.pem"
+            );
+            std::process::exit(2);
+        }
+        error.exit()
+    })
 }

@@ -1,5 +1,6 @@
 //! `pando mount`: a tree whose shards are served by other processes.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
@@ -14,8 +15,9 @@ use pando_types::op::Request;
 
 use crate::background::{self, Service, Way};
 use crate::cli::MountArgs;
-use crate::connect::{Connected, Named, connect_for, secret};
+use crate::connect::{Connected, Named, connect_for};
 use crate::failure::Failure;
+use crate::keys;
 use crate::mounting::admin::{log, parse_names, socket, unmount};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounting::{Mounting, Plan, mountpoint};
@@ -35,7 +37,8 @@ pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
         None => log(&path)?,
     };
     let way = Way { detach: args.detach, background: args.background, json: args.json, log: &log };
-    background::run(way, || bring_up(args, &named, path))
+    let own_log = args.log.is_none().then(|| log.clone());
+    background::run(way, || bring_up(args, &named, path, own_log))
 }
 
 /// Fields are dropped in this order.
@@ -45,14 +48,17 @@ struct Tree {
     named: String,
     /// Known once it answers.
     socket: Option<SocketFile>,
+    /// A log that nobody has named.
+    own_log: Option<PathBuf>,
 }
 
 fn bring_up(
     args: &MountArgs,
     named: &Named,
     path: PathBuf,
+    own_log: Option<PathBuf>,
 ) -> Result<(Tree, Receiver<Stop>), Failure> {
-    let connected = connect_for(named, secret(args.secret.as_ref())?, args.timeout)?;
+    let connected = connect_for(named, keys::find(named, args.key.as_ref())?, args.timeout)?;
     let objects = connected.objects(args.objects.as_ref())?;
     let store = LocalStore::open(&objects).map_err(|error| {
         Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
@@ -72,7 +78,8 @@ fn bring_up(
         kernel: args.kernel,
     })?;
     let socket = socket(&path)?;
-    let mut tree = Tree { mounting, connected, named: named.shown(), socket: None };
+    let named = named.shown();
+    let mut tree = Tree { mounting, connected, named, socket: None, own_log };
     tree.socket = Some(answer(&tree, &socket, stop)?);
     Ok((tree, stops))
 }
@@ -98,12 +105,25 @@ impl Service for Tree {
         let result = self.mounting.finish(stops);
         // That it is left behind tells `pando umount` that not all is stored.
         result?;
+        eprintln!("pando: {shown} is unmounted, all is stored");
+        // Before the socket, whose end lets another mount begin here.
+        if let Some(log) = &self.own_log {
+            remove_log(log);
+        }
         // By now another mount at this path may answer at its own.
         if let Some(socket) = &self.socket {
             socket.remove();
         }
-        eprintln!("pando: {shown} is unmounted, all is stored");
         Ok(())
+    }
+}
+
+/// What went well needs no log. One that this process does not write is another's.
+fn remove_log(log: &Path) {
+    let of = |is: std::fs::Metadata| (is.dev(), is.ino());
+    let own = std::fs::metadata("/proc/self/fd/2").map(of).ok();
+    if own.is_some() && std::fs::symlink_metadata(log).map(of).ok() == own {
+        let _ = std::fs::remove_file(log);
     }
 }
 

@@ -14,9 +14,10 @@ use pando_wire::{Address, Ask, Told};
 
 use crate::background::{self, Service, Way};
 use crate::cli::ServerArgs;
-use crate::connect::{Named, Questioner, secret};
+use crate::connect::{Named, Questioner};
 use crate::failure::Failure;
 use crate::hosting::{Hosting, MayMove, Plan, host_options};
+use crate::keys;
 use crate::signals::{self, Stop};
 
 /// All shards whose stores are in the folder.
@@ -56,7 +57,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         also: former_sockets(&folder, &args.shards, &shards),
         advertise: args.advertise.clone(),
         only_advertised: args.only_advertised,
-        secret: secret(args.secret.as_ref())?,
+        keys: keys::of_server(&folder, &superblock, args.key.as_ref())?,
         limits: Limits {
             connections: args.max_connections,
             stall: Duration::from_secs(args.stall_seconds),
@@ -87,7 +88,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
 /// Makes a folder to move shards to, of the volume whose servers were named.
 fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     let named = Named::Servers(args.join.clone());
-    let mut questioner = Questioner::new(&named, secret(args.secret.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
     let told =
         questioner.ask(&args.join, Ask::Superblock).map_err(|error| named.explain(&error))?;
     match told {

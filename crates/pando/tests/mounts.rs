@@ -228,3 +228,21 @@ fn what_a_dead_mount_held_open_goes_with_its_lease() {
     // The other mount did not sleep through its own lease.
     fs::write(site.at(1, "file"), "y").unwrap();
 }
+
+#[test]
+fn nothing_is_left_in_the_folder_of_sockets_and_logs_after_all_is_unmounted() {
+    let site = Site::new(&["all"], &[]);
+    let (own, path) = (site.scratch().join("own"), site.scratch().join("here"));
+    let run = |words: &[&std::ffi::OsStr]| {
+        let output = common::pando().env("PANDO_RUN", &own).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", common::all(&output));
+    };
+    run(&["mount".as_ref(), site.folder.as_ref(), path.as_ref(), "-d".as_ref()]);
+    let left = || fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left().count(), 2, "a socket and a log");
+    fs::write(path.join("file"), "text").unwrap();
+    run(&["umount".as_ref(), path.as_ref()]);
+    assert_eq!(left().collect::<Vec<_>>(), [""; 0]);
+    run(&["down".as_ref(), site.folder.as_ref()]);
+    assert_eq!(left().count(), 0);
+}

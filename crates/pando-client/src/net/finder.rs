@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use pando_net::{HandshakeError, HostsFolder, Inbound, Opened, Stream, newest, open, this_host};
+use pando_net::{
+    HandshakeError, HostsFolder, Inbound, Keys, Opened, Stream, newest, open, this_host,
+};
 use pando_types::ShardIndex;
-use pando_wire::auth::Secret;
 use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// See the module.
 pub(super) struct Finder {
     target: Target,
-    secret: Option<Secret>,
+    keys: Option<Keys>,
     /// Which volume; zero until it is known.
     volume: Mutex<[u8; 16]>,
     hosts: Mutex<Vec<Hosting>>,
@@ -28,7 +29,7 @@ impl Finder {
     pub(super) fn new(target: &Target, options: &NetOptions) -> Self {
         Self {
             target: target.clone(),
-            secret: options.secret.clone(),
+            keys: options.keys.clone(),
             volume: Mutex::new(options.volume),
             hosts: Mutex::new(Vec::new()),
         }
@@ -38,9 +39,9 @@ impl Finder {
         *self.volume.lock()
     }
 
-    /// Which volume, and the secret that opens its servers.
-    pub(super) fn way(&self) -> ([u8; 16], Option<&Secret>) {
-        (self.volume(), self.secret.as_ref())
+    /// Which volume, and the key that opens its servers.
+    pub(super) fn way(&self) -> ([u8; 16], Option<&Keys>) {
+        (self.volume(), self.keys.as_ref())
     }
 
     /// Who hosts what, as far as is known.
@@ -52,7 +53,7 @@ impl Finder {
     pub(super) async fn facts(&self) -> Result<VolumeFacts, NetError> {
         let mut first = None;
         for address in known(&self.target) {
-            match ask(&address, self.volume(), self.secret.as_ref(), Ask::Volume).await {
+            match ask(&address, self.volume(), self.keys.as_ref(), Ask::Volume).await {
                 Ok(Told::Volume(facts)) => {
                     *self.volume.lock() = facts.id;
                     newest(&mut self.hosts.lock(), &facts.hosts);
@@ -73,7 +74,7 @@ impl Finder {
         let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
         let mut why = None;
         for address in self.usable(&hosting) {
-            match dial(&address, self.volume(), Role::Client(shard), self.secret.as_ref()).await {
+            match dial(&address, self.volume(), Role::Client(shard), self.keys.as_ref()).await {
                 Ok(opened) => {
                     newest(&mut self.hosts.lock(), &opened.welcome.hosts);
                     return Ok(opened.inbound);
@@ -109,7 +110,7 @@ impl Finder {
         servers.sort();
         servers.dedup();
         for address in servers {
-            let told = ask(&address, self.volume(), self.secret.as_ref(), Ask::Hosts).await;
+            let told = ask(&address, self.volume(), self.keys.as_ref(), Ask::Hosts).await;
             if let Ok(Told::Hosts(heard)) = told
                 && !newest(&mut self.hosts.lock(), &heard).is_empty()
             {
@@ -142,11 +143,11 @@ pub(super) async fn dial(
     address: &Address,
     volume: [u8; 16],
     role: Role,
-    secret: Option<&Secret>,
+    keys: Option<&Keys>,
 ) -> Result<Opened, HandshakeError> {
     let attempt = async {
         let stream = Stream::connect(address).await.map_err(HandshakeError::Unreached)?;
-        open(stream, volume, role, secret).await
+        open(stream, volume, role, keys).await
     };
     let silent = HandshakeError::Silent(CONNECT_WITHIN);
     timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(silent))
@@ -156,8 +157,8 @@ pub(super) async fn dial(
 async fn ask(
     address: &Address,
     volume: [u8; 16],
-    secret: Option<&Secret>,
+    keys: Option<&Keys>,
     ask: Ask,
 ) -> Result<Told, NetError> {
-    Questions::open(address, volume, secret).await?.ask(ask).await
+    Questions::open(address, volume, keys).await?.ask(ask).await
 }

@@ -137,8 +137,8 @@ impl Link {
     }
 
     /// One connection, from beginning to end.
-    async fn serve(&self, inbound: Inbound) {
-        let out = Arc::new(Outbound::new(inbound.stream().clone()));
+    async fn serve(&self, mut inbound: Inbound) {
+        let out = Arc::new(Outbound::new(&mut inbound));
         {
             let mut state = self.state.lock();
             for (stream, request) in state.calls.unsent() {
@@ -156,11 +156,8 @@ impl Link {
             writing.as_mut().poll(context).map(|()| None)
         })
         .await;
-        if let Some(Closed::Frame(error)) = why {
-            (self.way.notice)(&format!(
-                "shard {}: closed the connection: it sent {error}",
-                self.shard
-            ));
+        if let Some(why @ (Closed::Frame(_) | Closed::Record(_) | Closed::Alert(_))) = why {
+            (self.way.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
         }
         out.close();
         let mut wakers = Vec::new();

@@ -22,10 +22,9 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use pando_net::HandshakeError;
+use pando_net::{HandshakeError, Keys};
 use pando_types::op::Request;
 use pando_types::{SHARDS_MAX, ShardIndex};
-use pando_wire::auth::Secret;
 use pando_wire::{Address, VolumeFacts};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -52,8 +51,8 @@ pub enum Target {
 pub struct NetOptions {
     /// Which volume it must be; zero: whichever.
     pub volume: [u8; 16],
-    /// To prove that we may.
-    pub secret: Option<Secret>,
+    /// What this side proves to servers over TCP, and whom it believes there.
+    pub keys: Option<Keys>,
     /// A call without an answer is taken for lost after this long.
     pub answer_within: Duration,
     /// Is told when a shard cannot be reached, and when it can be again.
@@ -63,7 +62,7 @@ pub struct NetOptions {
 impl Default for NetOptions {
     fn default() -> Self {
         let notice = |what: &str| eprintln!("pando: {what}");
-        Self { volume: [0; 16], secret: None, answer_within: Duration::from_secs(5), notice }
+        Self { volume: [0; 16], keys: None, answer_within: Duration::from_secs(5), notice }
     }
 }
 
@@ -174,7 +173,7 @@ impl From<&VolumeFacts> for Volume {
 }
 
 fn unreachable(address: &Address, error: &HandshakeError) -> NetError {
-    use HandshakeError::{Closed, Silent, Stranger, Unreached};
-    let is_refusal = !matches!(error, Closed(_) | Silent(_) | Stranger(_) | Unreached(_));
+    use HandshakeError::{Closed, NotTls, Silent, Stranger, Unreached};
+    let is_refusal = !matches!(error, Closed(_) | NotTls | Silent(_) | Stranger(_) | Unreached(_));
     NetError::Unreachable { address: address.clone(), why: error.to_string(), is_refusal }
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use pando_net::{HandshakeError, Inbound, Outbound};
+use pando_net::{HandshakeError, Inbound, Keys, Outbound};
 use pando_types::ShardIndex;
-use pando_wire::auth::Secret;
 use pando_wire::{Address, Ask, Hosting, Message, Role, Stream, Told, VolumeFacts, encode};
 use tokio::time::timeout;
 
@@ -27,12 +26,12 @@ impl Questions {
     pub(super) async fn open(
         address: &Address,
         volume: [u8; 16],
-        secret: Option<&Secret>,
+        keys: Option<&Keys>,
     ) -> Result<Self, NetError> {
-        let opened = dial(address, volume, Role::Tool, secret)
+        let mut opened = dial(address, volume, Role::Tool, keys)
             .await
             .map_err(|error| unreachable(address, &error))?;
-        let out = Outbound::new(opened.inbound.stream().clone());
+        let out = Outbound::new(&mut opened.inbound);
         let buffer = vec![0; BUFFER];
         Ok(Self { address: address.clone(), inbound: opened.inbound, out, buffer })
     }
@@ -110,8 +109,8 @@ impl Tool {
         let mut questions = match kept {
             Some(at) => self.kept.swap_remove(at),
             None => {
-                let (volume, secret) = self.finder.way();
-                Questions::open(address, volume, secret).await?
+                let (volume, keys) = self.finder.way();
+                Questions::open(address, volume, keys).await?
             }
         };
         let told = questions.ask(ask).await?;

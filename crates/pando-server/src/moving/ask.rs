@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use pando_net::{Inbound, Outbound, Stream, open};
+use pando_net::{Inbound, Keys, Outbound, Stream, open};
 use pando_types::ShardIndex;
-use pando_wire::auth::Secret;
 use pando_wire::{Ask, Hosting, Message, MoveAsk, MoveToken, MoveTold, Role, Told, encode};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -19,7 +18,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Asked {
     runtime: Runtime,
     volume: [u8; 16],
-    secret: Option<Secret>,
+    keys: Option<Keys>,
     hosting: Hosting,
     open: Option<(Inbound, Outbound)>,
 }
@@ -31,12 +30,12 @@ pub(super) struct Silent(pub(super) String);
 impl Asked {
     pub(super) fn new(
         volume: [u8; 16],
-        secret: Option<Secret>,
+        keys: Option<Keys>,
         hosting: Hosting,
     ) -> Result<Self, Silent> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Silent(error.to_string()))?;
-        Ok(Self { runtime, volume, secret, hosting, open: None })
+        Ok(Self { runtime, volume, keys, hosting, open: None })
     }
 
     /// Asks something about a move.
@@ -55,10 +54,10 @@ impl Asked {
 
     /// Asks one thing.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<Told, Silent> {
-        let Self { runtime, volume, secret, hosting, open } = self;
+        let Self { runtime, volume, keys, hosting, open } = self;
         runtime.block_on(async {
             if open.is_none() {
-                *open = Some(connect(*volume, secret.as_ref(), hosting).await?);
+                *open = Some(connect(*volume, keys.as_ref(), hosting).await?);
             }
             let Some((inbound, out)) = open.as_mut() else {
                 return Err(Silent("no connection".to_owned()));
@@ -75,19 +74,19 @@ impl Asked {
 
 async fn connect(
     volume: [u8; 16],
-    secret: Option<&Secret>,
+    keys: Option<&Keys>,
     hosting: &Hosting,
 ) -> Result<(Inbound, Outbound), Silent> {
     let mut why = format!("no address leads there from here: {}", hosting.addresses.join(", "));
     for address in usable(hosting) {
         let attempt = async {
             let stream = Stream::connect(&address).await.map_err(|error| error.to_string())?;
-            let opened = open(stream, volume, Role::Tool, secret).await;
+            let opened = open(stream, volume, Role::Tool, keys).await;
             opened.map_err(|error| error.to_string())
         };
         match timeout(CONNECT_WITHIN, attempt).await {
-            Ok(Ok(opened)) => {
-                let out = Outbound::new(opened.inbound.stream().clone());
+            Ok(Ok(mut opened)) => {
+                let out = Outbound::new(&mut opened.inbound);
                 return Ok((opened.inbound, out));
             }
             Ok(Err(error)) => why = format!("{address}: {error}"),

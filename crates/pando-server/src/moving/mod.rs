@@ -35,8 +35,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pando_net::Keys;
 use pando_types::{Epoch, SHARDS_MAX, ShardIndex};
-use pando_wire::auth::Secret;
 use pando_wire::{Ask, MoveStage, Moving, Told};
 use parking_lot::{Condvar, Mutex};
 
@@ -58,8 +58,8 @@ pub struct Parts {
     pub superblock: Superblock,
     /// How shards are run.
     pub options: HostOptions,
-    /// To prove that we may ask other servers.
-    pub secret: Option<Secret>,
+    /// To prove that this process may ask other servers.
+    pub keys: Option<Keys>,
     /// The shards that run here.
     pub host: Arc<Host>,
     /// The lock on them.
@@ -78,7 +78,7 @@ struct Shared {
     folder: Folder,
     superblock: Superblock,
     options: HostOptions,
-    secret: Option<Secret>,
+    keys: Option<Keys>,
     host: Arc<Host>,
     lock: Mutex<FolderLock>,
     faults: Faults,
@@ -95,12 +95,12 @@ struct Shared {
 impl Moves {
     /// None yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { folder, superblock, options, secret, host, lock, faults } = parts;
+        let Parts { folder, superblock, options, keys, host, lock, faults } = parts;
         let shared = Shared {
             folder,
             superblock,
             options,
-            secret,
+            keys,
             host,
             lock: Mutex::new(lock),
             faults,

@@ -76,7 +76,7 @@ pub(super) fn resume(shared: &Shared, shard: ShardIndex, mut coming: Coming) {
         return;
     }
     shared.note(shard, |moving| moving.from.clone_from(&coming.from.addresses));
-    let asked = Asked::new(shared.superblock.id(), shared.secret.clone(), coming.from.clone());
+    let asked = Asked::new(shared.superblock.id(), shared.keys.clone(), coming.from.clone());
     let mut asked = match asked {
         Ok(asked) => asked,
         Err(Silent(why)) => {
@@ -107,7 +107,7 @@ fn finish(shared: &Shared, shard: ShardIndex, end: Result<(), End>) {
 fn attempt(shared: &Shared, shard: ShardIndex, from: &Hosting, rate: u64) -> Result<(), End> {
     let mut token = MoveToken([0; 16]);
     getrandom::fill(&mut token.0).map_err(|error| End::Failed(error.to_string()))?;
-    let mut asked = Asked::new(shared.superblock.id(), shared.secret.clone(), from.clone())?;
+    let mut asked = Asked::new(shared.superblock.id(), shared.keys.clone(), from.clone())?;
     let begun = changes(asked.ask_move(shard, token, MoveAsk::Follow(None))?)?;
     shared.note(shard, |moving| {
         (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, begun.bytes);

@@ -1,25 +1,28 @@
 //! From a new connection to whoever serves it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pando_net::{Accepted, Closed, HandshakeError, Listener, Reception, accept};
+use pando_net::{
+    Accepted, Closed, GREETING_WITHIN, HandshakeError, Inbound, Keys, Listener, Origin, Reception,
+    Who, accept,
+};
 use pando_types::{Epoch, ShardIndex};
-use pando_wire::auth::Secret;
-use pando_wire::{Refused, Role, Welcome};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use pando_wire::{Hello, Refused, Role, Welcome};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::greetings::{Greeting, Greetings, Murmur};
+use super::guests::{Guests, Place};
 use super::hosts::Hosts;
 use super::limits::Limits;
+use super::revoked::Revoked;
+use super::roles::of_role;
+use super::say;
 use super::tool::{self, Answer};
-use super::worker::{Arriving, Place, Workers};
-use super::{say, say_end};
+use super::worker::{Arriving, Workers};
 use crate::host::Host;
 
-/// Who has not come in by then is shown out.
-const GREETING_WITHIN: Duration = Duration::from_secs(15);
 /// Connections of tools beyond the limit.
 const TOOLS_MORE: u32 = 16;
 
@@ -27,29 +30,36 @@ const TOOLS_MORE: u32 = 16;
 pub(super) struct Door {
     pub(super) host: Arc<Host>,
     pub(super) volume: [u8; 16],
-    pub(super) secret: Option<Secret>,
+    pub(super) keys: Option<Keys>,
     pub(super) limits: Limits,
     pub(super) hosts: Arc<Hosts>,
+    pub(super) revoked: Arc<Revoked>,
     pub(super) answer: Answer,
     pub(super) workers: Workers,
     /// Connections there are.
-    pub(super) connections: Arc<AtomicU32>,
-    /// One permit for each connection that is not let in yet.
-    pub(super) greetings: Arc<Semaphore>,
+    pub(super) guests: Arc<Guests>,
+    /// Connections that are not let in yet.
+    pub(super) greetings: Arc<Greetings>,
+    pub(super) murmur: Murmur,
 }
 
 /// Accepts for ever.
 pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
     loop {
-        // Others wait in the system's own queue.
-        let Ok(permit) = door.greetings.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok(accepted) => {
-                tokio::spawn(receive(door.clone(), accepted, permit));
+                let greeting = match accepted.origin {
+                    Origin::Network(address) => Some(door.greetings.enter(address)),
+                    // The kernel has said who it is.
+                    Origin::Owner | Origin::Stranger(_) => None,
+                };
+                tokio::spawn(receive(door.clone(), accepted, greeting));
+                // However many come: who is on the way in goes on between them.
+                tokio::task::yield_now().await;
             }
             Err(error) => {
                 // Out of descriptors, or the other side is gone already.
-                say(&format!("cannot accept a connection: {error}"));
+                door.murmur(&format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -58,47 +68,90 @@ pub(super) async fn listen(door: Arc<Door>, listener: Listener) {
 
 async fn receive(
     door: Arc<Door>,
-    Accepted { stream, from }: Accepted,
-    permit: OwnedSemaphorePermit,
+    accepted: Accepted,
+    greeting: Option<(Greeting, oneshot::Receiver<()>)>,
 ) {
-    let reception = Reception {
-        volume: door.volume,
-        secret: door.secret.as_ref(),
-        is_trusted: stream.is_unix(),
+    let from = accepted.from.clone();
+    let is_owner = accepted.origin == Origin::Owner;
+    let (greeting, leave) = greeting.unzip();
+    let greet = timeout(GREETING_WITHIN, door.greet(accepted, greeting.as_ref()));
+    let greeted = match leave {
+        None => greet.await,
+        Some(mut leave) => {
+            let mut greet = std::pin::pin!(greet);
+            let ended = std::future::poll_fn(|context| {
+                if let std::task::Poll::Ready(greeted) = greet.as_mut().poll(context) {
+                    return std::task::Poll::Ready(Some(greeted));
+                }
+                std::pin::Pin::new(&mut leave).poll(context).map(|_| None)
+            });
+            match ended.await {
+                Some(greeted) => greeted,
+                None => {
+                    return door.murmur(&format!(
+                        "closed the connection from {from}, which had proved nothing: its place was needed"
+                    ));
+                }
+            }
+        }
     };
-    let admit = |role: &Role| {
-        let place = door.take_place(role)?;
-        door.admit(role).map(|welcome| (welcome, place))
+    drop(greeting);
+    let error = match greeted.unwrap_or(Err(HandshakeError::Silent(GREETING_WITHIN))) {
+        Ok((inbound, role, (who, place))) => {
+            let from = if is_owner { from } else { format!("{from} ({who})") };
+            return door.hand_over(inbound, role, who, from, place).await;
+        }
+        Err(error) => error,
     };
-    let greeting = timeout(GREETING_WITHIN, accept(stream, reception, admit)).await;
-    drop(permit);
-    match greeting.unwrap_or(Err(HandshakeError::Silent(GREETING_WITHIN))) {
-        Ok((inbound, role, place)) => door.hand_over(inbound, role, from, place).await,
-        Err(error @ HandshakeError::Denied { .. }) => {
-            say(&format!("refused a connection from {from}: {error}"));
+    match error {
+        HandshakeError::Denied { .. } | HandshakeError::Tls(_) => {
+            door.murmur(&format!("refused a connection from {from}: {error}"));
         }
         // It looked whether somebody listens, or went away.
-        Err(HandshakeError::Closed(Closed::End | Closed::Io(_))) => {}
-        Err(HandshakeError::Closed(closed)) => {
-            say_end(&format!("the connection from {from}"), &closed)
-        }
-        Err(error) => say(&format!("closed the connection from {from}: {error}")),
+        HandshakeError::Closed(Closed::End | Closed::Io(_)) => {}
+        error => door.murmur(&format!("closed the connection from {from}: {error}")),
     }
 }
 
 impl Door {
-    fn take_place(&self, role: &Role) -> Result<Place, Refused> {
-        let count = self.connections.fetch_add(1, Ordering::AcqRel);
-        let place = Place(self.connections.clone());
-        // A tool must get in where clients cannot any more.
-        let more = if matches!(role, Role::Tool) { TOOLS_MORE } else { 0 };
-        if count >= self.limits.connections.saturating_add(more) {
-            return Err(Refused::Full(self.limits.connections));
+    /// A line that anybody can cause.
+    fn murmur(&self, what: &str) {
+        if let Some(line) = self.murmur.line(what, Instant::now()) {
+            say(&line);
         }
-        Ok(place)
     }
 
-    fn admit(&self, role: &Role) -> Result<Welcome, Refused> {
+    async fn greet(
+        &self,
+        accepted: Accepted,
+        greeting: Option<&Greeting>,
+    ) -> Result<(Inbound, Role, (Who, Place)), HandshakeError> {
+        if let Some(greeting) = greeting {
+            accepted.stream.readable().await?;
+            greeting.has_spoken();
+        }
+        let reception = Reception { volume: self.volume, keys: self.keys.as_ref() };
+        let admit = |hello: &Hello, who: &Who| {
+            if !of_role(&hello.role).admits(who) {
+                let what = "only servers speak for shards: it takes a server's key";
+                return Err(Refused::Key(what.to_owned()));
+            }
+            let place = self.take_place(&hello.role, who)?;
+            self.admit(hello, who).map(|welcome| (welcome, (who.clone(), place)))
+        };
+        accept(accepted, reception, admit).await
+    }
+
+    fn take_place(&self, role: &Role, who: &Who) -> Result<Place, Refused> {
+        // A tool must get in where clients cannot any more.
+        let more = if matches!(role, Role::Tool) { TOOLS_MORE } else { 0 };
+        let most = self.limits.connections.saturating_add(more);
+        let place = self.guests.enter(who, matches!(role, Role::Peer(..)), most);
+        place.ok_or(Refused::Full(self.limits.connections))
+    }
+
+    fn admit(&self, hello: &Hello, who: &Who) -> Result<Welcome, Refused> {
+        let role = &hello.role;
         let epoch = match role {
             Role::Tool => Epoch(0),
             Role::Client(shard) | Role::Peer(shard, _) => {
@@ -110,14 +163,18 @@ impl Door {
                 Refused::Malformed(format!("shard {shard} was started elsewhere since"))
             })?;
             self.hosts.learn(speakers);
+            self.revoked.learn(&hello.revoked);
         }
-        Ok(Welcome { epoch, in_flight: self.limits.in_flight, hosts: self.hosts.all() })
+        let revoked = if who.is_server() { self.revoked.told() } else { Vec::new() };
+        let in_flight = self.limits.in_flight;
+        Ok(Welcome { epoch, in_flight, hosts: self.hosts.all(), revoked })
     }
 
-    async fn hand_over(&self, inbound: pando_net::Inbound, role: Role, from: String, place: Place) {
+    async fn hand_over(&self, inbound: Inbound, role: Role, who: Who, from: String, place: Place) {
         let (shard, speakers) = match role {
             Role::Tool => {
-                tool::serve(inbound, from, self.answer.clone()).await;
+                place.serve(inbound.stream());
+                tool::serve(inbound, from, who, self.answer.clone()).await;
                 return drop(place);
             }
             Role::Client(shard) => (shard, None),
@@ -127,7 +184,7 @@ impl Door {
         match (worker, inbound.detach()) {
             (Some(worker), Ok(inbound)) => {
                 // The thread ends with the process, or when the shard has left it.
-                let _ = worker.send(Arriving { inbound, from, speakers, place });
+                let _ = worker.send(Arriving { inbound, from, who, speakers, place });
             }
             (_, Err(error)) => say(&format!("lost the connection from {from}: {error}")),
             (None, _) => {}

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use pando_net::{Closed, Inbound, Outbound};
+use pando_net::{Closed, Inbound, Outbound, Who};
 use pando_types::op::{Op, Request};
-use pando_types::{KeyId, ShardIndex};
+use pando_types::reply::{Refusal, Reply};
+use pando_types::{Lsn, ShardIndex};
 use pando_wire::Message;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::budget::{Budget, Share};
 use super::limits::CLIENT_FRAME_MAX;
+use super::roles::pass;
 use super::sink::Sink;
 use super::worker::Worker;
 use super::{say, say_end, weight};
@@ -47,12 +49,18 @@ impl From<Closed> for End {
 }
 
 /// Serves it until it ends.
-pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inbound, from: String) {
-    let out = Arc::new(Outbound::counted(inbound.stream().clone(), worker.writes.clone()));
+pub(super) async fn serve(
+    worker: Rc<Worker>,
+    shard: ShardIndex,
+    mut inbound: Inbound,
+    who: Who,
+    from: String,
+) {
+    let out = Arc::new(Outbound::counted(&mut inbound, worker.writes.clone()));
     let budget = worker.budgets.clients.clone();
-    let sink = Arc::new(Sink::new(out.clone(), KeyId::OWNER, budget, worker.limits.replies_cut));
+    let sink = Arc::new(Sink::new(out.clone(), who.key(), budget, worker.limits.replies_cut));
     let writing = worker.watch(out.clone(), from.clone());
-    let mut end = read(&worker, shard, inbound, &sink).await;
+    let mut end = read(&worker, shard, inbound, &who, &sink).await;
     if sink.is_cut() {
         end = End::Replies;
     }
@@ -85,7 +93,13 @@ pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inboun
     }
 }
 
-async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &Arc<Sink>) -> End {
+async fn read(
+    worker: &Worker,
+    shard: ShardIndex,
+    mut inbound: Inbound,
+    who: &Who,
+    sink: &Arc<Sink>,
+) -> End {
     inbound.limit(CLIENT_FRAME_MAX);
     let (limits, budget) = (&worker.limits, &worker.budgets.clients);
     let mut share = budget.share();
@@ -103,6 +117,7 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
             let bytes = requests.iter().map(|(asked, _)| asked.bytes as usize).sum();
             let replies = requests.iter().map(|(asked, _)| asked.reply as usize).sum();
             sink.took(requests.len(), bytes, replies);
+            refuse(worker, shard, who, sink, &mut requests);
             worker.host.submit(shard, &as_sink, &mut requests);
             worker.run_soon();
         }
@@ -190,6 +205,40 @@ async fn fill(
         filling.as_mut().poll(context)
     })
     .await
+}
+
+/// Answers what the key does not allow, and changes what it restricts.
+fn refuse(
+    worker: &Worker,
+    shard: ShardIndex,
+    who: &Who,
+    sink: &Sink,
+    requests: &mut Vec<(Asked, Request)>,
+) {
+    let mut must_flush = false;
+    requests.retain_mut(|(asked, request)| match pass(who, request) {
+        Ok(()) => true,
+        Err(errno) => {
+            let reply = Reply {
+                id: request.head.id,
+                trace: request.head.trace,
+                cut: 0,
+                shard,
+                epoch: worker.host.epoch(shard).unwrap_or_default(),
+                durable: Lsn(0),
+                seen: Lsn(0),
+                version: 0,
+                clock: 0,
+                result: Err(Refusal::Errno(errno)),
+                news: None,
+            };
+            must_flush |= sink.reply(*asked, Some(&reply));
+            false
+        }
+    });
+    if must_flush {
+        sink.flush();
+    }
 }
 
 /// Whole requests at hand, so many at most, whose replies take so many bytes and one more reply; whether there may be more.

@@ -148,11 +148,14 @@ pub(super) async fn join(way: &Way, servers: &[Address]) {
     for address in servers {
         let attempt = async {
             let stream = Stream::connect(address).await.map_err(|error| error.to_string())?;
-            let opened = open(stream, way.volume, Role::Tool, way.secret.as_ref()).await;
+            let opened = open(stream, way.volume, Role::Tool, way.keys.as_ref()).await;
             opened.map_err(|error| error.to_string())
         };
         match timeout(JOIN_WITHIN, attempt).await {
-            Ok(Ok(opened)) => way.hosts.learn(&opened.welcome.hosts),
+            Ok(Ok(opened)) => {
+                way.hosts.learn(&opened.welcome.hosts);
+                way.revoked.learn(&opened.welcome.revoked);
+            }
             Ok(Err(error)) => say(&format!("cannot ask {address} who hosts what: {error}")),
             Err(_) => say(&format!("cannot ask {address} who hosts what: no answer")),
         }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pando_net::{Closed, Opened, Outbound, Stream, open, this_host};
+use pando_net::{Closed, Keys, Opened, Outbound, Stream, open, this_host};
 use pando_types::peer::Peer;
 use pando_types::{SHARDS_MAX, ShardIndex};
-use pando_wire::auth::Secret;
 use pando_wire::{Address, Hosting, Role, encode_peer};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 
 use super::hosts::Hosts;
+use super::revoked::Revoked;
 use super::say;
 use crate::host::connection::PeerLinks;
 
@@ -39,8 +39,9 @@ struct Link {
 /// What a link needs to come about.
 pub(super) struct Way {
     pub(super) volume: [u8; 16],
-    pub(super) secret: Option<Secret>,
+    pub(super) keys: Option<Keys>,
     pub(super) hosts: Arc<Hosts>,
+    pub(super) revoked: Arc<Revoked>,
 }
 
 impl Links {
@@ -97,8 +98,9 @@ impl Links {
         let hosting = way.hosts.get(shard).ok_or("nobody knows where it is")?;
         let opened = connect(shard, &hosting, way).await?;
         way.hosts.learn(&opened.welcome.hosts);
+        way.revoked.learn(&opened.welcome.revoked);
         let mut inbound = opened.inbound;
-        let out = Arc::new(Outbound::new(inbound.stream().clone()));
+        let out = Arc::new(Outbound::new(&mut inbound));
         *self.link(shard).current.lock() = Some(out.clone());
         if is_said {
             say(&format!("shard {shard} is reached"));
@@ -135,7 +137,7 @@ async fn connect(shard: ShardIndex, hosting: &Hosting, way: &Way) -> Result<Open
         let attempt = async {
             let stream = Stream::connect(&address).await.map_err(|error| error.to_string())?;
             let role = Role::Peer(shard, way.hosts.own());
-            open(stream, way.volume, role, way.secret.as_ref())
+            open(stream, way.volume, role, way.keys.as_ref())
                 .await
                 .map_err(|error| error.to_string())
         };

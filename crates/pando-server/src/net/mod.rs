@@ -13,15 +13,19 @@
 //!
 //! Limits ([`Limits`]): who asks for too much at once is read no further until it has taken its answers; who takes none is
 //! cut off; nothing is allocated by a length that was not checked, and no connection is answered before it has proved
-//! that it may ask.
+//! that it may ask. What each may say is in `roles`; whose key is revoked is shown out (`revoked`, `guests`).
 
 mod accept;
 mod budget;
 mod client;
+mod greetings;
+mod guests;
 mod hosts;
 mod limits;
 pub(crate) mod links;
 mod peer;
+mod revoked;
+mod roles;
 mod server;
 mod sink;
 mod tool;
@@ -46,5 +50,7 @@ fn say_end(connection: &str, closed: &Closed) {
         Closed::End | Closed::Io(_) => {}
         Closed::Cut => say(&format!("closed {connection}: it ended in the middle of a frame")),
         Closed::Frame(error) => say(&format!("closed {connection}: it sent {error}")),
+        Closed::Record(error) => say(&format!("closed {connection}: it sent {error}")),
+        Closed::Alert(alert) => say(&format!("{connection} has ended: {alert}")),
     }
 }

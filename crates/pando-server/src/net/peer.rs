@@ -27,7 +27,7 @@ pub(super) async fn serve(
     speakers: Vec<Hosting>,
     from: String,
 ) {
-    let out = Arc::new(Outbound::new(inbound.stream().clone()));
+    let out = Arc::new(Outbound::new(&mut inbound));
     let writing = worker.watch(out.clone(), from.clone());
     let mut share = worker.budgets.peers.share();
     let mut unrun = Unrun::default();
@@ -80,6 +80,8 @@ async fn next(
 ) -> Result<(), Option<String>> {
     let closed = |closed| match closed {
         Closed::Frame(error) => Some(format!("it sent {error}")),
+        Closed::Record(error) => Some(format!("it sent {error}")),
+        Closed::Alert(alert) => Some(alert.to_string()),
         Closed::Cut => Some("it ended in the middle of a frame".to_owned()),
         Closed::End | Closed::Io(_) => None,
     };

@@ -4,22 +4,25 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pando_net::{HostsFolder, ListenError, Listener, is_loopback};
+use pando_keys::KeyRole;
+use pando_net::{HostsFolder, Keys, ListenError, Listener};
 use pando_types::{Epoch, ShardIndex};
-use pando_wire::Address;
-use pando_wire::auth::Secret;
+use pando_wire::{Address, uuid};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::accept::{Door, listen};
+use super::greetings::{Greetings, Murmur};
+use super::guests::Guests;
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::links::{Links, Way};
+use super::revoked::Revoked;
 use super::say;
 use super::tool::Answer;
 use super::worker::Workers;
@@ -38,8 +41,8 @@ pub struct ServerOptions {
     pub advertise: Vec<Address>,
     /// Whether others are told nothing else: they come through something that stands in between.
     pub only_advertised: bool,
-    /// Demanded of everybody who comes over TCP.
-    pub secret: Option<Secret>,
+    /// What this process proves to others, and whom it believes; without, it listens at Unix sockets only.
+    pub keys: Option<Keys>,
     /// How much others may ask.
     pub limits: Limits,
     /// Where the volume's processes keep their things.
@@ -54,30 +57,32 @@ pub enum StartError {
     /// An address cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// It would be open to everybody.
+    /// It would be open to everybody: to each user of this machine at least.
     #[error(
-        "{0} can be reached from other machines: that needs a secret, in a file named with --secret \
-         (`head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE`)"
+        "cannot listen at {0} without a key: over TCP, this machine's own included, all is encrypted and both sides prove \
+         who they are. Name a server's key with --key FILE (`pando auth init` makes the volume's keys)"
     )]
-    Open(Address),
+    NoKey(Address),
+    /// The key is not this volume's.
+    #[error("the key is for volume {}, and this is {}", uuid(.0), uuid(.1))]
+    OtherVolume([u8; 16], [u8; 16]),
+    /// The key is not a server's.
+    #[error(
+        "a server needs a server's key, and this is {0}'s: `pando auth add NAME --role server` makes one"
+    )]
+    NotAServer(KeyRole),
     /// Nobody could be told where to come.
     #[error(
         "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
     )]
     Any(Address),
-    /// The name is unknown.
-    #[error("cannot resolve {0}: {1}")]
-    Unknown(Address, io::Error),
     /// The system refuses threads.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// How often it is looked whether there are more shards.
+/// How often it is looked whether there are more shards, or other keys.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// Connections at once that have not proved yet that they may come in.
-const GREETINGS_MAX: usize = 256;
 
 /// A process that serves shards. Dropping it ends all connections.
 pub struct Server {
@@ -86,7 +91,7 @@ pub struct Server {
     addresses: Vec<Address>,
     hosts: Arc<Hosts>,
     links: Arc<Links>,
-    connections: Arc<AtomicU32>,
+    guests: Arc<Guests>,
     workers: Workers,
 }
 
@@ -106,7 +111,8 @@ impl Server {
         let hosts = Arc::new(Hosts::new(HostsFolder::new(&options.run), &own, &told));
         let links = Arc::new(Links::new(options.limits.link));
         host.set_links(links.clone());
-        let connections = Arc::new(AtomicU32::new(0));
+        let guests = Arc::new(Guests::default());
+        let revoked = Arc::new(Revoked::new(options.keys.clone(), &options.run));
         let mut threads = Vec::new();
         let workers = Workers::new(&host, &options.limits);
         for shard in host.hosted() {
@@ -115,20 +121,23 @@ impl Server {
         threads.push(net);
         let way = Arc::new(Way {
             volume: options.volume,
-            secret: options.secret.clone(),
+            keys: options.keys.clone(),
             hosts: hosts.clone(),
+            revoked: revoked.clone(),
         });
         let shards = host.shards();
         let door = Arc::new(Door {
             host,
             volume: options.volume,
-            secret: options.secret,
+            keys: options.keys,
             limits: options.limits,
             hosts: hosts.clone(),
+            revoked,
             answer: answer(hosts.clone()),
             workers: workers.clone(),
-            connections: connections.clone(),
-            greetings: Arc::new(Semaphore::new(GREETINGS_MAX)),
+            guests: guests.clone(),
+            greetings: Arc::new(Greetings::default()),
+            murmur: Murmur::default(),
         });
         let (stop, stopped) = oneshot::channel();
         let duty = Duty { door, links: links.clone(), way, shards, join: options.join, stopped };
@@ -140,7 +149,7 @@ impl Server {
             addresses,
             hosts,
             links,
-            connections,
+            guests,
             workers,
         })
     }
@@ -160,7 +169,7 @@ impl Server {
     /// Connections there are.
     #[must_use]
     pub fn connections(&self) -> u32 {
-        self.connections.load(Ordering::Relaxed)
+        self.guests.count()
     }
 
     /// Bytes that wait in connections of clients, and in connections on which shards speak: what [`Limits`] counts.
@@ -242,6 +251,10 @@ impl Duty {
                     tokio::spawn(self.links.clone().keep(shard, self.way.clone()));
                 }
             }
+            self.door.revoked.look(&self.door.guests, &self.links);
+            if let Some(line) = self.door.murmur.rest(Instant::now()) {
+                say(&line);
+            }
             if tokio::time::timeout(LOOK_EVERY, &mut stopped).await.is_ok() {
                 return;
             }
@@ -294,16 +307,21 @@ impl Entrance {
     }
 }
 
-/// An address beyond this machine needs a secret.
+/// TCP needs a server's key of this volume.
 fn check(options: &ServerOptions) -> Result<(), StartError> {
-    for address in &options.listen {
-        let is_near =
-            is_loopback(address).map_err(|error| StartError::Unknown(address.clone(), error))?;
-        if !is_near && options.secret.is_none() {
-            return Err(StartError::Open(address.clone()));
+    if let Some(keys) = &options.keys {
+        let identity = keys.identity();
+        if identity.volume != options.volume {
+            return Err(StartError::OtherVolume(identity.volume, options.volume));
         }
+        if identity.role != KeyRole::Server {
+            return Err(StartError::NotAServer(identity.role));
+        }
+        return Ok(());
     }
-    Ok(())
+    let mut all = options.listen.iter().chain(&options.also);
+    let over_tcp = all.find(|address| matches!(address, Address::Tcp(..)));
+    over_tcp.map_or(Ok(()), |address| Err(StartError::NoKey(address.clone())))
 }
 
 async fn bind(addresses: &[Address]) -> Result<(Vec<Listener>, Vec<Address>), StartError> {

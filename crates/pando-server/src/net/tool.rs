@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use pando_net::{Inbound, Outbound};
+use pando_net::{Inbound, Outbound, Who};
 use pando_wire::{Ask, Message, Told, encode};
 
 use super::limits::TOOL_FRAME_MAX;
+use super::roles::{For, of_ask};
 use super::{say, say_end};
 
 /// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix socket.
 pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
 
 /// Serves it until it ends.
-pub(super) async fn serve(mut inbound: Inbound, from: String, answer: Answer) {
+pub(super) async fn serve(mut inbound: Inbound, from: String, who: Who, answer: Answer) {
     inbound.limit(TOOL_FRAME_MAX);
-    let out = Arc::new(Outbound::new(inbound.stream().clone()));
+    let out = Arc::new(Outbound::new(&mut inbound));
     let mut buffer = vec![0; 16 << 10];
     loop {
         let (stream, ask) = match inbound.message(&mut buffer).await {
@@ -28,9 +29,17 @@ pub(super) async fn serve(mut inbound: Inbound, from: String, answer: Answer) {
                 break;
             }
         };
-        let (answer, is_unix) = (answer.clone(), inbound.stream().is_unix());
-        let told = tokio::task::spawn_blocking(move || answer(ask, is_unix)).await;
-        let told = told.unwrap_or_else(|_| Told::Failed("the server could not answer".to_owned()));
+        let told = if of_ask(&ask).admits(&who) {
+            let (answer, is_unix) = (answer.clone(), inbound.stream().is_unix());
+            let told = tokio::task::spawn_blocking(move || answer(ask, is_unix)).await;
+            told.unwrap_or_else(|_| Told::Failed("the server could not answer".to_owned()))
+        } else {
+            say(&format!("did not answer {from}: its key does not allow what it asks"));
+            Told::Failed(format!(
+                "{who} may not ask that: it takes {}",
+                if of_ask(&ask) == For::Servers { "a server's key" } else { "an admin's key" }
+            ))
+        };
         out.append(|bytes| encode(bytes, stream, &Message::Told(told)));
         out.flush();
         while out.waiting() > 0 && !out.is_closed() {

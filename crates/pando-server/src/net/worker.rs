@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pando_net::{Closed, DetachedInbound, Inbound, Outbound, READ_MAX};
+use pando_net::{Closed, DetachedInbound, Inbound, Outbound, READ_MAX, Who};
 use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::Hosting;
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, LocalSet, spawn_local};
 
 use super::budget::Budget;
+use super::guests::Place;
 use super::limits::Limits;
 use super::{client, peer, say};
 use crate::host::Host;
@@ -30,6 +31,7 @@ const LINGER: Duration = Duration::from_micros(50);
 pub(super) struct Arriving {
     pub(super) inbound: DetachedInbound,
     pub(super) from: String,
+    pub(super) who: Who,
     pub(super) speakers: Option<Vec<Hosting>>,
     /// Dropped when the connection ends.
     pub(super) place: Place,
@@ -96,15 +98,6 @@ impl Workers {
     /// Ends all.
     pub(super) fn end_all(&self) {
         self.senders.lock().iter_mut().for_each(|sender| *sender = None);
-    }
-}
-
-/// A place among the connections a process takes.
-pub(super) struct Place(pub(super) Arc<std::sync::atomic::AtomicU32>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
     }
 }
 
@@ -215,7 +208,7 @@ fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arr
         }
     });
     tasks.block_on(&runtime, async move {
-        while let Some(Arriving { inbound, from, speakers, place }) = arriving.recv().await {
+        while let Some(Arriving { inbound, from, who, speakers, place }) = arriving.recv().await {
             let inbound = match Inbound::attach(inbound) {
                 Ok(inbound) => inbound,
                 Err(error) => {
@@ -225,11 +218,12 @@ fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arr
             };
             let worker = worker.clone();
             spawn_local(async move {
-                let _place = place;
+                place.serve(inbound.stream());
                 match speakers {
-                    None => client::serve(worker, shard, inbound, from).await,
+                    None => client::serve(worker, shard, inbound, who, from).await,
                     Some(speakers) => peer::serve(worker, shard, inbound, speakers, from).await,
                 }
+                drop(place);
             });
         }
     });

@@ -1,121 +1,323 @@
-//! Connections that came by different keys: neither gets what is the other's.
+//! Who comes in over TCP, and with which key.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
 
-use pando_server::host::connection::{Asked, ReplySink};
-use pando_types::op::{MAX_SLOTS, Op, Request, RequestId};
-use pando_types::reply::{Body, Improper, Refusal, Reply};
-use pando_types::{KeyId, SessionId, ShardIndex};
+use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Wanted};
+use pando_net::tls::{Denial, TlsError};
+use pando_net::{HandshakeError, Inbound, Keys, Outbound, Stream};
+use pando_server::net::StartError;
+use pando_types::{Epoch, ShardIndex};
+use pando_wire::{Address, Hello, Hosting, Message, Refused, Role, encode};
+use time::OffsetDateTime;
 
-use crate::{LONG, Served, Volume, mkdir, request};
+use crate::{Client, Served, Volume, run, until, wanted, within};
 
-const HERE: ShardIndex = ShardIndex(0);
-
-/// What was told on one connection, by stream; `None`: there will be no reply.
-struct Connection {
-    key: KeyId,
-    told: Mutex<Vec<(u64, Option<Reply>)>>,
-    is_told: Condvar,
+fn keys(bundle: &Bundle) -> Keys {
+    Keys::new(bundle).unwrap()
 }
 
-impl ReplySink for Connection {
-    fn key(&self) -> KeyId {
-        self.key
-    }
-
-    fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool {
-        self.told.lock().unwrap().push((asked.stream, reply.cloned()));
-        self.is_told.notify_all();
-        false
-    }
-
-    fn flush(&self) {}
-}
-
-impl Connection {
-    fn new(key: u64) -> Arc<Self> {
-        Arc::new(Self { key: KeyId(key), told: Mutex::default(), is_told: Condvar::new() })
-    }
-
-    /// Puts requests before the shard without running it, each on a stream of its number.
-    fn put(self: &Arc<Self>, served: &Served, requests: Vec<Request>) {
-        let sink: Arc<dyn ReplySink> = self.clone();
-        let asked = |stream| Asked { stream, bytes: 1, reply: 1 };
-        let numbered = (0..).zip(requests);
-        let mut requests = numbered.map(|(stream, it)| (asked(stream), it)).collect();
-        served.host.submit(HERE, &sink, &mut requests);
-    }
-
-    fn ask(self: &Arc<Self>, served: &Served, id: RequestId, op: Op) -> Result<Body, Refusal> {
-        self.put(served, vec![request(id, op)]);
-        served.host.run(HERE);
-        self.take(1).remove(0)
-    }
-
-    /// What so many replies say. Some come when a sync is done, from its thread.
-    fn take(&self, count: usize) -> Vec<Result<Body, Refusal>> {
-        let told = self.told.lock().unwrap();
-        let (mut told, timeout) =
-            self.is_told.wait_timeout_while(told, LONG, |told| told.len() < count).unwrap();
-        assert!(!timeout.timed_out() && told.len() == count, "{told:?}");
-        told.drain(..).map(|(_, reply)| reply.expect("there is a reply").result).collect()
-    }
-
-    fn session(self: &Arc<Self>, served: &Served) -> SessionId {
-        match self.ask(served, RequestId::default(), Op::OpenSession) {
-            Ok(Body::Session(session)) => session,
-            other => panic!("{other:?}"),
+/// What who has this key is told over TCP; `None`: it comes in.
+async fn told(served: &Served, keys: Option<&Keys>) -> Option<HandshakeError> {
+    match served.dial(&served.tcp(), keys).await {
+        Ok(opened) => {
+            assert!(Client::of(opened).works().await);
+            None
         }
+        Err(error) => Some(error),
+    }
+}
+
+/// An alert that has these words.
+fn is_alert(error: Option<HandshakeError>, words: &str) {
+    let error = error.expect("it is not let in");
+    assert!(matches!(error, HandshakeError::Tls(TlsError::Alert(_))), "{error:?}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+#[test]
+fn each_key_is_judged_by_its_authority_its_time_and_its_volume() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let (authority, id) = (volume.authority(), served.volume);
+    let other = Authority::create(id).unwrap();
+    let with_roots_of = |mut bundle: Bundle, authority: &Authority| {
+        bundle.authorities = vec![authority.certificate().clone()];
+        keys(&bundle)
+    };
+    run(async {
+        for role in [KeyRole::Client, KeyRole::Admin, KeyRole::Server] {
+            let key = keys(&authority.issue(&Wanted { role, ..wanted("ada") }).unwrap());
+            assert!(told(&served, Some(&key)).await.is_none(), "{role}");
+        }
+        // Who may open the socket's file needs none.
+        assert!(served.dial(&served.unix(), None).await.is_ok());
+
+        let none = told(&served, None).await.unwrap();
+        assert!(matches!(none, HandshakeError::NoKey), "{none:?}");
+        assert!(none.to_string().contains("--key"), "{none}");
+
+        let stranger = with_roots_of(other.issue(&wanted("eve")).unwrap(), &authority);
+        is_alert(told(&served, Some(&stranger)).await, "no authority of its volume");
+
+        let long_ago = OffsetDateTime::now_utc() - Duration::from_secs(40 * 86_400);
+        let expired = keys(&authority.issue_at(&wanted("old"), long_ago).unwrap());
+        is_alert(told(&served, Some(&expired)).await, "has expired");
+
+        let volume_of_another = Authority::create([9; 16]).unwrap();
+        let of_another = volume_of_another.issue(&wanted("ada")).unwrap();
+        let of_another = with_roots_of(of_another, &authority);
+        let error = told(&served, Some(&of_another)).await.unwrap();
+        let HandshakeError::Tls(TlsError::Peer(denial)) = &error else { panic!("{error:?}") };
+        assert_eq!(*denial, Denial::OtherVolume(id));
+
+        // A server with a key of another authority is none to this one.
+        let trusting_others = with_roots_of(authority.issue(&wanted("ada")).unwrap(), &other);
+        let error = told(&served, Some(&trusting_others)).await.unwrap();
+        let HandshakeError::Tls(TlsError::Peer(denial)) = &error else { panic!("{error:?}") };
+        assert_eq!(*denial, Denial::UnknownAuthority);
+    });
+}
+
+/// Answers one connection as a server would, with this key; whether the other side took it for one.
+async fn pose(bundle: &Bundle, client: &Keys) -> Result<(), HandshakeError> {
+    use pando_net::{Listener, Reception, accept};
+    let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
+    let (volume, server) = (client.identity().volume, keys(bundle));
+    let address = listener.address().unwrap();
+    let answers = tokio::spawn(async move {
+        let accepted = listener.accept().await.unwrap();
+        let reception = Reception { volume, keys: Some(&server) };
+        let _ = accept::<()>(accepted, reception, |_, _| Err(Refused::Stopping)).await;
+    });
+    let stream = Stream::connect(&address).await.unwrap();
+    let opened = pando_net::open(stream, volume, Role::Tool, Some(client)).await;
+    answers.await.unwrap();
+    match opened {
+        Err(HandshakeError::Refused(Refused::Stopping)) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => panic!("it is not let in"),
     }
 }
 
 #[test]
-fn a_foreign_session_is_none_and_that_is_counted() {
+fn only_a_servers_key_makes_a_server() {
     let volume = Volume::new(1);
-    let served = volume.serve(&[0], volume.options(0));
-    let (honest, liar) = (Connection::new(1), Connection::new(2));
-    let session = honest.session(&served);
-    let id = RequestId { session, slot: 3, sequence: 1 };
-    for op in [mkdir("stolen"), Op::EndSession(session), Op::Renew(session)] {
-        assert_eq!(liar.ask(&served, id, op), Err(Refusal::NoSession));
-    }
-    assert_eq!(served.counter("shard_foreign_sessions"), 3);
-    assert!(matches!(honest.ask(&served, id, mkdir("own")), Ok(Body::Made(..))));
-    assert!(matches!(honest.ask(&served, id, mkdir("own")), Ok(Body::Made(..))), "repeated");
+    let authority = volume.authority();
+    let client = keys(&authority.issue(&wanted("ada")).unwrap());
+    run(async {
+        let server = authority.issue(&Wanted { role: KeyRole::Server, ..wanted("s") }).unwrap();
+        pose(&server, &client).await.unwrap();
+        for role in [KeyRole::Client, KeyRole::Admin] {
+            let other = authority.issue(&Wanted { role, ..wanted("eve") }).unwrap();
+            let error = pose(&other, &client).await.unwrap_err();
+            assert!(matches!(error, HandshakeError::Tls(TlsError::Peer(_))), "{role}: {error:?}");
+        }
+        // Nor does a server's key of another volume, though its authority be known.
+        let elsewhere = Authority::create([9; 16]).unwrap();
+        let other = elsewhere.issue(&Wanted { role: KeyRole::Server, ..wanted("s") }).unwrap();
+        let mut bundle = authority.issue(&wanted("ada")).unwrap();
+        bundle.authorities.push(elsewhere.certificate().clone());
+        let error = pose(&other, &keys(&bundle)).await.unwrap_err();
+        let HandshakeError::Tls(TlsError::Peer(denial)) = &error else { panic!("{error:?}") };
+        assert_eq!(*denial, Denial::OtherVolume([9; 16]));
+    });
+    // A server does not start with a client's key, or with one of another volume.
+    let start = |bundle: &Bundle| {
+        let mut options = volume.options(0);
+        options.keys = Some(keys(bundle));
+        volume.try_serve(&[0], options).err().unwrap()
+    };
+    let error = start(&authority.issue(&wanted("ada")).unwrap());
+    assert!(matches!(error, StartError::NotAServer(KeyRole::Client)), "{error}");
+    let other = Authority::create([9; 16]).unwrap();
+    let error = start(&other.issue(&Wanted { role: KeyRole::Server, ..wanted("s") }).unwrap());
+    assert!(matches!(error, StartError::OtherVolume(..)), "{error}");
 }
 
-/// Both are in the same batch, under the same identity: each hears of its own.
 #[test]
-fn a_request_of_the_same_identity_takes_nobodys_answer() {
+fn tcp_without_a_key_is_refused_at_the_start_on_this_machine_too() {
     let volume = Volume::new(1);
-    let served = volume.serve(&[0], volume.options(0));
-    let (honest, liar) = (Connection::new(1), Connection::new(2));
-    let session = honest.session(&served);
-    let id = RequestId { session, slot: 3, sequence: 1 };
-    honest.put(&served, vec![request(id, mkdir("a"))]);
-    liar.put(&served, vec![request(id, mkdir("a"))]);
-    served.host.run(HERE);
-    assert!(matches!(&honest.take(1)[..], [Ok(Body::Made(..))]));
-    assert_eq!(liar.take(1), [Err(Refusal::NoSession)]);
+    for host in ["127.0.0.1", "0.0.0.0", "::1"] {
+        let mut options = volume.options(0);
+        options.keys = None;
+        options.listen = vec![Address::Tcp(host.to_owned(), 0)];
+        let error = volume.try_serve(&[0], options).err().unwrap();
+        assert!(matches!(error, StartError::NoKey(_)), "{error}");
+        assert!(error.to_string().contains("--key"), "{error}");
+    }
+    let mut options = volume.options(0);
+    (options.keys, options.listen) = (None, vec![Address::Unix(volume.folder.server_socket(0))]);
+    let served = volume.serve(&[0], options);
+    run(async { assert!(served.client(&served.unix()).await.works().await) });
 }
 
 #[test]
-fn each_improper_request_is_counted_by_its_kind() {
+fn plain_text_and_noise_are_turned_away_and_what_speaks_no_tls_is_known_for_it() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
-    let liar = Connection::new(2);
-    let session = liar.session(&served);
-    let id = RequestId { session, slot: 3, sequence: 1 };
-    let many = vec![pando_types::op::ObjectId(1); pando_types::op::GARBAGE_MAX + 1];
-    for (id, op, improper) in [
-        (RequestId::default(), mkdir("a"), Improper::Unnumbered),
-        (RequestId { slot: MAX_SLOTS, ..id }, mkdir("a"), Improper::Slot),
-        (id, Op::AddShard(ShardIndex(1)), Improper::NotOwner),
-        (id, Op::GarbageDone(HERE, many), Improper::TooMuch),
-    ] {
-        let name = format!("shard_improper_{}", improper.name());
-        assert_eq!(served.counter(&name), 0);
-        assert_eq!(liar.ask(&served, id, op), Err(improper.into()));
-        assert_eq!(served.counter(&name), 1);
-    }
+    run(async {
+        // A program of before, or one that tries: it hears so in its own language.
+        let mut frame = Vec::new();
+        let hello = Hello::new(served.volume, Role::Client(ShardIndex(0)), Vec::new());
+        encode(&mut frame, pando_wire::Stream(0), &hello.into());
+        let mut inbound = Inbound::new(Stream::connect(&served.tcp()).await.unwrap().into());
+        let out = Outbound::new(&mut inbound);
+        out.append(|bytes| bytes.extend(&frame));
+        out.flush();
+        let heard = within(inbound.message(&mut vec![0; 4096])).await.unwrap().1;
+        assert_eq!(heard, Message::Refused(Refused::Plaintext));
+
+        let noises = [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            &[0x16, 3, 1, 0xff, 0xff, 1, 0, 0],
+            &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0],
+            &[0x17, 3, 3, 0, 20, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9],
+            &[0xff; 100],
+        ];
+        for noise in noises {
+            let Address::Tcp(host, port) = served.tcp() else { unreachable!() };
+            let mut stream = std::net::TcpStream::connect((host.as_str(), port)).unwrap();
+            // Far below the time for a greeting: it ends at once, whatever is said before.
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            stream.write_all(noise).unwrap();
+            match stream.read_to_end(&mut Vec::new()) {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            }
+        }
+
+        // Something else listens there.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let answers = tokio::spawn(async move {
+            for answer in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0, 0, 1, 0, 7, 7, 7, 7]] {
+                let stream = Stream::Tcp(listener.accept().await.unwrap().0);
+                stream.writable().await.unwrap();
+                stream.try_write(answer).unwrap();
+                stream.readable().await.unwrap();
+            }
+        });
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        for _ in 0..2 {
+            let error = served.dial(&address, Some(&served.admin)).await.unwrap_err();
+            assert!(matches!(error, HandshakeError::NotTls), "{error:?}");
+        }
+        answers.await.unwrap();
+        assert!(served.client(&served.tcp()).await.works().await);
+    });
+}
+
+#[test]
+fn a_revoked_key_is_turned_away_and_what_it_has_open_is_cut() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let [ada, eve] = ["ada", "eve"].map(|name| volume.issue(&wanted(name)));
+    run(async {
+        let client = async |keys| Client::of(served.dial(&served.tcp(), Some(keys)).await.unwrap());
+        let (mut good, mut bad) = (client(&ada).await, client(&eve).await);
+        assert!(good.works().await && bad.works().await);
+        volume.keys.revoke("eve").unwrap();
+        // At once for who comes,
+        is_alert(told(&served, Some(&eve)).await, "was revoked");
+        // and soon for who is there.
+        assert!(bad.reply().await.is_none());
+        until(|| served.server.connections() == 1).await;
+        assert!(good.works().await);
+        assert!(told(&served, Some(&ada)).await.is_none());
+    });
+}
+
+#[test]
+fn two_authorities_count_while_one_takes_the_others_place() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let old = volume.issue(&wanted("old"));
+    let next = volume.keys.rotate(&volume.authority(), None).unwrap();
+    let new = keys(&volume.keys.issue(&next, &wanted("new")).unwrap());
+    run(async {
+        assert!(told(&served, Some(&old)).await.is_none());
+        assert!(told(&served, Some(&new)).await.is_none());
+        let mut of_old = Client::of(served.dial(&served.tcp(), Some(&old)).await.unwrap());
+        volume.keys.finish_rotation(true).unwrap();
+        is_alert(told(&served, Some(&old)).await, "no authority of its volume");
+        assert!(of_old.reply().await.is_none(), "its key counts no more");
+    });
+}
+
+#[test]
+fn all_servers_hear_what_is_revoked_also_who_was_away() {
+    let volume = Volume::new(3);
+    let one = volume.serve(&[0], volume.options(0));
+    // Folders of their own, as on other machines: nothing is told but by servers.
+    let elsewhere = |shard: u16, name: &str| {
+        let mut options = volume.options(shard);
+        let path = volume.temp.path().join(name);
+        let run = path.join("run");
+        std::fs::create_dir_all(&run).unwrap();
+        let server = Wanted { role: KeyRole::Server, ..wanted(name) };
+        let server = volume.keys.issue(&volume.authority(), &server).unwrap();
+        KeysFolder::adopt(&path.join("keys"), &server).unwrap();
+        options.keys = Some(Keys::of_folder(&server, &path.join("keys")).unwrap());
+        options.listen =
+            vec![Address::Unix(run.join("server.sock")), Address::Tcp("127.0.0.1".to_owned(), 0)];
+        options.run = run;
+        options.join = vec![one.tcp()];
+        options
+    };
+    let eve = volume.issue(&wanted("eve"));
+    let at = |served: &Served, shard: u16| {
+        let (address, role) = (served.tcp(), Role::Client(ShardIndex(shard)));
+        let (volume, eve) = (served.volume, eve.clone());
+        async move {
+            let stream = Stream::connect(&address).await.unwrap();
+            pando_net::open(stream, volume, role, Some(&eve)).await.map(Client::of)
+        }
+    };
+    let two = volume.serve(&[1], elsewhere(1, "two"));
+    run(async {
+        until(|| one.server.hosts().get(ShardIndex(1)).is_some()).await;
+        let mut cut = at(&two, 1).await.unwrap();
+        volume.keys.revoke("eve").unwrap();
+        assert!(cut.reply().await.is_none(), "two has heard it");
+        is_alert(at(&two, 1).await.err(), "was revoked");
+        // It was not there when that was told.
+        let options = elsewhere(2, "three");
+        let three = volume.serve(&[2], options.clone());
+        let is_known = async || loop {
+            match at(&three, 2).await {
+                Err(error) => return is_alert(Some(error), "was revoked"),
+                Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        is_known().await;
+        drop(three);
+        // It knows it by itself from now on.
+        let three =
+            volume.serve(&[2], pando_server::net::ServerOptions { join: Vec::new(), ..options });
+        is_alert(at(&three, 2).await.err(), "was revoked");
+    });
+}
+
+#[test]
+fn what_a_client_says_is_revoked_is_not_believed() {
+    let volume = Volume::new(2);
+    let served = volume.serve(&[0], volume.options(0));
+    let [ada, admin] = [volume.issue(&wanted("ada")), volume.own(KeyRole::Admin)];
+    run(async {
+        let hosting = Hosting {
+            shard: ShardIndex(1),
+            epoch: Epoch(99),
+            host: [1; 16],
+            addresses: vec!["10.1.1.1:1".to_owned()],
+        };
+        ada.learn([admin.identity().serial]);
+        for keys in [&ada, &admin] {
+            let role = Role::Peer(ShardIndex(0), vec![hosting.clone()]);
+            let error = served.dial_as(&served.tcp(), Some(keys), role).await.unwrap_err();
+            assert!(matches!(error, HandshakeError::Refused(Refused::Key(_))), "{error:?}");
+        }
+        assert!(served.server.hosts().get(ShardIndex(1)).is_none());
+        assert!(told(&served, Some(&admin)).await.is_none());
+    });
 }

@@ -7,18 +7,19 @@ mod keys;
 mod limits;
 mod order;
 mod peers;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_net::{HandshakeError, Inbound, Opened, Outbound, Stream, open};
+use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Wanted};
+use pando_net::{HandshakeError, Inbound, Keys, Opened, Outbound, Stream, open};
 use pando_server::host::{HostOptions, format_shard};
 use pando_server::net::{Limits, Server, ServerOptions, StartError};
 use pando_server::{Folder, Host, Superblock};
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Reply};
 use pando_types::{Credentials, DirRef, Name, SessionId, ShardIndex};
-use pando_wire::auth::Secret;
 use pando_wire::{Address, Message, Role, Told, encode_request};
 
 /// Nothing takes this long.
@@ -29,6 +30,19 @@ struct Volume {
     temp: tempfile::TempDir,
     folder: Folder,
     superblock: Superblock,
+    keys: KeysFolder,
+}
+
+/// A key for a client, or for whom `wanted` is changed to.
+fn wanted(name: &str) -> Wanted {
+    Wanted {
+        role: KeyRole::Client,
+        name: name.to_owned(),
+        read_only: false,
+        squash: None,
+        days: 30,
+        addresses: Vec::new(),
+    }
 }
 
 impl Volume {
@@ -37,7 +51,22 @@ impl Volume {
         let folder = Folder::new(&temp.path().join("volume")).unwrap();
         let superblock = Superblock::new(shards, 1).unwrap();
         folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
-        Self { temp, folder, superblock }
+        let keys = KeysFolder::create(&folder.keys(), superblock.id()).unwrap();
+        Self { temp, folder, superblock, keys }
+    }
+
+    fn authority(&self) -> Authority {
+        self.keys.authority(None).unwrap()
+    }
+
+    /// Issues a key.
+    fn issue(&self, wanted: &Wanted) -> Keys {
+        Keys::new(&self.keys.issue(&self.authority(), wanted).unwrap()).unwrap()
+    }
+
+    /// The volume's own key of a role.
+    fn own(&self, role: KeyRole) -> Keys {
+        Keys::new(&Bundle::read(&self.keys.own(role)).unwrap()).unwrap()
     }
 
     fn options(&self, first: u16) -> ServerOptions {
@@ -50,7 +79,13 @@ impl Volume {
             also: Vec::new(),
             advertise: Vec::new(),
             only_advertised: false,
-            secret: None,
+            keys: Some(
+                Keys::of_folder(
+                    &Bundle::read(&self.keys.own(KeyRole::Server)).unwrap(),
+                    self.keys.path(),
+                )
+                .unwrap(),
+            ),
             limits: Limits::default(),
             run: self.folder.run(),
             join: Vec::new(),
@@ -70,7 +105,7 @@ impl Volume {
             Arc::new(|_, _| Told::Failed("not in this test".to_owned()))
         };
         let server = Server::start(host.clone(), options, answer)?;
-        Ok(Served { server, host, volume: self.superblock.id() })
+        Ok(Served { server, host, volume: self.superblock.id(), admin: self.own(KeyRole::Admin) })
     }
 }
 
@@ -79,6 +114,7 @@ struct Served {
     server: Server,
     host: Arc<Host>,
     volume: [u8; 16],
+    admin: Keys,
 }
 
 impl Served {
@@ -96,16 +132,21 @@ impl Served {
     }
 
     async fn client(&self, address: &Address) -> Client {
-        Client::of(self.dial(address, None).await.unwrap())
+        Client::of(self.dial(address, Some(&self.admin)).await.unwrap())
     }
 
-    async fn dial(
+    async fn dial(&self, address: &Address, keys: Option<&Keys>) -> Result<Opened, HandshakeError> {
+        self.dial_as(address, keys, Role::Client(ShardIndex(0))).await
+    }
+
+    async fn dial_as(
         &self,
         address: &Address,
-        secret: Option<&Secret>,
+        keys: Option<&Keys>,
+        role: Role,
     ) -> Result<Opened, HandshakeError> {
         let stream = Stream::connect(address).await.unwrap();
-        open(stream, self.volume, Role::Client(ShardIndex(0)), secret).await
+        open(stream, self.volume, role, keys).await
     }
 }
 
@@ -146,8 +187,8 @@ struct Client {
 }
 
 impl Client {
-    fn of(opened: Opened) -> Self {
-        let out = Arc::new(Outbound::new(opened.inbound.stream().clone()));
+    fn of(mut opened: Opened) -> Self {
+        let out = Arc::new(Outbound::new(&mut opened.inbound));
         // What the socket does not take at once.
         let driven = out.clone();
         tokio::spawn(async move { driven.drive().await });

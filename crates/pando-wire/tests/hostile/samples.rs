@@ -18,10 +18,9 @@ use pando_types::{
     LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex,
     Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
 };
-use pando_wire::auth::{Secret, Side};
 use pando_wire::{
     Ask, Census, Challenge, Group, Hello, Hosting, Message, MoveAsk, MoveStage, MoveToken,
-    MoveTold, Moving, Proof, Refused, Role, Told, VolumeFacts, Welcome,
+    MoveTold, Moving, Refused, Role, Told, VolumeFacts, Welcome,
 };
 
 const SHARD: ShardIndex = ShardIndex(3);
@@ -467,16 +466,15 @@ fn hosting() -> Hosting {
 }
 
 fn beginnings() -> Vec<Message> {
-    let hello = |role| Hello::new([1; 16], role, [2; 32]);
+    let hello = |role| Hello::new([1; 16], role, vec![[2; 16]; 2]);
     let of_client = hello(Role::Client(SHARD));
-    let secret = Secret::new(b"a secret of some length").unwrap();
-    let proof = Some(secret.prove(Side::Opener, &of_client, &[1; 16], &[3; 32]));
     let refusals = [
         Refused::Version { oldest: 3, newest: 4 },
         Refused::Volume([1; 16]),
         Refused::NotHere(SHARD),
-        Refused::SecretWanted,
-        Refused::SecretWrong,
+        Refused::Plaintext,
+        Refused::NotOwner(1000),
+        Refused::Key("why".to_owned()),
         Refused::Full(4096),
         Refused::Malformed("why".to_owned()),
         Refused::Stopping,
@@ -486,16 +484,13 @@ fn beginnings() -> Vec<Message> {
         Message::Hello(of_client),
         Message::Hello(hello(Role::Peer(SHARD, vec![hosting(), hosting()]))),
         Message::Hello(hello(Role::Tool)),
-        Message::Challenge(Challenge {
-            volume: [1; 16],
-            nonce: [3; 32],
-            features: 1,
-            wants_proof: true,
-            proof,
+        Message::Challenge(Challenge { volume: [1; 16], features: 1 }),
+        Message::Welcome(Welcome {
+            epoch: Epoch(9),
+            in_flight: 1024,
+            hosts: vec![hosting()],
+            revoked: vec![[3; 16]],
         }),
-        Message::Proof(Proof { proof }),
-        Message::Proof(Proof { proof: None }),
-        Message::Welcome(Welcome { epoch: Epoch(9), in_flight: 1024, hosts: vec![hosting()] }),
     ];
     words.extend(refusals.map(Message::Refused));
     words

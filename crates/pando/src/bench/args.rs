@@ -63,9 +63,9 @@ pub struct MetadataArgs {
     /// With `--api mount` a directory on any file system; else a volume: its folder, or the address of a server [default: a
     /// temporary volume]
     pub target: Option<String>,
-    /// File with the secret that its servers want
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// What is called
     #[arg(long, value_enum, default_value_t = Api::Library)]
     pub api: Api,
@@ -225,9 +225,9 @@ pub struct MixArgs {
     /// The proportions of InfiniFS' Table 1: the only ones there are
     #[arg(long, required = true)]
     pub table1: bool,
-    /// File with the secret that its servers want
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
-    pub secret: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Sessions
     #[arg(long, value_name = "C", default_value_t = 1)]
     pub clients: u32,

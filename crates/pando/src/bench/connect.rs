@@ -1,6 +1,6 @@
 //! The volume that the library is measured on, and the way to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pando_client::net::Net;
@@ -11,12 +11,12 @@ use pando_server::host::status::ShardStatus;
 use pando_server::{Durability, Folder, Host};
 use pando_types::ShardIndex;
 use pando_types::op::Request;
-use pando_wire::auth::Secret;
 use tempfile::TempDir;
 
 use crate::cli::DurabilityArg;
 use crate::connect::Named;
 use crate::failure::Failure;
+use crate::keys;
 use crate::up::transport::call_here;
 
 /// A volume that can be called. Dropping it stops what was started for it.
@@ -47,7 +47,7 @@ pub async fn connect(
     target: Option<&str>,
     shards: u16,
     durability: DurabilityArg,
-    secret: Option<Secret>,
+    key: Option<&PathBuf>,
 ) -> Result<Connected, Failure> {
     let options = HostOptions { durability: durability.into(), ..HostOptions::default() };
     let Some(target) = target else {
@@ -56,8 +56,8 @@ pub async fn connect(
     match Named::parse(target)? {
         Named::Folder(folder, _) if !is_served(&folder)? => open(folder, &options, None),
         named => {
-            let target = named.target();
-            let connecting = Net::connect(&target, named.options(secret));
+            let (target, keys) = (named.target(), keys::find(&named, key)?);
+            let connecting = Net::connect(&target, named.options(keys));
             let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
             Ok(Connected {
                 transport: net,

@@ -18,8 +18,9 @@ use parking_lot::Mutex;
 
 use super::list::whole_map;
 use crate::cli::ShardAddArgs;
-use crate::connect::{Named, Questioner, connect, secret};
+use crate::connect::{Named, Questioner, connect};
 use crate::failure::Failure;
+use crate::keys;
 use crate::meter::{Meter, Unit};
 use crate::output;
 use crate::text::count;
@@ -36,8 +37,8 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
 pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
     let named = Named::parse(&args.target)?;
-    let secret = secret(args.secret.as_ref())?;
-    let mut questioner = Questioner::new(&named, secret.clone())?;
+    let keys = keys::find(&named, args.key.as_ref())?;
+    let mut questioner = Questioner::new(&named, keys.clone())?;
     let mut map = whole_map(&mut questioner);
     let made_with = superblock(&mut questioner)?.shards;
     let shard = match unfinished(&map, made_with) {
@@ -48,7 +49,7 @@ pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
         None => ShardIndex(map.shards),
     };
     found(&mut questioner, args, shard)?;
-    let connected = connect(&named, secret)?;
+    let connected = connect(&named, keys)?;
     let transport: &dyn Transport = &*connected.transport;
     take_in(transport, shard)?;
     map.grow(shard.0 + 1);

@@ -50,7 +50,7 @@ impl Running {
             also: Vec::new(),
             advertise: Vec::new(),
             only_advertised: false,
-            secret: None,
+            keys: None,
             limits: Limits::default(),
             run: folder.run(),
             join: Vec::new(),

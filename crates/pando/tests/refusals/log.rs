@@ -3,18 +3,19 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use pando_net::{Opened, Stream, open};
+use pando_keys::Bundle;
+use pando_net::{Keys, Opened, Outbound, Stream, open};
 use pando_server::Folder;
 use pando_types::Credentials;
 use pando_types::ShardIndex;
 use pando_types::op::{Head, Op, Request};
-use pando_wire::auth::{Secret, Side};
-use pando_wire::{Ask, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Proof, Role, VERSION, encode};
+use pando_wire::{Ask, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Role, VERSION, encode};
 
+use crate::Guarded;
 use crate::common::site::until;
-use crate::{Guarded, SECRET};
 
 /// Nothing takes this long.
 const LONG: Duration = Duration::from_secs(60);
@@ -83,19 +84,15 @@ fn no_frames(good: &[u8], most: u32) -> Vec<Case> {
             sealed(body_is_cut, 9, kind),
             format!("a frame of kind {kind} whose body is malformed"),
         ),
-        Case::new(&good[..good.len() - 1], "it ended in the middle of a frame").then_ends(),
-        Case::new(&good[..3], "it ended in the middle of a frame").then_ends(),
+        Case::new(&good[..good.len() - 1], "ended in the middle of a frame").then_ends(),
+        Case::new(&good[..3], "ended in the middle of a frame").then_ends(),
     ]
 }
 
 /// What else can be wrong before somebody is let in.
 fn no_beginnings(volume: [u8; 16]) -> Vec<Case> {
-    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), [7; 32]);
+    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), Vec::new());
     let said = |hello: Hello| framed(&hello.into());
-    let with_proof =
-        |proof| [said(hello.clone()), framed(&Message::Proof(Proof { proof }))].concat();
-    let guess = Secret::new(b"another horse battery").unwrap();
-    let guess = guess.prove(Side::Opener, &hello, &volume, &[7; 32]);
     let future = Hello { oldest: VERSION + 1, newest: VERSION + 2, ..hello.clone() };
     vec![
         // `GET ` as a length.
@@ -122,12 +119,7 @@ fn no_beginnings(volume: [u8; 16]) -> Vec<Case> {
                 pando_wire::uuid(&volume)
             ),
         ),
-        Case::new(with_proof(None), "it has no secret, and this server demands one"),
-        Case::new(with_proof(Some(guess)), "its secret is not the one of this server"),
-        // So ends who finds that the server has another secret.
-        Case::new(said(hello.clone()), "it left without a proof").then_ends(),
-        Case::new(framed(&Message::Proof(Proof { proof: None })), "does not begin with a greeting"),
-        Case::new([said(hello.clone()), said(hello.clone())].concat(), "no proof follows"),
+        Case::new(framed(&Message::Ask(Ask::Hosts)), "does not begin with a greeting"),
     ]
 }
 
@@ -136,7 +128,7 @@ impl Guarded {
         Folder::new(&self.site.folder).unwrap().read().unwrap().id()
     }
 
-    /// A line of the log names him and has these words.
+    /// A line of the log names it and has these words.
     fn is_logged(&self, from: &SocketAddr, words: &str) {
         let named = format!("from {from}");
         let is_it = |line: &str| {
@@ -145,31 +137,56 @@ impl Guarded {
         };
         until(&format!("{named}: {words}"), || self.site.log().lines().any(is_it));
     }
+
+    /// Does something again and again, until a line of the log has these words: strangers cause one line a second.
+    fn is_logged_once(&self, words: &str, mut again: impl FnMut()) {
+        let lines = self.site.log().lines().count();
+        until(words, || {
+            again();
+            self.site.log().lines().skip(lines).any(|line| line.contains(words))
+        });
+    }
+}
+
+/// Says it, and hears the connection end.
+fn says(mut stranger: impl Read + Write, sends: &[u8], end: impl FnOnce()) {
+    stranger.write_all(sends).unwrap();
+    end();
+    match stranger.read_to_end(&mut Vec::new()) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
 }
 
 #[test]
 fn who_begins_wrongly_is_shut_out_and_the_log_says_why() {
     let guarded = Guarded::new();
     let volume = guarded.volume();
-    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), [7; 32]);
-    let mut cases = no_frames(&framed(&hello.into()), pando_wire::FIRST_FRAMES_MAX);
+    let hello = Hello::new(volume, Role::Client(ShardIndex(0)), Vec::new());
+    let mut cases = no_frames(&framed(&hello.clone().into()), pando_wire::FIRST_FRAMES_MAX);
     cases.extend(no_beginnings(volume));
-    // Kept, so that each has an address of his own.
-    let mut strangers = Vec::new();
+    let socket = Folder::new(&guarded.site.folder).unwrap().server_socket(0);
     for Case { sends, ends, logged } in cases {
-        let mut stranger = TcpStream::connect(&guarded.address).unwrap();
-        stranger.set_read_timeout(Some(LONG)).unwrap();
-        stranger.write_all(&sends).unwrap();
-        if ends {
-            stranger.shutdown(Shutdown::Write).unwrap();
-        }
-        guarded.is_logged(&stranger.local_addr().unwrap(), &logged);
-        match stranger.read_to_end(&mut Vec::new()) {
-            Ok(_) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{logged}"),
-        }
+        guarded.is_logged_once(&logged, || {
+            let stranger = UnixStream::connect(&socket).unwrap();
+            stranger.set_read_timeout(Some(LONG)).unwrap();
+            let other = stranger.try_clone().unwrap();
+            says(stranger, &sends, || {
+                if ends {
+                    other.shutdown(Shutdown::Write).unwrap();
+                }
+            });
+        });
         guarded.others_go_on();
-        strangers.push(stranger);
+    }
+    // Over TCP nothing is understood that is not encrypted.
+    for sends in [framed(&hello.into()), b"GET / HTTP/1.1\r\n\r\n".to_vec()] {
+        guarded.is_logged_once("it does not speak TLS", || {
+            let stranger = TcpStream::connect(&guarded.address).unwrap();
+            stranger.set_read_timeout(Some(LONG)).unwrap();
+            says(stranger, &sends, || {});
+        });
+        guarded.others_go_on();
     }
 }
 
@@ -208,14 +225,17 @@ fn who_sends_nonsense_later_is_shut_out_and_the_log_says_why() {
 
 /// Comes in as it should, and then does not go on so.
 async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
-    let secret = Secret::new(SECRET.as_bytes()).unwrap();
+    let keys = Folder::new(&guarded.site.folder).unwrap().keys();
+    let keys = Keys::new(&Bundle::read(&keys.join("server.pem")).unwrap()).unwrap();
     let stream = Stream::connect(&guarded.address.parse().unwrap()).await.unwrap();
     let Stream::Tcp(tcp) = &stream else { unreachable!() };
     let from = tcp.local_addr().unwrap();
-    let mut opened = open(stream, guarded.volume(), role, Some(&secret)).await.unwrap();
+    let mut opened = open(stream, guarded.volume(), role, Some(&keys)).await.unwrap();
+    let out = Outbound::new(&mut opened.inbound);
     // So little is taken at once.
-    opened.inbound.stream().writable().await.unwrap();
-    assert_eq!(opened.inbound.stream().try_write(&case.sends).unwrap(), case.sends.len());
+    out.append(|bytes| bytes.extend_from_slice(&case.sends));
+    out.flush();
+    assert_eq!(out.waiting(), 0);
     if case.ends {
         opened.inbound.stream().shut();
     }

@@ -1,0 +1,134 @@
+//! What can be wrong with keys.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::identity::{KeyRole, NAME_MAX};
+
+/// Why there is no key, or none that counts.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file cannot be read or written.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Others may read or write a file that only its owner may.
+    #[error("{path} is open to others (mode {mode:o}): `chmod 600 {path}` first, and think who may have its key", path = .path.display())]
+    Open {
+        /// Which file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Others may write what decides who is let in.
+    #[error("{path} may be written by others (mode {mode:o}): `chmod go-w {path}` first", path = .path.display())]
+    Writable {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Somebody else put the file there.
+    #[error("{} belongs to user {uid}, who could change it: only files of your own, of root or of the folder's owner are taken", .path.display())]
+    Owner {
+        /// Which file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// A file is not what it should be.
+    #[error("{}: {what}", .path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A certificate is not one of Pando's.
+    #[error("not a certificate of Pando: {0}")]
+    Certificate(String),
+    /// The name in a certificate is not one of Pando's.
+    #[error("not a name of Pando's certificates: `{uri}`: {what}")]
+    Uri {
+        /// The name.
+        uri: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Not a key's name.
+    #[error("`{0}` is no name for a key: write 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -")]
+    NoName(String),
+    /// Not a role.
+    #[error("`{0}` is no role: write client, admin or server")]
+    NoRole(String),
+    /// Not a way to squash.
+    #[error(
+        "`{0}` does not say whom a key acts as: write root:UID:GID or all:UID:GID, each below 4294967295"
+    )]
+    NoSquash(String),
+    /// Not a serial number.
+    #[error("`{0}` is no serial number: write its 32 hexadecimal digits")]
+    NoSerial(String),
+    /// Only clients' keys are restricted.
+    #[error("a key of role {0} cannot be read-only or squashed: it may do everything")]
+    OptionsOfRole(KeyRole),
+    /// A key of another role is wanted.
+    #[error("the key's role is {0}, and {1} is wanted: `pando auth add NAME --role {1}` makes one")]
+    WrongRole(KeyRole, KeyRole),
+    /// The system has no random numbers.
+    #[error("no random numbers from the system: {0}")]
+    Random(String),
+    /// A key or certificate cannot be made.
+    #[error("cannot make a key or certificate: {0}")]
+    Make(String),
+    /// The volume has no keys yet.
+    #[error("there is no {}: `pando auth init FOLDER` makes the volume's keys", .0.display())]
+    NoKeys(PathBuf),
+    /// The volume has keys already.
+    #[error("{} exists: the volume has its keys already", .0.display())]
+    HasKeys(PathBuf),
+    /// The authority's key is somewhere else.
+    #[error("the authority's key is not in {}: name the file that it was moved to with --ca FILE", .0.display())]
+    NoAuthorityKey(PathBuf),
+    /// Another authority's key.
+    #[error("{} is not the key of the authority in {}", .key.display(), .certificate.display())]
+    OtherAuthority {
+        /// The key's file.
+        key: PathBuf,
+        /// The certificate's file.
+        certificate: PathBuf,
+    },
+    /// The keys are of another volume.
+    #[error("{} has keys of volume {found}, and this is {wanted}", .path.display())]
+    OtherVolume {
+        /// Which file.
+        path: PathBuf,
+        /// Its volume.
+        found: String,
+        /// The one wanted.
+        wanted: String,
+    },
+    /// A key of this name exists.
+    #[error(
+        "there is a key `{0}` that is valid: `pando auth renew {0}` makes a new certificate for it, `pando auth revoke {0}` ends it"
+    )]
+    Exists(String),
+    /// No key of this name or serial number.
+    #[error("no valid key `{0}` was issued: `pando auth list` shows what was")]
+    Unknown(String),
+    /// Two authorities count already.
+    #[error(
+        "the volume has two authorities already: `pando auth rotate --finish` drops the old one"
+    )]
+    Rotating,
+    /// There is one authority only.
+    #[error("the volume has one authority: `pando auth rotate` makes another")]
+    NotRotating,
+    /// Certificates of the old authority are still in use.
+    #[error("these have certificates of the old authority only: {}; renew or revoke them, or say --force to end them", .0.join(", "))]
+    InUse(Vec<String>),
+}

@@ -1,0 +1,314 @@
+//! A volume's folder `keys/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use time::OffsetDateTime;
+
+use crate::authority::{Authority, Wanted, authority_of};
+use crate::bundle::Bundle;
+use crate::error::KeyError;
+use crate::identity::KeyRole;
+use crate::issued::{self, Issued};
+use crate::serial::Serial;
+use crate::trust::{Revocation, Trust, revocations};
+use crate::{guard, pem, uri};
+
+/// Certificates of authorities.
+pub const AUTHORITIES: &str = "ca.crt";
+/// The newest authority's key.
+pub const AUTHORITY_KEY: &str = "ca.key";
+/// What was issued.
+pub const ISSUED: &str = "issued";
+/// What of it counts no more.
+pub const REVOKED: &str = "revoked";
+
+/// How long the certificates last that a new volume has, days.
+pub const DAYS: u16 = 365;
+
+/// A volume's folder `keys/`, mode 0700.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeysFolder {
+    path: PathBuf,
+    volume: [u8; 16],
+}
+
+impl KeysFolder {
+    /// Makes it, with a new authority, and keys for the volume's servers (`server.pem`) and its owner (`admin.pem`).
+    /// It is there as a whole or not at all.
+    pub fn create(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
+        if path.exists() {
+            return Err(KeyError::HasKeys(path.to_owned()));
+        }
+        let authority = Authority::create(volume)?;
+        let beside = guard::folder_beside(path)?;
+        let made = Self { path: beside.path().to_owned(), volume };
+        made.write(AUTHORITIES, &authority.certificates_pem())?;
+        made.write(AUTHORITY_KEY, &authority.key_pem())?;
+        made.write(REVOKED, "")?;
+        made.write(ISSUED, "")?;
+        for role in [KeyRole::Server, KeyRole::Admin] {
+            let name = role.to_string();
+            let wanted = Wanted {
+                role,
+                name,
+                read_only: false,
+                squash: None,
+                days: DAYS,
+                addresses: vec![],
+            };
+            made.renew_own(&made.own(role), &made.issue(&authority, &wanted)?)?;
+        }
+        Self::install(beside, path)?;
+        Ok(Self { path: path.to_owned(), volume })
+    }
+
+    /// Whether what was issued is written down here: else it is the folder of a server elsewhere ([`Self::adopt`]), or none.
+    #[must_use]
+    pub fn is_owners(path: &Path) -> bool {
+        path.join(ISSUED).exists()
+    }
+
+    /// That of a volume.
+    pub fn open(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
+        if !path.join(AUTHORITIES).exists() {
+            return Err(KeyError::NoKeys(path.to_owned()));
+        }
+        let folder = Self { path: path.to_owned(), volume };
+        for authority in folder.trust()?.authorities {
+            let (found, _) = authority_of(&authority)?;
+            if found != volume {
+                let (found, wanted) = (uri::uuid(&found), uri::uuid(&volume));
+                return Err(KeyError::OtherVolume { path: path.join(AUTHORITIES), found, wanted });
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the volume's own key of a role: `server.pem`, `admin.pem`.
+    #[must_use]
+    pub fn own(&self, role: KeyRole) -> PathBuf {
+        self.path.join(format!("{role}.pem"))
+    }
+
+    /// The file of the volume's own key that has this name, if it is one of them.
+    #[must_use]
+    pub fn own_named(&self, name: &str) -> Option<PathBuf> {
+        let mut own = [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)).into_iter();
+        own.find(|path| Bundle::read(path).is_ok_and(|bundle| bundle.identity.name == name))
+    }
+
+    /// Puts the volume's own key, renewed, into its file.
+    pub fn renew_own(&self, path: &Path, bundle: &Bundle) -> Result<(), KeyError> {
+        guard::write_for_owner(path, &bundle.to_pem())
+    }
+
+    /// Whom servers let in.
+    pub fn trust(&self) -> Result<Trust, KeyError> {
+        Trust::read(&self.path)
+    }
+
+    /// All that was issued, the oldest first.
+    pub fn issued(&self) -> Result<Vec<Issued>, KeyError> {
+        issued::read(&self.path, self.volume)
+    }
+
+    /// All that was revoked, the oldest first.
+    pub fn revocations(&self) -> Result<Vec<Revocation>, KeyError> {
+        revocations(&self.path)
+    }
+
+    /// The newest authority; its key is in a file that was named, or here.
+    pub fn authority(&self, key: Option<&Path>) -> Result<Authority, KeyError> {
+        let here = self.path.join(AUTHORITY_KEY);
+        Authority::read(&self.path.join(AUTHORITIES), key.unwrap_or(&here))
+    }
+
+    /// What was issued and still counts.
+    pub fn valid(&self) -> Result<Vec<Issued>, KeyError> {
+        let trust = self.trust()?;
+        let authorities: Result<Vec<_>, _> =
+            trust.authorities.iter().map(|authority| Ok(authority_of(authority)?.1)).collect();
+        let authorities = authorities?;
+        let now = OffsetDateTime::now_utc();
+        let mut valid = self.issued()?;
+        valid.retain(|issued| {
+            issued.not_after > now
+                && !trust.revoked.contains(&issued.identity.serial)
+                && authorities.contains(&issued.authority)
+        });
+        Ok(valid)
+    }
+
+    /// Issues a certificate, and remembers it. Its name must not be that of one that still counts.
+    pub fn issue(&self, authority: &Authority, wanted: &Wanted) -> Result<Bundle, KeyError> {
+        let _lock = guard::lock(&self.path)?;
+        if self.valid()?.iter().any(|issued| issued.identity.name == wanted.name) {
+            return Err(KeyError::Exists(wanted.name.clone()));
+        }
+        self.remember(authority, authority.issue(wanted)?)
+    }
+
+    /// Issues another certificate to who has one of this name; that one goes on to count. No addresses: the same.
+    pub fn renew(
+        &self,
+        authority: &Authority,
+        name: &str,
+        days: u16,
+        addresses: Vec<String>,
+    ) -> Result<Bundle, KeyError> {
+        let _lock = guard::lock(&self.path)?;
+        let revoked = self.trust()?.revoked;
+        // What has expired can be renewed, what was revoked cannot.
+        let found = self.issued()?.into_iter().rev().find(|issued| {
+            issued.identity.name == name && !revoked.contains(&issued.identity.serial)
+        });
+        let old = found.ok_or_else(|| KeyError::Unknown(name.to_owned()))?;
+        let addresses = if addresses.is_empty() { old.addresses } else { addresses };
+        self.remember(authority, authority.renew(&old.identity, days, addresses)?)
+    }
+
+    /// Writes down what was issued before anybody gets it.
+    fn remember(&self, authority: &Authority, bundle: Bundle) -> Result<Bundle, KeyError> {
+        let (_, not_after) = crate::identity::validity_of(&bundle.certificate)?;
+        let mut all = self.issued()?;
+        all.push(Issued {
+            identity: bundle.identity.clone(),
+            not_after: OffsetDateTime::from_unix_timestamp(not_after)
+                .map_err(|error| KeyError::Make(error.to_string()))?,
+            authority: authority.serial(),
+            addresses: bundle.addresses.clone(),
+        });
+        issued::write(&self.path, &all)?;
+        Ok(bundle)
+    }
+
+    /// Ends all certificates of a name that have not expired, or the one of a serial number. What it ended.
+    pub fn revoke(&self, what: &str) -> Result<Vec<Issued>, KeyError> {
+        let _lock = guard::lock(&self.path)?;
+        let serial = what.parse::<Serial>().ok();
+        let mut ended = self.valid()?;
+        ended.retain(|issued| {
+            Some(issued.identity.serial) == serial || issued.identity.name == what
+        });
+        if ended.is_empty() {
+            return Err(KeyError::Unknown(what.to_owned()));
+        }
+        let at = OffsetDateTime::now_utc().replace_nanosecond(0);
+        let at = at.map_err(|error| KeyError::Make(error.to_string()))?;
+        let mut text = String::new();
+        let before = self.revocations()?.into_iter();
+        for line in before.chain(ended.iter().map(|issued| Revocation {
+            serial: issued.identity.serial,
+            at,
+            name: issued.identity.name.clone(),
+        })) {
+            text.push_str(&format!("{line}\n"));
+        }
+        self.write(REVOKED, &text)?;
+        Ok(ended)
+    }
+
+    /// Makes another authority beside the one whose key this is. Its key takes the place of the old one's: here, or in the
+    /// file that was named. The volume's own keys are its first.
+    pub fn rotate(&self, old: &Authority, key: Option<&Path>) -> Result<Authority, KeyError> {
+        let lock = guard::lock(&self.path)?;
+        if self.trust()?.authorities.len() > 1 {
+            return Err(KeyError::Rotating);
+        }
+        let next = old.succeed()?;
+        // Certificates first: with both, each key is of one of them.
+        self.write(AUTHORITIES, &next.certificates_pem())?;
+        match key {
+            Some(key) => guard::write(key, &next.key_pem())?,
+            None => self.write(AUTHORITY_KEY, &next.key_pem())?,
+        }
+        drop(lock);
+        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
+            if path.exists() {
+                let name = Bundle::read(&path)?.identity.name;
+                self.renew_own(&path, &self.renew(&next, &name, DAYS, Vec::new())?)?;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Ends the older of two authorities, and with it all that it issued. Unless it is forced, each name must have a
+    /// certificate of the newer one. What it ended.
+    pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
+        let _lock = guard::lock(&self.path)?;
+        // The newer one comes first.
+        let authorities = self.trust()?.authorities;
+        let [newer, _, ..] = authorities.as_slice() else {
+            return Err(KeyError::NotRotating);
+        };
+        let serial = authority_of(newer)?.1;
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            self.valid()?.into_iter().partition(|issued| issued.authority == serial);
+        let is_renewed =
+            |issued: &&Issued| kept.iter().any(|kept| kept.identity.name == issued.identity.name);
+        let mut names: Vec<_> = ended.iter().filter(|issued| !is_renewed(issued)).collect();
+        names.dedup_by(|a, b| a.identity.name == b.identity.name);
+        if !names.is_empty() && !is_forced {
+            let names = names.iter().map(|issued| issued.identity.name.clone());
+            return Err(KeyError::InUse(names.collect()));
+        }
+        self.write(AUTHORITIES, &pem::certificate(newer))?;
+        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
+            if path.exists() {
+                let mut bundle = Bundle::read(&path)?;
+                bundle.chain.clear();
+                bundle.authorities.retain(|authority| authority == newer);
+                guard::write_for_owner(&path, &bundle.to_pem())?;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's owner issued to it. There is no
+    /// authority's key in it, and it knows of no certificate; what was revoked stays so.
+    pub fn adopt(path: &Path, bundle: &Bundle) -> Result<Self, KeyError> {
+        if bundle.identity.role != KeyRole::Server {
+            return Err(KeyError::WrongRole(bundle.identity.role, KeyRole::Server));
+        }
+        let volume = bundle.identity.volume;
+        if path.exists() {
+            if Self::is_owners(path) {
+                return Err(KeyError::HasKeys(path.to_owned()));
+            }
+            let folder = Self::open(path, volume)?;
+            folder.adopt_files(bundle)?;
+            return Ok(folder);
+        }
+        let beside = guard::folder_beside(path)?;
+        let made = Self { path: beside.path().to_owned(), volume };
+        made.write(REVOKED, "")?;
+        made.adopt_files(bundle)?;
+        Self::install(beside, path)?;
+        Ok(Self { path: path.to_owned(), volume })
+    }
+
+    fn adopt_files(&self, bundle: &Bundle) -> Result<(), KeyError> {
+        let certificates = bundle.authorities.iter().chain(&bundle.chain);
+        self.write(AUTHORITIES, &certificates.map(pem::certificate).collect::<String>())?;
+        guard::write_for_owner(&self.own(KeyRole::Server), &bundle.to_pem())
+    }
+
+    fn install(beside: tempfile::TempDir, path: &Path) -> Result<(), KeyError> {
+        fs::rename(beside.path(), path)
+            .map_err(|error| KeyError::Io { path: path.to_owned(), error })?;
+        // It has another name now: there is nothing to remove.
+        let _ = beside.keep();
+        guard::sync_folder(path.parent().unwrap_or(path))
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), KeyError> {
+        guard::write_for_owner(&self.path.join(file), text)
+    }
+}

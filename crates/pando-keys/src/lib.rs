@@ -1,0 +1,27 @@
+//! Keys and certificates of a volume.
+//!
+//! Each volume has an authority of its own ([`Authority`]). It issues one file to each who may come over TCP
+//! ([`Bundle`]); what such a file allows is in its certificate ([`Identity`]). Servers check certificates against the
+//! volume's folder `keys/` ([`Trust`]). Nothing here opens a socket.
+
+mod authority;
+mod bundle;
+mod error;
+mod folder;
+mod guard;
+mod identity;
+mod issued;
+mod pem;
+mod serial;
+mod trust;
+mod uri;
+
+pub use authority::{Authority, Wanted};
+pub use bundle::Bundle;
+pub use error::KeyError;
+pub use folder::{DAYS, KeysFolder};
+pub use identity::{Identity, KeyRole, NAME_MAX, Squash, check_name, identity_of, validity_of};
+pub use issued::Issued;
+pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+pub use serial::Serial;
+pub use trust::{Revocation, Trust};

@@ -1,0 +1,86 @@
+//! Whom a server lets in.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rustls_pki_types::CertificateDer;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::error::KeyError;
+use crate::folder::{AUTHORITIES, REVOKED};
+use crate::identity::check_name;
+use crate::serial::Serial;
+use crate::{guard, pem};
+
+/// What a server checks at each handshake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trust {
+    /// Whose certificates count: one authority, or two while the volume's owner rotates them.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Certificates that count no more.
+    pub revoked: BTreeSet<Serial>,
+}
+
+impl Trust {
+    /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or others may write it.
+    pub fn read(keys_dir: &Path) -> Result<Self, KeyError> {
+        let path = keys_dir.join(AUTHORITIES);
+        let blocks = pem::read(&path, &guard::read_public(&path)?)?;
+        let (authorities, _) = pem::part(&path, blocks.certificates)?;
+        let revoked = revocations(keys_dir)?.into_iter().map(|revocation| revocation.serial);
+        Ok(Self { authorities, revoked: revoked.collect() })
+    }
+}
+
+/// All that was revoked.
+pub fn revocations(keys_dir: &Path) -> Result<Vec<Revocation>, KeyError> {
+    let path = keys_dir.join(REVOKED);
+    let text = guard::read_public(&path)?;
+    let lines = text.lines().enumerate();
+    lines
+        .map(|(at, line)| {
+            line.parse().map_err(|error| {
+                let what = format!("line {}: {error}", at + 1);
+                KeyError::File { path: path.clone(), what }
+            })
+        })
+        .collect()
+}
+
+/// A line of `revoked`: `SERIAL TIME NAME`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// What counts no more.
+    pub serial: Serial,
+    /// Since when, to the second.
+    pub at: OffsetDateTime,
+    /// What it was called.
+    pub name: String,
+}
+
+impl fmt::Display for Revocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.format(&Rfc3339).map_err(|_| fmt::Error)?;
+        write!(f, "{} {at} {}", self.serial, self.name)
+    }
+}
+
+impl FromStr for Revocation {
+    type Err = KeyError;
+
+    fn from_str(line: &str) -> Result<Self, KeyError> {
+        let mut words = line.split(' ');
+        let (Some(serial), Some(at), Some(name), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(KeyError::NoSerial(line.to_owned()));
+        };
+        let at =
+            OffsetDateTime::parse(at, &Rfc3339).map_err(|_| KeyError::NoSerial(line.to_owned()))?;
+        check_name(name)?;
+        Ok(Self { serial: serial.parse()?, at, name: name.to_owned() })
+    }
+}

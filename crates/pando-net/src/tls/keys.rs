@@ -1,0 +1,218 @@
+//! What one side proves itself with, and whom it believes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pando_keys::{Bundle, Identity, KeyError, KeyRole, Serial, Trust};
+use pando_wire::REVOKED_MAX;
+use parking_lot::Mutex;
+use rustls::client::Resumption;
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig};
+
+use super::TlsError;
+use super::verify::Verifier;
+
+/// A key with its certificate, and the authorities whose keys are accepted. Copies are one.
+#[derive(Clone)]
+pub struct Keys(Arc<Inner>);
+
+struct Inner {
+    identity: Identity,
+    own: Arc<SingleCertAndKey>,
+    provider: Arc<CryptoProvider>,
+    source: Source,
+    /// Serials that others say are revoked.
+    heard: Mutex<BTreeSet<Serial>>,
+}
+
+enum Source {
+    /// The authorities that came with the key.
+    Given(Trust),
+    /// A volume's folder of keys, which is read again when it has changed.
+    Folder(PathBuf, Mutex<Option<Known>>),
+}
+
+/// What a folder said.
+#[derive(Clone)]
+struct Known {
+    stamp: Stamp,
+    trust: Arc<Trust>,
+    /// The same key, renewed.
+    own: Option<Arc<SingleCertAndKey>>,
+}
+
+/// Files of a folder as they were, to know whether any has changed: name, device, inode, length, last changes.
+type Stamp = BTreeSet<(std::ffi::OsString, u64, u64, u64, Option<SystemTime>, (i64, i64))>;
+
+impl Keys {
+    /// A key that believes the authorities it came with.
+    pub fn new(bundle: &Bundle) -> Result<Self, TlsError> {
+        let (authorities, revoked) = (bundle.authorities.clone(), BTreeSet::new());
+        Self::of(bundle, Source::Given(Trust { authorities, revoked }))
+    }
+
+    /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is renewed in there, too.
+    pub fn of_folder(bundle: &Bundle, keys: &Path) -> Result<Self, TlsError> {
+        Self::of(bundle, Source::Folder(keys.to_owned(), Mutex::default()))
+    }
+
+    fn of(bundle: &Bundle, source: Source) -> Result<Self, TlsError> {
+        let inner = Inner {
+            identity: bundle.identity.clone(),
+            own: certified(bundle)?,
+            provider: Arc::new(provider()),
+            source,
+            heard: Mutex::default(),
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Whose key it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
+    /// Whom it believes now.
+    pub fn trust(&self) -> Result<Trust, KeyError> {
+        let mut trust = match &self.0.source {
+            Source::Given(trust) => trust.clone(),
+            Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
+        };
+        trust.revoked.extend(self.0.heard.lock().iter());
+        Ok(trust)
+    }
+
+    /// Others say that these are revoked. Answers whether any is new.
+    pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
+        let known = self.trust().map(|trust| trust.revoked).unwrap_or_default();
+        let mut heard = self.0.heard.lock();
+        let before = heard.len();
+        heard.extend(revoked.into_iter().filter(|serial| !known.contains(serial)));
+        heard.len() > before
+    }
+
+    /// What others have said is revoked.
+    #[must_use]
+    pub fn heard(&self) -> BTreeSet<Serial> {
+        self.0.heard.lock().clone()
+    }
+
+    /// Revoked serials as they are told to other servers.
+    #[must_use]
+    pub fn told_revoked(&self) -> Vec<[u8; 16]> {
+        let revoked = self.trust().map(|trust| trust.revoked).unwrap_or_default();
+        revoked.into_iter().take(REVOKED_MAX).map(|serial| serial.0).collect()
+    }
+
+    /// For a connection to a server.
+    pub(super) fn client_config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let verifier = Arc::new(self.verifier()?);
+        let builder = ClientConfig::builder_with_provider(self.0.provider.clone());
+        let mut config = builder
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(self.own()?);
+        config.enable_sni = false;
+        config.resumption = Resumption::disabled();
+        config.enable_secret_extraction = true;
+        Ok(Arc::new(config))
+    }
+
+    /// For a connection that has come in.
+    pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let verifier = Arc::new(self.verifier()?);
+        let builder = ServerConfig::builder_with_provider(self.0.provider.clone());
+        let mut config = builder
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(self.own()?);
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.enable_secret_extraction = true;
+        Ok(Arc::new(config))
+    }
+
+    /// What this side shows now.
+    fn own(&self) -> Result<Arc<SingleCertAndKey>, TlsError> {
+        let renewed = match &self.0.source {
+            Source::Given(_) => None,
+            Source::Folder(folder, known) => self.read(folder, known)?.own,
+        };
+        Ok(renewed.unwrap_or_else(|| self.0.own.clone()))
+    }
+
+    /// What a folder says, from memory if none of its files has changed.
+    fn read(&self, folder: &Path, known: &Mutex<Option<Known>>) -> Result<Known, KeyError> {
+        let mut known = known.lock();
+        // Taken before the files are read: what changes in between is read again.
+        let stamp = stamp(folder);
+        if let Some(known) = &*known
+            && stamp.as_ref() == Some(&known.stamp)
+        {
+            return Ok(known.clone());
+        }
+        let trust = Arc::new(Trust::read(folder)?);
+        let is_own = |bundle: &Bundle| bundle.identity.key == self.0.identity.key;
+        let path = folder.join(format!("{}.pem", KeyRole::Server));
+        let own = Bundle::read(&path).ok().filter(is_own);
+        let own = own.and_then(|bundle| certified(&bundle).ok());
+        let read = Known { stamp: stamp.clone().unwrap_or_default(), trust, own };
+        *known = stamp.map(|_| read.clone());
+        Ok(read)
+    }
+
+    fn verifier(&self) -> Result<Verifier, TlsError> {
+        Verifier::new(&self.trust()?, self.0.identity.volume, &self.0.provider)
+    }
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keys({})", self.0.identity)
+    }
+}
+
+/// The cipher that is fastest here comes first: AES where the processor has it.
+fn provider() -> CryptoProvider {
+    #[cfg(target_arch = "x86_64")]
+    let has_aes = std::arch::is_x86_feature_detected!("aes");
+    #[cfg(target_arch = "aarch64")]
+    let has_aes = std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let has_aes = false;
+    let mut cipher_suites = vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384];
+    cipher_suites.insert(if has_aes { 2 } else { 0 }, TLS13_CHACHA20_POLY1305_SHA256);
+    CryptoProvider { cipher_suites, ..ring::default_provider() }
+}
+
+fn certified(bundle: &Bundle) -> Result<Arc<SingleCertAndKey>, TlsError> {
+    let key = ring::sign::any_supported_type(&bundle.key)?;
+    let chain = [&bundle.certificate].into_iter().chain(&bundle.chain).cloned().collect();
+    let own = CertifiedKey::new(chain, key);
+    own.keys_match()?;
+    Ok(Arc::new(own.into()))
+}
+
+fn stamp(folder: &Path) -> Option<Stamp> {
+    let entries = fs::read_dir(folder).ok()?;
+    let one = |entry: std::io::Result<fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let is = fs::metadata(entry.path()).ok()?;
+        let changed = (is.ctime(), is.ctime_nsec());
+        Some((entry.file_name(), is.dev(), is.ino(), is.len(), is.modified().ok(), changed))
+    };
+    entries.map(one).collect()
+}

@@ -1,0 +1,112 @@
+//! TLS 1.3 on connections over TCP: both sides prove that they have a key of the volume, and all that follows is encrypted.
+//!
+//! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the one who reads and those who
+//! write have no lock in common: a [`Sealer`] is under [`crate::Outbound`]'s lock, an [`Opener`] in [`crate::Inbound`].
+//!
+//! The end of a connection is not proved: whoever can cut the wire can end it. Nothing is concluded from an end but that
+//! what was not answered may not have been done.
+
+mod alert;
+mod keys;
+mod record;
+mod shake;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::io;
+
+use pando_keys::KeyError;
+use pando_wire::uuid;
+use rustls::{CertificateError, Error};
+
+pub use alert::Alert;
+pub use keys::Keys;
+pub use record::RecordError;
+pub(crate) use record::{Fed, HEAD, Opener, Sealer};
+pub(crate) use shake::{Shaken, accept, connect, write};
+
+/// Why there is no TLS on a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Keys of this side cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// The other side's key is not accepted.
+    #[error("its key is not accepted: {0}")]
+    Peer(Denial),
+    /// The other side says why it leaves.
+    #[error("{0}")]
+    Alert(Alert),
+    /// It does not speak TLS at all.
+    #[error("it does not speak TLS")]
+    NotTls,
+    /// It leaves without a word.
+    #[error("it ends the connection during the handshake")]
+    End,
+    /// The connection is broken.
+    #[error("the connection is broken: {0}")]
+    Io(#[from] io::Error),
+    /// It speaks TLS, but not so.
+    #[error("the TLS handshake fails: {0}")]
+    Rustls(Error),
+}
+
+/// Why a key is not accepted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Denial {
+    /// It has none.
+    #[error("it has none")]
+    NoKey,
+    /// No authority of this volume has signed it.
+    #[error("no authority of this volume has signed it")]
+    UnknownAuthority,
+    /// It was revoked.
+    #[error("it was revoked")]
+    Revoked,
+    /// Its time is over.
+    #[error("it has expired, or a clock is wrong")]
+    Expired,
+    /// Its time has not come.
+    #[error("it does not count yet: a clock is wrong")]
+    Early,
+    /// What answers has a key, but not a server's.
+    #[error("it is not a server's")]
+    NotAServer,
+    /// It is for another volume.
+    #[error("it is for another volume ({})", uuid(.0))]
+    OtherVolume([u8; 16]),
+    /// It is not what keys of Pando are.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl From<Error> for TlsError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::AlertReceived(alert) => Self::Alert(alert.into()),
+            Error::NoCertificatesPresented => Self::Peer(Denial::NoKey),
+            Error::InvalidCertificate(why) => Self::Peer(denial(&why)),
+            other => Self::Rustls(other),
+        }
+    }
+}
+
+fn denial(why: &CertificateError) -> Denial {
+    match why {
+        CertificateError::Revoked => Denial::Revoked,
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Denial::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Denial::Early
+        }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Denial::UnknownAuthority
+        }
+        CertificateError::Other(other) => other
+            .0
+            .downcast_ref::<Denial>()
+            .cloned()
+            .unwrap_or_else(|| Denial::Malformed(why.to_string())),
+        other => Denial::Malformed(other.to_string()),
+    }
+}

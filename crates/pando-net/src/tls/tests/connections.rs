@@ -1,0 +1,183 @@
+//! Connections over TCP with real keys.
+
+use std::sync::Arc;
+
+use pando_keys::{Authority, Bundle, KeyRole, Wanted};
+use pando_types::Epoch;
+use pando_wire::{Address, Hello, Message, Refused, Role, Told, Welcome, encode};
+
+use crate::{
+    Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, READ_MAX, Reception, Stream,
+    Who, accept, open,
+};
+
+const VOLUME: [u8; 16] = [7; 16];
+
+fn wanted(role: KeyRole) -> Wanted {
+    let (name, read_only, squash) = (role.to_string(), false, None);
+    Wanted { role, name, read_only, squash, days: 30, addresses: Vec::new() }
+}
+
+fn issue(authority: &Authority, role: KeyRole) -> Bundle {
+    authority.issue(&wanted(role)).unwrap()
+}
+
+fn run(body: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let within = tokio::time::timeout(std::time::Duration::from_secs(60), body);
+        within.await.expect("it takes for ever");
+    });
+}
+
+/// Both ends of one connection.
+async fn connected() -> (Inbound, Opened) {
+    let authority = Authority::create(VOLUME).unwrap();
+    let keys = |role| Keys::new(&issue(&authority, role)).unwrap();
+    let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
+    let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
+    let address = listener.address().unwrap();
+    let admitted = tokio::spawn(async move {
+        let accepted = listener.accept().await.unwrap();
+        let admit = |_: &Hello, who: &Who| -> Result<(Welcome, Who), Refused> {
+            let (hosts, revoked) = (Vec::new(), Vec::new());
+            Ok((Welcome { epoch: Epoch(1), in_flight: 1, hosts, revoked }, who.clone()))
+        };
+        accept(accepted, Reception { volume: VOLUME, keys: Some(&server) }, admit).await.unwrap()
+    });
+    let stream = Stream::connect(&address).await.unwrap();
+    let opened = open(stream, VOLUME, Role::Tool, Some(&client)).await.unwrap();
+    let (inbound, _, who) = admitted.await.unwrap();
+    assert_eq!(who.role(), KeyRole::Client);
+    assert_eq!(who.key(), client.identity().key);
+    (inbound, opened)
+}
+
+/// A question of about so many bytes, to be told from others.
+fn question(number: u64, length: usize) -> Message {
+    Message::Told(Told::Json(format!("{number} {}", "x".repeat(length))))
+}
+
+fn append(out: &Outbound, number: u64, length: usize) {
+    out.append(|bytes| encode(bytes, pando_wire::Stream(number), &question(number, length)));
+}
+
+/// All of them arrive, in order, each as it was.
+async fn hears(inbound: &mut Inbound, count: u64, length: impl Fn(u64) -> usize) {
+    let mut buffer = vec![0; READ_MAX];
+    for number in 0..count {
+        let (stream, message) = inbound.message(&mut buffer).await.unwrap();
+        assert_eq!(stream.0, number);
+        assert!(message == question(number, length(number)), "{number}");
+    }
+}
+
+#[test]
+fn batches_of_any_length_arrive_in_both_directions_at_once_while_keys_change() {
+    const COUNT: u64 = 2000;
+    run(async {
+        let (mut here, mut there) = connected().await;
+        there.inbound.welcome();
+        let length = |number: u64| (number as usize * 7919) % 50_000;
+        for sealer in [here.sealer().unwrap(), there.inbound.sealer().unwrap()] {
+            sealer.update_after = 50;
+        }
+        let outs = [Outbound::new(&mut here), Outbound::new(&mut there.inbound)].map(Arc::new);
+        for out in &outs {
+            let driven = out.clone();
+            tokio::spawn(async move { driven.drive().await });
+        }
+        let writers = outs.clone().map(|out| {
+            // From another thread than the one that reads.
+            std::thread::spawn(move || {
+                for number in 0..COUNT {
+                    append(&out, number, length(number));
+                    if number % 5 == 0 {
+                        out.flush();
+                    }
+                }
+                out.flush();
+            })
+        });
+        let (mut one, mut two) = (here, there.inbound);
+        let both = [
+            tokio::spawn(async move { hears(&mut one, COUNT, length).await }),
+            tokio::spawn(async move { hears(&mut two, COUNT, length).await }),
+        ];
+        for reader in both {
+            reader.await.unwrap();
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_appended_before_one_flush_is_one_write() {
+    run(async {
+        let (mut here, mut there) = connected().await;
+        let writes: Arc<std::sync::atomic::AtomicU64> = Arc::default();
+        let out = Outbound::counted(&mut there.inbound, writes.clone());
+        for number in 0..100 {
+            append(&out, number, 100);
+        }
+        // Nothing comes of what appends nothing.
+        out.append(|_| {});
+        out.flush();
+        assert_eq!((out.waiting(), writes.load(std::sync::atomic::Ordering::Relaxed)), (0, 1));
+        out.append(|_| {});
+        out.flush();
+        assert_eq!((out.waiting(), writes.load(std::sync::atomic::Ordering::Relaxed)), (0, 1));
+        hears(&mut here, 100, |_| 100).await;
+    });
+}
+
+#[test]
+fn it_goes_on_in_another_runtime() {
+    let detached = std::sync::Mutex::new(None);
+    run(async {
+        let (here, mut there) = connected().await;
+        let out = Outbound::new(&mut there.inbound);
+        append(&out, 0, 20_000);
+        append(&out, 1, 10);
+        out.flush();
+        *detached.lock().unwrap() = Some((here.detach().unwrap(), out.stream().is_unix()));
+    });
+    run(async {
+        let (here, _) = detached.lock().unwrap().take().unwrap();
+        hears(&mut Inbound::attach(here).unwrap(), 2, |n| if n == 0 { 20_000 } else { 10 }).await;
+    });
+}
+
+#[test]
+fn a_connection_that_ends_within_a_record_is_cut_and_plain_text_later_is_refused() {
+    run(async {
+        for (sends, is_cut) in [(&[23, 3, 3, 0, 100, 1, 2][..], true), (b"GET /", false)] {
+            let (mut here, there) = connected().await;
+            let stream = there.inbound.stream();
+            stream.writable().await.unwrap();
+            assert_eq!(stream.try_write(sends).unwrap(), sends.len());
+            stream.shut();
+            let closed = here.message(&mut vec![0; 4096]).await.unwrap_err();
+            match closed {
+                Closed::Cut => assert!(is_cut),
+                Closed::Record(_) => assert!(!is_cut, "{closed}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn without_a_key_nothing_is_said_over_tcp() {
+    run(async {
+        let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
+        let stream = Stream::connect(&listener.address().unwrap()).await.unwrap();
+        let error = open(stream, VOLUME, Role::Tool, None).await.unwrap_err();
+        assert!(matches!(error, HandshakeError::NoKey), "{error:?}");
+        let accepted = listener.accept().await.unwrap();
+        accepted.stream.readable().await.unwrap();
+        assert_eq!(accepted.stream.try_read(&mut [0; 10]).unwrap(), 0);
+    });
+}

@@ -1,0 +1,226 @@
+//! Connections that have not proved yet who they are. There is room for some; a new one always finds a place, at the cost of
+//! one that is silent, or has been there for longest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// All together.
+pub(super) const MOST: usize = 512;
+/// Of one address. A mount has one a shard, when it begins.
+pub(super) const MOST_OF_ONE: usize = 64;
+
+/// From where a connection comes, as far as it is counted: an IPv4 address; of an IPv6 address, its network, all of which
+/// one machine may have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Source(IpAddr);
+
+impl Source {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(long) => {
+                let network = u128::from(long) & !u128::from(u64::MAX);
+                Self(Ipv6Addr::from(network).into())
+            }
+            short => Self(short),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Greetings {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    /// The oldest first.
+    waiting: BTreeMap<u64, Waiting>,
+    of_source: HashMap<Source, usize>,
+}
+
+struct Waiting {
+    source: Source,
+    has_spoken: bool,
+    /// Dropped to end it.
+    _stay: oneshot::Sender<()>,
+}
+
+/// A place among them, until it is dropped.
+pub(super) struct Greeting {
+    greetings: Arc<Greetings>,
+    number: u64,
+}
+
+impl Greetings {
+    /// Takes one in. What comes second ends when its place is needed for another.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> (Greeting, oneshot::Receiver<()>) {
+        let source = Source::of(address);
+        let (stay, leave) = oneshot::channel();
+        let mut table = self.table.lock();
+        if let Some(number) = table.to_leave(source) {
+            table.remove(number);
+        }
+        let number = table.next;
+        table.next += 1;
+        table.waiting.insert(number, Waiting { source, has_spoken: false, _stay: stay });
+        *table.of_source.entry(source).or_default() += 1;
+        (Greeting { greetings: self.clone(), number }, leave)
+    }
+}
+
+impl Greeting {
+    /// It has said something.
+    pub(super) fn has_spoken(&self) {
+        if let Some(waiting) = self.greetings.table.lock().waiting.get_mut(&self.number) {
+            waiting.has_spoken = true;
+        }
+    }
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        self.greetings.table.lock().remove(self.number);
+    }
+}
+
+impl Table {
+    /// Which one has to go before another of this source comes. Who has many there loses one before who has few.
+    fn to_leave(&self, source: Source) -> Option<u64> {
+        let of_it = self.of_source.get(&source).copied().unwrap_or(0);
+        let most = self.of_source.values().max().copied().unwrap_or(0);
+        let is_candidate = |of: Source| {
+            if of_it >= MOST_OF_ONE { of == source } else { self.of_source.get(&of) == Some(&most) }
+        };
+        if of_it < MOST_OF_ONE && self.waiting.len() < MOST {
+            return None;
+        }
+        let candidates = self.waiting.iter().filter(|(_, waiting)| is_candidate(waiting.source));
+        candidates.min_by_key(|(number, waiting)| (waiting.has_spoken, **number)).map(|(n, _)| *n)
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(gone) = self.waiting.remove(&number) else { return };
+        if let Some(count) = self.of_source.get_mut(&gone.source) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_source.remove(&gone.source);
+            }
+        }
+    }
+}
+
+/// Lines that strangers can cause: one a second, with how many were left out.
+#[derive(Default)]
+pub(super) struct Murmur {
+    state: Mutex<(Option<Instant>, u64)>,
+}
+
+impl Murmur {
+    const EVERY: Duration = Duration::from_secs(1);
+
+    /// The line to be said now, if any is.
+    pub(super) fn line(&self, what: &str, now: Instant) -> Option<String> {
+        let (last, untold) = &mut *self.state.lock();
+        if last.is_some_and(|last| now.saturating_duration_since(last) < Self::EVERY) {
+            *untold += 1;
+            return None;
+        }
+        *last = Some(now);
+        match std::mem::take(untold) {
+            0 => Some(what.to_owned()),
+            more => Some(format!("{what} (and {more} more such connections before)")),
+        }
+    }
+
+    /// What was left out, once a second is over.
+    pub(super) fn rest(&self, now: Instant) -> Option<String> {
+        let (last, untold) = &mut *self.state.lock();
+        if *untold == 0
+            || last.is_some_and(|last| now.saturating_duration_since(last) < Self::EVERY)
+        {
+            return None;
+        }
+        *last = Some(now);
+        let more = std::mem::take(untold);
+        Some(format!("{more} more connections were refused, or ended before they were let in"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(leave: &mut oneshot::Receiver<()>) -> bool {
+        leave.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+    }
+
+    fn v4(host: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, host])
+    }
+
+    #[test]
+    fn one_address_has_its_part_and_loses_its_silent_ones_first() {
+        let greetings = Arc::new(Greetings::default());
+        let (_other, mut other) = greetings.enter(v4(2));
+        let mut of_one: Vec<_> = (0..MOST_OF_ONE).map(|_| greetings.enter(v4(1))).collect();
+        of_one[0].0.has_spoken();
+        let _next = greetings.enter(v4(1));
+        let ended: Vec<_> = of_one.iter_mut().map(|(_, leave)| ends(leave)).collect();
+        assert_eq!(ended.iter().position(|ended| *ended), Some(1), "the oldest that is silent");
+        assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
+        assert!(!ends(&mut other));
+    }
+
+    #[test]
+    fn when_all_is_full_who_has_most_loses_one() {
+        let greetings = Arc::new(Greetings::default());
+        let (_few, mut few) = greetings.enter(v4(200));
+        let mut many = Vec::new();
+        for at in 0..MOST - 1 {
+            many.push(greetings.enter(v4((at / 32) as u8)));
+        }
+        let (_next, mut next) = greetings.enter(v4(201));
+        assert!(ends(&mut many[0].1));
+        assert!(!ends(&mut few) && !ends(&mut next));
+        assert_eq!(many.iter_mut().filter_map(|(_, leave)| ends(leave).then_some(())).count(), 1);
+        assert_eq!(greetings.table.lock().waiting.len(), MOST);
+        drop((many, _few, _next));
+        let table = greetings.table.lock();
+        assert!(table.waiting.is_empty() && table.of_source.is_empty());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_source_and_a_mapped_address_is_ipv4() {
+        let of = |text: &str| Source::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("127.0.0.1"), of("127.0.0.2"));
+    }
+
+    #[test]
+    fn a_second_has_one_line_and_the_rest_is_counted() {
+        let murmur = Murmur::default();
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        assert_eq!(murmur.line("a", at(0)).as_deref(), Some("a"));
+        for millis in 1..1000 {
+            assert_eq!(murmur.line("b", at(millis)), None);
+        }
+        assert_eq!(murmur.rest(at(999)), None);
+        let line = murmur.line("c", at(1000)).unwrap();
+        assert!(line.starts_with("c ") && line.contains("999"), "{line}");
+        assert_eq!(murmur.rest(at(5000)), None);
+        assert_eq!(murmur.line("d", at(5000)).as_deref(), Some("d"));
+        assert_eq!(murmur.line("e", at(5001)), None);
+        assert!(murmur.rest(at(6000)).unwrap().starts_with("1 more"));
+        assert_eq!(murmur.rest(at(9000)), None);
+    }
+}
