@@ -63,6 +63,12 @@ impl KeysFolder {
         Ok(Self { path: path.to_owned(), volume })
     }
 
+    /// Whether what was issued is written down here: else it is the folder of a server elsewhere ([`Self::adopt`]), or none.
+    #[must_use]
+    pub fn is_owners(path: &Path) -> bool {
+        path.join(ISSUED).exists()
+    }
+
     /// That of a volume.
     pub fn open(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
         if !path.join(AUTHORITIES).exists() {
@@ -273,10 +279,10 @@ impl KeysFolder {
         }
         let volume = bundle.identity.volume;
         if path.exists() {
-            let folder = Self::open(path, volume)?;
-            if path.join(ISSUED).exists() {
+            if Self::is_owners(path) {
                 return Err(KeyError::HasKeys(path.to_owned()));
             }
+            let folder = Self::open(path, volume)?;
             folder.adopt_files(bundle)?;
             return Ok(folder);
         }

@@ -221,7 +221,8 @@ Examples:
   pando server ~/volume --shard 2,3 -d
   pando mount ~/volume ~/tree -d
   pando server /disk2/v --shard all --join unix:$HOME/volume/run/server-0000.sock -d   to move shards to
-  pando server /srv/v --shard 0 --listen 10.0.0.1:7400 --key /etc/pando/key.pem   for others, too")]
+  pando server /srv/v --shard 0 --listen 10.0.0.1:7400      for other machines, too: with FOLDER/keys/server.pem
+  pando server /srv/v --shard 1 --join 10.0.0.1:7400 --listen 10.0.0.2:7400 --key host2.pem   in a folder of its own")]
 pub struct ServerArgs {
     /// Where the volume is kept
     pub folder: PathBuf,
@@ -241,7 +242,7 @@ pub struct ServerArgs {
     /// folder that is empty or new, it becomes one that shards can be moved to
     #[arg(long, value_name = "ADDRESS")]
     pub join: Vec<Address>,
-    /// File with a server's key, needed for TCP [default: FOLDER/keys/server.pem]
+    /// File with a server's key, needed for TCP (`pando auth add NAME --role server`) [default: FOLDER/keys/server.pem]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Go to the background once it serves; messages go to FOLDER/run/log
@@ -278,15 +279,15 @@ pub struct ServerArgs {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
-  pando mount ~/volume ~/tree -d                                   servers of this machine
-  pando mount 10.0.0.1:7400 /mnt/tree --key /etc/pando/key.pem   servers elsewhere")]
+  pando mount ~/volume ~/tree -d                       servers of this machine
+  pando mount 10.0.0.1:7400 ~/tree --key ada.pem -d    servers elsewhere (`pando auth add ada` makes the key)")]
 pub struct MountArgs {
     /// The volume's folder, or the address of any of its servers (several, separated by commas)
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
     /// Where the tree appears; made if it is missing
     pub path: PathBuf,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`: it waits
@@ -356,12 +357,12 @@ Examples:
   pando status ~/volume
   pando status ~/tree                                       of a mount: what the kernel asked, and what it cost
   pando status ~/volume --json | jq '.shards[].counters'
-  pando status 10.0.0.1:7400 --key /etc/pando/key.pem")]
+  pando status 10.0.0.1:7400 --key ada.pem")]
 pub struct StatusArgs {
     /// The volume's folder, the address of any of its servers, or where it is mounted
     #[arg(value_name = "FOLDER-or-ADDRESS-or-MOUNT")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object, with all counters and latencies
@@ -393,7 +394,7 @@ pub struct InfoArgs {
 pub struct RmrArgs {
     /// A path on the mount; a symbolic link is removed itself
     pub path: PathBuf,
-    /// File with a key of the volume, if the servers are elsewhere
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }
@@ -418,7 +419,7 @@ pub struct FsckArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Where file data is, if the servers' own path does not lead there from here
@@ -476,7 +477,7 @@ pub struct ShardListArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object
@@ -492,7 +493,7 @@ pub struct ShardAddArgs {
     /// The server that is to serve it [default: the one of shard 0]
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<Address>,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Take over no more than this many slots a second
@@ -514,7 +515,7 @@ pub struct ShardMoveArgs {
     /// The server that is to serve it
     #[arg(long, value_name = "ADDRESS")]
     pub to: Address,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Copy no faster than this, MiB a second

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use pando_client::net::{Net, NetError, NetOptions, Target, Tool};
 use pando_client::{Transport, Volume};
-use pando_keys::{Bundle, KeyRole};
 use pando_net::Keys;
 use pando_server::Folder;
 use pando_server::folder::objects_of;
@@ -63,19 +62,11 @@ impl Named {
 
     /// How to reach its servers.
     pub fn options(&self, keys: Option<Keys>) -> NetOptions {
-        let keys = keys.or_else(|| self.own_keys());
         let volume = match self {
             Self::Folder(_, superblock) => superblock.id(),
             Self::Servers(_) => [0; 16],
         };
         NetOptions { volume, keys, ..NetOptions::default() }
-    }
-
-    /// The owner's key of a folder, where there is one that may be read: its shards may be on other machines.
-    fn own_keys(&self) -> Option<Keys> {
-        let Self::Folder(folder, _) = self else { return None };
-        let path = folder.keys().join(format!("{}.pem", KeyRole::Admin));
-        Keys::new(&Bundle::read(&path).ok()?).ok()
     }
 
     /// An error of the way there, as users understand it.
@@ -100,16 +91,6 @@ impl Named {
             _ => Failure::new(FAILED, error),
         }
     }
-}
-
-/// Reads a key, if a file was named.
-pub fn keys(path: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
-    let read = |path: &PathBuf| {
-        let bundle = Bundle::read(path).map_err(Failure::plain)?;
-        let wrong = |error| Failure::plain(format!("{}: {error}", path.display()));
-        Keys::new(&bundle).map_err(wrong)
-    };
-    path.map(read).transpose()
 }
 
 /// A transport whose sockets have a thread of their own.

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::FsckArgs;
-use crate::connect::{Named, Questioner, keys, objects};
+use crate::connect::{Named, Questioner, objects};
 use crate::failure::{DAMAGED, Failure};
+use crate::keys;
 use crate::output;
 use pando_fsck::{Mode, Objects, Repaired, Volume};
 use served::Served;
@@ -66,7 +67,7 @@ fn open(args: &FsckArgs, named: &Named) -> Result<Opened, Failure> {
     if args.repair {
         return Err(source::running(&named.shown()));
     }
-    let questioner = Questioner::new(named, keys(args.key.as_ref())?)?;
+    let questioner = Questioner::new(named, keys::find(named, args.key.as_ref())?)?;
     let facts = questioner.facts();
     let objects = match objects(facts, args.objects.as_ref()) {
         Ok(path) => Some(path),

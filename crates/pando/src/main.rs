@@ -14,6 +14,7 @@ mod format;
 mod fsck;
 mod hosting;
 mod info;
+mod keys;
 mod manifest;
 mod meter;
 mod mount;
@@ -35,11 +36,12 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = parse();
     let (as_json, result) = match cli.command {
         Command::Format(args) => (args.json, format::run(&args)),
         Command::Up(args) => (args.json, up::run(&args)),
@@ -63,4 +65,18 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
+}
+
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let of_old = ContextValue::String("--secret".to_owned());
+        if error.get(ContextKind::InvalidArg) == Some(&of_old) {
+            eprintln!(
+                "pando: there is no --secret any more, keys have taken its place: `pando auth add NAME --volume FOLDER > NAME.pem`, \
+                 beside the volume's folder, makes one, and --key NAME.pem names it; servers have FOLDER/keys/server.pem"
+            );
+            std::process::exit(2);
+        }
+        error.exit()
+    })
 }

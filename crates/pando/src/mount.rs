@@ -15,8 +15,9 @@ use pando_types::op::Request;
 
 use crate::background::{self, Service, Way};
 use crate::cli::MountArgs;
-use crate::connect::{Connected, Named, connect_for, keys};
+use crate::connect::{Connected, Named, connect_for};
 use crate::failure::Failure;
+use crate::keys;
 use crate::mounting::admin::{log, parse_names, socket, unmount};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounting::{Mounting, Plan, mountpoint};
@@ -57,7 +58,7 @@ fn bring_up(
     path: PathBuf,
     own_log: Option<PathBuf>,
 ) -> Result<(Tree, Receiver<Stop>), Failure> {
-    let connected = connect_for(named, keys(args.key.as_ref())?, args.timeout)?;
+    let connected = connect_for(named, keys::find(named, args.key.as_ref())?, args.timeout)?;
     let objects = connected.objects(args.objects.as_ref())?;
     let store = LocalStore::open(&objects).map_err(|error| {
         Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))

@@ -1,12 +1,10 @@
 //! `pando server`: a process that serves shards.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use pando_keys::{Bundle, KeyRole};
-use pando_net::{HostsFolder, Keys};
+use pando_net::HostsFolder;
 use pando_server::founding::make;
 use pando_server::moving::{Faults, Given, finish_taken};
 use pando_server::net::{Limits, ServerOptions};
@@ -16,9 +14,10 @@ use pando_wire::{Address, Ask, Told};
 
 use crate::background::{self, Service, Way};
 use crate::cli::ServerArgs;
-use crate::connect::{Named, Questioner, keys};
+use crate::connect::{Named, Questioner};
 use crate::failure::Failure;
 use crate::hosting::{Hosting, MayMove, Plan, host_options};
+use crate::keys;
 use crate::signals::{self, Stop};
 
 /// All shards whose stores are in the folder.
@@ -58,7 +57,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         also: former_sockets(&folder, &args.shards, &shards),
         advertise: args.advertise.clone(),
         only_advertised: args.only_advertised,
-        keys: server_keys(&folder, args.key.as_ref())?,
+        keys: keys::of_server(&folder, &superblock, args.key.as_ref())?,
         limits: Limits {
             connections: args.max_connections,
             stall: Duration::from_secs(args.stall_seconds),
@@ -86,25 +85,10 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
     Ok((Serving { hosting, shards }, stops))
 }
 
-/// The key that was named, or the volume's own; whom it believes is in the folder where there are keys.
-fn server_keys(folder: &Folder, named: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
-    let keys = folder.keys();
-    let own = keys.join(format!("{}.pem", KeyRole::Server));
-    let path = match named {
-        Some(path) => path,
-        None if own.exists() => &own,
-        None => return Ok(None),
-    };
-    let bundle = Bundle::read(path).map_err(Failure::plain)?;
-    let wrong = |error| Failure::plain(format!("{}: {error}", path.display()));
-    let made = if keys.exists() { Keys::of_folder(&bundle, &keys) } else { Keys::new(&bundle) };
-    made.map(Some).map_err(wrong)
-}
-
 /// Makes a folder to move shards to, of the volume whose servers were named.
 fn join(folder: &Folder, args: &ServerArgs) -> Result<(), Failure> {
     let named = Named::Servers(args.join.clone());
-    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
     let told =
         questioner.ask(&args.join, Ask::Superblock).map_err(|error| named.explain(&error))?;
     match told {

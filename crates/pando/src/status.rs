@@ -11,8 +11,9 @@ use pando_wire::{Ask, Told as wire, uuid};
 use serde::Serialize;
 
 use crate::cli::StatusArgs;
-use crate::connect::{Named, Questioner, keys};
+use crate::connect::{Named, Questioner};
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
+use crate::keys;
 use crate::protocol::{MountStatus, Query, ServerStatus, Told, VolumeStatus};
 use crate::text::{bytes, count, table};
 use crate::{info, mounts, output};
@@ -31,7 +32,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(NOT_RUNNING));
         }
     }
-    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
     let cluster = ask_all(&named, &mut questioner);
     if args.json {
         output::json(&cluster);

@@ -70,6 +70,7 @@ fn the_library_is_measured_over_sockets() {
     let shown = folder.to_str().unwrap();
     let output = pando().args(["format", shown, "--shards", "2"]).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
+    let key = format!("{shown}/keys/admin.pem");
     let listen = ["--shard", "all", "--listen", "127.0.0.1:0", "--json"];
     let mut command = pando();
     command.args(["server", shown]).args(listen).stdout(std::process::Stdio::piped());
@@ -81,7 +82,8 @@ fn the_library_is_measured_over_sockets() {
     for address in said["addresses"].as_array().unwrap() {
         let address = address.as_str().unwrap();
         let words = ["metadata", address, "--files", "200", "--clients", "3", "--in-flight", "8"];
-        let output = bench(&scratch, &[&words[..], &["--naming", "handle", "--json"]].concat());
+        let more = ["--naming", "handle", "--json", "--key", &key];
+        let output = bench(&scratch, &[&words[..], &more].concat());
         assert!(output.status.success(), "{}", all(&output));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(phases(&report), ["create", "stat", "readdir", "unlink"]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pando_keys::{Bundle, Identity, KeyError, Serial, Trust};
+use pando_keys::{Bundle, Identity, KeyError, KeyRole, Serial, Trust};
 use pando_wire::REVOKED_MAX;
 use parking_lot::Mutex;
 use rustls::client::Resumption;
@@ -40,7 +40,16 @@ enum Source {
     /// The authorities that came with the key.
     Given(Trust),
     /// A volume's folder of keys, which is read again when it has changed.
-    Folder(PathBuf, Mutex<Option<(Stamp, Arc<Trust>)>>),
+    Folder(PathBuf, Mutex<Option<Known>>),
+}
+
+/// What a folder said.
+#[derive(Clone)]
+struct Known {
+    stamp: Stamp,
+    trust: Arc<Trust>,
+    /// The same key, renewed.
+    own: Option<Arc<SingleCertAndKey>>,
 }
 
 /// Files of a folder as they were, to know whether any has changed: name, device, inode, length, last changes.
@@ -53,19 +62,15 @@ impl Keys {
         Self::of(bundle, Source::Given(Trust { authorities, revoked }))
     }
 
-    /// A key that believes a volume's folder of keys, as it is at each handshake.
+    /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is renewed in there, too.
     pub fn of_folder(bundle: &Bundle, keys: &Path) -> Result<Self, TlsError> {
         Self::of(bundle, Source::Folder(keys.to_owned(), Mutex::default()))
     }
 
     fn of(bundle: &Bundle, source: Source) -> Result<Self, TlsError> {
-        let key = ring::sign::any_supported_type(&bundle.key)?;
-        let chain = [&bundle.certificate].into_iter().chain(&bundle.chain).cloned().collect();
-        let own = CertifiedKey::new(chain, key);
-        own.keys_match()?;
         let inner = Inner {
             identity: bundle.identity.clone(),
-            own: Arc::new(own.into()),
+            own: certified(bundle)?,
             provider: Arc::new(provider()),
             source,
             heard: Mutex::default(),
@@ -83,7 +88,7 @@ impl Keys {
     pub fn trust(&self) -> Result<Trust, KeyError> {
         let mut trust = match &self.0.source {
             Source::Given(trust) => trust.clone(),
-            Source::Folder(folder, known) => Trust::clone(&*read(folder, &mut known.lock())?),
+            Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
         };
         trust.revoked.extend(self.0.heard.lock().iter());
         Ok(trust)
@@ -119,7 +124,7 @@ impl Keys {
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
-            .with_client_cert_resolver(self.0.own.clone());
+            .with_client_cert_resolver(self.own()?);
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         config.enable_secret_extraction = true;
@@ -133,11 +138,40 @@ impl Keys {
         let mut config = builder
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(self.0.own.clone());
+            .with_cert_resolver(self.own()?);
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.enable_secret_extraction = true;
         Ok(Arc::new(config))
+    }
+
+    /// What this side shows now.
+    fn own(&self) -> Result<Arc<SingleCertAndKey>, TlsError> {
+        let renewed = match &self.0.source {
+            Source::Given(_) => None,
+            Source::Folder(folder, known) => self.read(folder, known)?.own,
+        };
+        Ok(renewed.unwrap_or_else(|| self.0.own.clone()))
+    }
+
+    /// What a folder says, from memory if none of its files has changed.
+    fn read(&self, folder: &Path, known: &Mutex<Option<Known>>) -> Result<Known, KeyError> {
+        let mut known = known.lock();
+        // Taken before the files are read: what changes in between is read again.
+        let stamp = stamp(folder);
+        if let Some(known) = &*known
+            && stamp.as_ref() == Some(&known.stamp)
+        {
+            return Ok(known.clone());
+        }
+        let trust = Arc::new(Trust::read(folder)?);
+        let is_own = |bundle: &Bundle| bundle.identity.key == self.0.identity.key;
+        let path = folder.join(format!("{}.pem", KeyRole::Server));
+        let own = Bundle::read(&path).ok().filter(is_own);
+        let own = own.and_then(|bundle| certified(&bundle).ok());
+        let read = Known { stamp: stamp.clone().unwrap_or_default(), trust, own };
+        *known = stamp.map(|_| read.clone());
+        Ok(read)
     }
 
     fn verifier(&self) -> Result<Verifier, TlsError> {
@@ -164,18 +198,12 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..ring::default_provider() }
 }
 
-/// What a folder says, from memory if none of its files has changed.
-fn read(folder: &Path, known: &mut Option<(Stamp, Arc<Trust>)>) -> Result<Arc<Trust>, KeyError> {
-    // Taken before the files are read: what changes in between is read again.
-    let stamp = stamp(folder);
-    if let Some((of, trust)) = known
-        && stamp.as_ref().is_some_and(|stamp| stamp == of)
-    {
-        return Ok(trust.clone());
-    }
-    let trust = Arc::new(Trust::read(folder)?);
-    *known = stamp.map(|stamp| (stamp, trust.clone()));
-    Ok(trust)
+fn certified(bundle: &Bundle) -> Result<Arc<SingleCertAndKey>, TlsError> {
+    let key = ring::sign::any_supported_type(&bundle.key)?;
+    let chain = [&bundle.certificate].into_iter().chain(&bundle.chain).cloned().collect();
+    let own = CertifiedKey::new(chain, key);
+    own.keys_match()?;
+    Ok(Arc::new(own.into()))
 }
 
 fn stamp(folder: &Path) -> Option<Stamp> {

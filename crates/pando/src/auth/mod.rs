@@ -39,6 +39,12 @@ fn open(volume: &VolumeArgs) -> Result<(Folder, KeysFolder), Failure> {
         )));
     }
     let superblock = folder.read()?;
+    if folder.keys().exists() && !KeysFolder::is_owners(&folder.keys()) {
+        return Err(Failure::plain(format!(
+            "{} has the keys of one server only: do this in the folder that the volume was made in",
+            folder.path().display()
+        )));
+    }
     let keys = KeysFolder::open(&folder.keys(), superblock.id()).map_err(|error| match error {
         KeyError::NoKeys(path) => Failure::plain(format!(
             "the volume has no keys yet ({} is missing): `pando auth init {}` makes them",

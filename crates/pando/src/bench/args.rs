@@ -63,7 +63,7 @@ pub struct MetadataArgs {
     /// With `--api mount` a directory on any file system; else a volume: its folder, or the address of a server [default: a
     /// temporary volume]
     pub target: Option<String>,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// What is called
@@ -225,7 +225,7 @@ pub struct MixArgs {
     /// The proportions of InfiniFS' Table 1: the only ones there are
     #[arg(long, required = true)]
     pub table1: bool,
-    /// File with a key of the volume, needed over TCP
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Sessions

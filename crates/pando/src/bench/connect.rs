@@ -1,11 +1,10 @@
 //! The volume that the library is measured on, and the way to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pando_client::net::Net;
 use pando_client::{BoxFuture, Calling, Transport, Volume};
-use pando_net::Keys;
 use pando_server::folder::FolderLock;
 use pando_server::host::HostOptions;
 use pando_server::host::status::ShardStatus;
@@ -17,6 +16,7 @@ use tempfile::TempDir;
 use crate::cli::DurabilityArg;
 use crate::connect::Named;
 use crate::failure::Failure;
+use crate::keys;
 use crate::up::transport::call_here;
 
 /// A volume that can be called. Dropping it stops what was started for it.
@@ -47,7 +47,7 @@ pub async fn connect(
     target: Option<&str>,
     shards: u16,
     durability: DurabilityArg,
-    keys: Option<Keys>,
+    key: Option<&PathBuf>,
 ) -> Result<Connected, Failure> {
     let options = HostOptions { durability: durability.into(), ..HostOptions::default() };
     let Some(target) = target else {
@@ -56,7 +56,7 @@ pub async fn connect(
     match Named::parse(target)? {
         Named::Folder(folder, _) if !is_served(&folder)? => open(folder, &options, None),
         named => {
-            let target = named.target();
+            let (target, keys) = (named.target(), keys::find(&named, key)?);
             let connecting = Net::connect(&target, named.options(keys));
             let (net, facts) = connecting.await.map_err(|error| named.explain(&error))?;
             Ok(Connected {

@@ -14,7 +14,6 @@ use super::args::{Api, MetadataArgs};
 use super::connect::connect;
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
-use crate::connect::keys;
 use crate::failure::Failure;
 use crate::protocol::{Query, Told};
 use crate::{mounts, output};
@@ -51,9 +50,8 @@ fn library(
         .build()
         .map_err(|error| Failure::plain(format!("cannot start a runtime: {error}")))?;
     runtime.block_on(async {
-        let keys = keys(args.key.as_ref())?;
         let target = args.target.as_deref();
-        let connected = connect(target, args.shards, args.durability, keys).await?;
+        let connected = connect(target, args.shards, args.durability, args.key.as_ref()).await?;
         let settings = Settings {
             in_flight: args.in_flight,
             naming: args.naming.into(),

@@ -9,7 +9,6 @@ use super::args::MixArgs;
 use super::connect::connect;
 use super::watch::Progress;
 use super::{context, failure, show, with};
-use crate::connect::keys;
 use crate::failure::Failure;
 use crate::output;
 use crate::text::{count, table};
@@ -34,9 +33,8 @@ fn measure(args: &MixArgs, mix: &Mix, progress: &Progress) -> Result<(MixReport,
         .build()
         .map_err(|error| Failure::plain(format!("cannot start a runtime: {error}")))?;
     runtime.block_on(async {
-        let keys = keys(args.key.as_ref())?;
         let target = args.target.as_deref();
-        let connected = connect(target, args.shards, args.durability, keys).await?;
+        let connected = connect(target, args.shards, args.durability, args.key.as_ref()).await?;
         let facts = json!({
             "table": "InfiniFS, Table 1",
             "target": connected.shown,

@@ -14,8 +14,9 @@ use pando_client::Client;
 use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 
 use crate::cli::RmrArgs;
-use crate::connect::{Named, connect, keys};
+use crate::connect::{Named, connect};
 use crate::failure::Failure;
+use crate::keys;
 use crate::mounts::{self, Located};
 use crate::text::{count, several};
 use tree::{Job, Progress};
@@ -26,7 +27,7 @@ pub fn run(args: &RmrArgs) -> Result<ExitCode, Failure> {
     let located = mounts::locate(&args.path)?;
     check(&located)?;
     let named = Named::parse(&located.volume)?;
-    let connected = connect(&named, keys(args.key.as_ref())?)?;
+    let connected = connect(&named, keys::find(&named, args.key.as_ref())?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

@@ -18,8 +18,9 @@ use parking_lot::Mutex;
 
 use super::list::whole_map;
 use crate::cli::ShardAddArgs;
-use crate::connect::{Named, Questioner, connect, keys};
+use crate::connect::{Named, Questioner, connect};
 use crate::failure::Failure;
+use crate::keys;
 use crate::meter::{Meter, Unit};
 use crate::output;
 use crate::text::count;
@@ -36,7 +37,7 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
 pub fn run(args: &ShardAddArgs) -> Result<ExitCode, Failure> {
     let named = Named::parse(&args.target)?;
-    let keys = keys(args.key.as_ref())?;
+    let keys = keys::find(&named, args.key.as_ref())?;
     let mut questioner = Questioner::new(&named, keys.clone())?;
     let mut map = whole_map(&mut questioner);
     let made_with = superblock(&mut questioner)?.shards;

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::add::{share, superblock, unfinished};
 use crate::cli::ShardListArgs;
-use crate::connect::{Named, Questioner, keys};
+use crate::connect::{Named, Questioner};
 use crate::failure::{FAILED, Failure};
+use crate::keys;
 use crate::output;
 use crate::protocol::ServerStatus;
 use crate::text::{bytes, count, table};
@@ -67,7 +68,7 @@ struct Move {
 
 pub fn run(args: &ShardListArgs) -> Result<ExitCode, Failure> {
     let named = Named::parse(&args.target)?;
-    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
     let list = ask_all(&named, &mut questioner);
     if args.json {
         output::json(&list);

@@ -8,8 +8,9 @@ use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, MoveStage, Moving, Told};
 
 use crate::cli::ShardMoveArgs;
-use crate::connect::{Named, Questioner, keys};
+use crate::connect::{Named, Questioner};
 use crate::failure::Failure;
+use crate::keys;
 use crate::meter::{Meter, Unit};
 use crate::output;
 use crate::text::bytes;
@@ -18,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &ShardMoveArgs) -> Result<ExitCode, Failure> {
     let named = Named::Servers(vec![args.to.clone()]);
-    let mut questioner = Questioner::new(&named, keys(args.key.as_ref())?)?;
+    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
     let mut ask = |ask: Ask| questioner.ask(std::slice::from_ref(&args.to), ask);
     let explain = |error| named.explain(&error);
     let shard = ShardIndex(args.shard);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct Site {
     sizes: [&'static str; 4],
     pub lan: Lan,
     pub folder: PathBuf,
-    secret: PathBuf,
+    key: PathBuf,
     scratch: Scratch,
 }
 
@@ -56,11 +55,10 @@ impl Site {
     /// All servers and mounts, up. `sizes`: options of the servers.
     pub fn new(sizes: [&'static str; 4]) -> Self {
         let scratch = Scratch::new();
-        let (folder, secret) = (scratch.path().join("volume"), scratch.path().join("secret"));
-        fs::write(&secret, "correct horse battery staple\n").unwrap();
-        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        let folder = scratch.path().join("volume");
         let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
         assert!(made.status.success(), "{}", all(&made));
+        let key = folder.join("keys/admin.pem");
         let lan = Lan::new(SERVERS + MOUNTS);
         let processes = (0..=SERVERS + MOUNTS).map(|_| None).collect();
         let station = |number| {
@@ -68,7 +66,7 @@ impl Site {
             Arc::new(Station::new(mount))
         };
         let stations = (0..MOUNTS).map(station).collect();
-        let mut site = Self { processes, stations, sizes, lan, folder, secret, scratch };
+        let mut site = Self { processes, stations, sizes, lan, folder, key, scratch };
         for shard in 0..SERVERS {
             site.start(Process::Server(shard));
         }
@@ -117,10 +115,10 @@ impl Site {
             Process::Mount(number) => {
                 let servers: Vec<_> = (0..SERVERS).map(Self::address_of).collect();
                 command.arg("mount").arg(servers.join(",")).arg(self.mount(number));
-                command.args(["--timeout", "never"]);
+                command.args(["--timeout", "never"]).arg("--key").arg(&self.key);
             }
         }
-        command.arg("--json").arg("--secret").arg(&self.secret);
+        command.arg("--json");
         let pipe = self.scratch.path().join(format!("pipe-{}", process.host()));
         if !pipe.exists() {
             mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
@@ -168,9 +166,9 @@ impl Site {
         self.signal(process, Signal::CONT);
     }
 
-    /// Runs `pando` on the first server's host, with the secret.
+    /// Runs `pando` on the first server's host, with the owner's key.
     pub fn ask(&self, words: &[&str]) -> Output {
-        self.pando(1).args(words).arg("--secret").arg(&self.secret).output().unwrap()
+        self.pando(1).args(words).arg("--key").arg(&self.key).output().unwrap()
     }
 
     /// `pando fsck` of the volume as it runs: it is whole.

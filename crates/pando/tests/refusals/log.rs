@@ -84,8 +84,8 @@ fn no_frames(good: &[u8], most: u32) -> Vec<Case> {
             sealed(body_is_cut, 9, kind),
             format!("a frame of kind {kind} whose body is malformed"),
         ),
-        Case::new(&good[..good.len() - 1], "it ended in the middle of a frame").then_ends(),
-        Case::new(&good[..3], "it ended in the middle of a frame").then_ends(),
+        Case::new(&good[..good.len() - 1], "ended in the middle of a frame").then_ends(),
+        Case::new(&good[..3], "ended in the middle of a frame").then_ends(),
     ]
 }
 

@@ -8,42 +8,42 @@ mod servers;
 mod umount;
 mod words;
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use common::all;
 use common::site::Site;
+use pando_keys::{KeyRole, KeysFolder, Wanted};
+use pando_server::Folder;
 
-const SECRET: &str = "correct horse battery";
-
-/// A file that only its owner may read.
-fn secret_file(folder: &Path, name: &str, content: &str) -> PathBuf {
-    let path = folder.join(name);
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path).unwrap();
-    file.write_all(content.as_bytes()).unwrap();
-    path
+/// A key of a volume, issued as its owner does it.
+fn key(volume: &Path, role: KeyRole, file: &Path) -> PathBuf {
+    let id = Folder::new(volume).unwrap().read().unwrap().id();
+    let keys = KeysFolder::open(&volume.join("keys"), id).unwrap();
+    let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+    let (read_only, squash, addresses) = (false, None, Vec::new());
+    let wanted = Wanted { role, name, read_only, squash, days: 365, addresses };
+    keys.issue(&keys.authority(None).unwrap(), &wanted).unwrap().write(file).unwrap();
+    file.to_owned()
 }
 
-/// A server that demands the secret of whoever comes over TCP, and a mount that came so.
+/// A server that listens for other machines, and a mount that came so.
 struct Guarded {
     site: Site,
-    secret: PathBuf,
+    key: PathBuf,
     address: String,
 }
 
 impl Guarded {
     fn new() -> Self {
         let mut site = Site::new(&[], &[]);
-        let secret = secret_file(site.scratch(), "secret", SECRET);
-        let shown = secret.to_str().unwrap();
-        site.serve("all", &["--listen", "127.0.0.1:0", "--secret", shown]);
+        site.serve("all", &["--listen", "127.0.0.1:0"]);
+        let key = key(&site.folder, KeyRole::Client, &site.scratch().join("ada.pem"));
         let address = site.tcp();
         let path = site.scratch().join("mount");
-        site.mount_at(address.as_ref(), path, &["--secret", shown]);
-        Self { site, secret, address }
+        site.mount_at(address.as_ref(), path, &["--key", key.to_str().unwrap()]);
+        Self { site, key, address }
     }
 
     /// All shards serve the mount.

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pando_keys::KeyRole;
 use pando_net::{HostsFolder, this_host};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::Hosting;
 
 use crate::common::site::{Site, until};
 use crate::common::{Scratch, is_mounted, pando, pando_within};
-use crate::{Guarded, assert_said, secret_file};
+use crate::{Guarded, assert_said, key};
 
 /// Something that listens and is no server of Pando.
 pub struct Stranger {
@@ -108,30 +109,41 @@ impl Drop for Attempts {
 }
 
 #[test]
-fn a_mount_without_the_right_secret_says_what_is_wrong_with_it() {
+fn a_mount_without_the_right_key_says_what_is_wrong_with_it() {
     let guarded = Guarded::new();
     let (address, folder) = (&guarded.address[..], guarded.site.scratch());
     let attempts = Attempts(Scratch::new());
-    attempts.fail(address, &[], 1, &[address, "demands a secret", "--secret"]);
-    let wrong = secret_file(folder, "wrong", "another horse battery");
-    let missing = folder.join("missing");
-    let empty = secret_file(folder, "empty", "\n");
-    let open = secret_file(folder, "open", "another horse battery");
+    attempts.fail(address, &[], 1, &[address, "a key is needed", "--key", "pando auth add"]);
+    let other = Site::new(&[], &[]);
+    let wrong = key(&other.folder, KeyRole::Client, &folder.join("wrong.pem"));
+    let open = key(&guarded.site.folder, KeyRole::Client, &folder.join("open.pem"));
     fs::set_permissions(&open, Permissions::from_mode(0o644)).unwrap();
+    let missing = folder.join("missing.pem");
+    let empty = folder.join("empty.pem");
+    fs::write(&empty, "").unwrap();
+    fs::set_permissions(&empty, Permissions::from_mode(0o600)).unwrap();
     let cases: [(&PathBuf, &[&str]); 4] = [
-        (&wrong, &[address, "does not know this secret", "--secret"]),
-        (&missing, &["missing: No such file"]),
-        (&empty, &["empty: a secret of 0 bytes is too short", "head -c 32 /dev/urandom"]),
-        (&open, &["open is readable by others", "chmod 600"]),
+        (&wrong, &[address, "no authority of this volume has signed it"]),
+        (&missing, &["missing.pem: No such file"]),
+        (&empty, &["empty.pem: it has no private key"]),
+        (&open, &["open.pem is open to others", "chmod 600"]),
     ];
     for (file, words) in cases {
-        attempts.fail(address, &["--secret", file.to_str().unwrap()], 1, words);
+        attempts.fail(address, &["--key", file.to_str().unwrap()], 1, words);
     }
-    // And the other side knows of it.
-    until("the log tells who had none, and who had a wrong one", || {
-        let log = guarded.site.log();
-        log.contains("it has no secret") && log.contains("it left without a proof")
-    });
+    // What was before keys is no more, and says so.
+    attempts.fail(
+        address,
+        &["--secret", "/etc/s"],
+        2,
+        &["no --secret any more", "pando auth add", "--key"],
+    );
+    attempts.fail(
+        address,
+        &["--secret=/etc/s"],
+        2,
+        &["no --secret any more", "pando auth add", "--key"],
+    );
     guarded.others_go_on();
 }
 
@@ -142,23 +154,24 @@ fn a_mount_of_what_is_no_server_of_pando_ends_and_says_so() {
     let (closing, nobody) = (Stranger::new(drop), nobody());
     let socket = format!("unix:{}", attempts.0.path().join("none.sock").display());
     let cases: [(&str, &str); 5] = [
-        (&ssh.address, "does not speak Pando's protocol"),
+        (&ssh.address, "does not speak TLS"),
         (&silent.address, "no answer within 3 s"),
         // Whether it is reset depends on who is faster.
         (&closing.address, "connection"),
         (&nobody, "cannot connect: Connection refused"),
         (&socket, "cannot connect: No such file"),
     ];
+    let guarded = Guarded::new();
+    let named = ["--key", guarded.key.to_str().unwrap()];
     for (address, words) in cases {
-        attempts.fail(address, &[], 3, &[address, words, "see that it runs"]);
+        attempts.fail(address, &named, 3, &[address, words, "see that it runs"]);
     }
     attempts.fail("localhost:ssh", &[], 1, &["`localhost:ssh` is not an address", "HOST:PORT"]);
     // One that is none is no reason not to ask the next.
-    let guarded = Guarded::new();
     let mut site = guarded.site;
     let addresses = OsString::from(format!("{},{nobody},{}", ssh.address, guarded.address));
     let path = site.scratch().join("other");
-    site.mount_at(&addresses, path, &["--secret", guarded.secret.to_str().unwrap()]);
+    site.mount_at(&addresses, path, &named);
     assert!(is_mounted(&site.mounts[1]));
 }
 
@@ -168,6 +181,8 @@ fn a_mount_that_leads_to_another_volume_is_refused_and_names_it() {
     let mut site = Site::new(&[], &[]);
     site.serve("all", &["--listen", "127.0.0.1:0"]);
     let (address, folder) = (site.tcp(), attempts.0.path().join("volume"));
+    let key = key(&site.folder, KeyRole::Client, &site.scratch().join("ada.pem"));
+    let key = ["--key", key.to_str().unwrap()];
     assert!(pando().arg("format").arg(&folder).output().unwrap().status.success());
     let id = |folder: &Path| pando_server::Folder::new(folder).unwrap().read().unwrap().uuid;
     let (wanted, found) = (id(&folder), id(&site.folder));
@@ -176,14 +191,15 @@ fn a_mount_that_leads_to_another_volume_is_refused_and_names_it() {
     let (shard, epoch, host) = (ShardIndex(0), Epoch(1), this_host());
     let hosts = HostsFolder::new(&folder.join("run"));
     hosts.write(&Hosting { shard, epoch, host, addresses }).unwrap();
+    // With its own key it is not let in; whoever has a key of the other volume hears whose it is.
     let shown = folder.to_str().unwrap();
-    attempts.fail(shown, &[], 1, &[&address, "another volume", &found, "check the address"]);
-    let log = site.log();
-    assert!(log.contains(&format!("it asks for volume {wanted}, this is {found}")), "{log}");
+    attempts.fail(shown, &[], 1, &[&address, "no authority of this volume has signed it"]);
+    attempts.fail(shown, &key, 1, &["ada.pem is a key of volume", &wanted, &found]);
     // Objects of the one are not taken for the other's.
     let ours = folder.join("objects");
     fs::write(ours.join("volume"), format!("{wanted}\n")).unwrap();
-    let extra = ["--objects", ours.to_str().unwrap()];
-    attempts.fail(&address, &extra, 1, &["objects of another volume", &wanted, "--objects"]);
-    attempts.fail(&address, &["--objects", "/proc"], 1, &["none of it in /proc", "--objects"]);
+    let of = |objects| [&key[..], &["--objects", objects]].concat();
+    let words = ["objects of another volume", &wanted, "--objects"];
+    attempts.fail(&address, &of(ours.to_str().unwrap()), 1, &words);
+    attempts.fail(&address, &of("/proc"), 1, &["none of it in /proc", "--objects"]);
 }

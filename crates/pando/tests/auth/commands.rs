@@ -1,13 +1,11 @@
-//! Keys and certificates by the commands that people type.
-
-mod common;
+//! `pando auth` of a volume that need not run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::{Scratch, Volume, all, pando};
+use crate::common::{Scratch, Volume, all, pando};
 use pando_keys::{Bundle, KeyRole, Squash};
 use serde_json::Value;
 
