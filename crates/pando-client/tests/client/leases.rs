@@ -193,7 +193,7 @@ fn an_object_of_a_session_that_is_over_is_stored_again() {
     let range =
         ObjectRange { object, offset: 0, len: 1, object_len: 1, store: 0, key: 0, codec: 0 };
     let pieces = vec![Piece { offset: 0, payload: Payload::Object(range) }];
-    let written = block_on(client.write_data(ino, None, pieces, None));
+    let written = block_on(client.write_data(ino, None, pieces, None, None));
     assert_eq!(written, Err(WriteError::DataChanged));
     assert_eq!(client.new_object().session(), SECOND);
 }

@@ -14,8 +14,8 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Layout, Refusal};
 use pando_types::{
-    Credentials, DirId, DirRef, FileKind, Ino, Judge, Judged, KeyId, Lock, LockKind, LockOwner,
-    LockRange, LockSpace, Name, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex,
+    Credentials, DirId, DirRef, FileKind, Ino, Judge, KeyId, Lock, LockKind, LockOwner, LockRange,
+    LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
     TimeSet, Timestamp, Trail,
 };
 
@@ -213,7 +213,12 @@ impl Liar {
             9 => Op::GetAttr(file),
             10 => Op::SetAttr(file, self.set()),
             11 => Op::Readlink(file),
-            12 => Op::Open { file, access: self.any() as u8, truncate: self.below(2) == 0 },
+            12 => Op::Open {
+                file,
+                access: self.any() as u8,
+                truncate: self.below(2) == 0,
+                kill: None,
+            },
             13 => Op::Release(file),
             14 => {
                 let count = self.below(70);
@@ -226,7 +231,7 @@ impl Liar {
                 let count = self.below(5);
                 let pieces = (0..count).map(|_| self.piece()).collect();
                 let mtime = (self.below(3) == 0).then(|| self.time());
-                Op::WriteData { file, base, pieces, mtime }
+                Op::WriteData { file, base, pieces, mtime, kill: None }
             }
             20 => Op::GetXattr(self.target(), self.bytes()),
             21 => Op::ListXattr(self.target()),
@@ -251,7 +256,7 @@ impl Liar {
                 0 => Op::Renew(self.session()),
                 _ => Op::Alone(self.session(), Alone::Ask),
             },
-            34 => Op::OpenName { dir, name, access: 4, truncate: self.below(2) == 0 },
+            34 => Op::OpenName { dir, name, access: 4, truncate: self.below(2) == 0, kill: None },
             35 => {
                 let count = self.below(5);
                 Op::Glimpse(shard, (0..count).map(|_| (self.dir().id, self.name())).collect())
@@ -284,13 +289,15 @@ impl Liar {
     fn lie(&mut self, c: &mut Cluster, own: SessionId) {
         let id = self.id(own);
         let judge = match self.below(8) {
-            0 => Judge::KernelAlone,
-            1 => Judge::Kernel(vec![Judged::default(); self.below(6)]),
+            0 => Judge::Kernel,
+            1 => Judge::Powers(Box::new(Powers {
+                groups: vec![7; self.below(4)],
+                users: vec![(0, 1); self.below(2) * self.below(500)],
+                ..Powers::default()
+            })),
+            2 => Judge::Shard(vec![7; 3]),
             _ => Judge::Shard(Vec::new()),
         };
-        // Kernels are believed: a liar's may not judge (KernelAlone is refused of any key but the owner's).
-        let judge =
-            if matches!(judge, Judge::Kernel(_)) { Judge::Shard(vec![7; 3]) } else { judge };
         let trail = (self.below(5) == 0).then(|| Trail {
             version: self.any(),
             dirs: (0..self.below(5)).map(|_| self.ino()).collect(),
@@ -383,7 +390,7 @@ impl Honest {
                 let offset = 10 * objects.len() as u64;
                 objects.push(object);
                 let pieces = vec![Piece { offset, payload: Payload::Object(range) }];
-                let op = Op::WriteData { file, base: None, pieces, mtime: None };
+                let op = Op::WriteData { file, base: None, pieces, mtime: None, kill: None };
                 assert!(
                     matches!(c.on_owner(&op), Ok(Body::Attr(attr)) if attr.size == offset + 10)
                 );

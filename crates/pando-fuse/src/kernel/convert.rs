@@ -71,11 +71,9 @@ pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
         mtime: time_set(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
         kill: None,
     };
-    if asked == (SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() }) {
-        asked.kill = Some(kill(caller));
-    } else if asked.size.is_some() && has(fattr::KILL_SUIDGID) {
-        asked.kill = Some(kill(caller));
-    }
+    let is_empty = asked == SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() };
+    let is_told = asked.size.is_some() && has(fattr::KILL_SUIDGID);
+    asked.kill = (is_empty || is_told).then(|| kill(caller));
     asked
 }
 

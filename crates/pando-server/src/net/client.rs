@@ -67,7 +67,10 @@ pub(super) async fn serve(
     out.close();
     drop(writing);
     worker.host.note(shard, |counters| match &end {
-        End::OutOfTurn | End::Closed(Closed::Frame(_) | Closed::Cut) => Some(&counters.bad_frames),
+        End::OutOfTurn
+        | End::Closed(Closed::Frame(_) | Closed::Record(_) | Closed::Alert(_) | Closed::Cut) => {
+            Some(&counters.bad_frames)
+        }
         End::Replies | End::Memory => Some(&counters.cut_off),
         End::Closed(Closed::End | Closed::Io(_)) => None,
     });

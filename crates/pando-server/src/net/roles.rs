@@ -152,12 +152,15 @@ pub(super) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
 fn squash_request(squash: Squash, request: &mut Request) {
     let credentials = &mut request.credentials;
     let groups = match (squash, std::mem::take(&mut credentials.judge)) {
-        (Squash::Root { gid, .. }, Judge::Shard(mut groups)) => {
-            groups.iter_mut().filter(|group| **group == 0).for_each(|group| *group = gid);
-            groups
-        }
-        _ => Vec::new(),
+        (Squash::Root { .. }, Judge::Shard(groups)) => groups,
+        // Capabilities are root's, too.
+        (Squash::Root { .. }, Judge::Powers(powers)) => powers.groups,
+        (Squash::Root { .. }, Judge::Kernel) | (Squash::All { .. }, _) => Vec::new(),
     };
+    let mut groups = groups;
+    if let Squash::Root { gid, .. } = squash {
+        groups.iter_mut().filter(|group| **group == 0).for_each(|group| *group = gid);
+    }
     credentials.judge = Judge::Shard(groups);
     match squash {
         Squash::All { uid, gid } => (credentials.uid, credentials.gid) = (uid, gid),
@@ -183,7 +186,7 @@ mod tests {
     use pando_keys::{Identity, KeyRole, Serial};
     use pando_types::op::{FileAt, FileRef, Head};
     use pando_types::{
-        Credentials, DirRef, Ino, Judged, KeyId, Name, SessionId, SetAttr, ShardIndex, SlotIndex,
+        Credentials, DirRef, Ino, KeyId, Name, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
     };
     use pando_wire::{MoveAsk, MoveToken};
 
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn each_request_is_for_whom_the_table_says() {
         let name = || Name::new(b"name").unwrap();
-        let open = |access, truncate| Op::Open { file: file(), access, truncate };
+        let open = |access, truncate| Op::Open { file: file(), access, truncate, kill: None };
         // Which of: the owner, a client, a client that may only read.
         const ALL: [Result<(), Errno>; 3] = [Ok(()); 3];
         const CHANGES: [Result<(), Errno>; 3] = [Ok(()), Ok(()), Err(Errno::EROFS)];
@@ -261,13 +264,31 @@ mod tests {
             (open(4, false), ALL),
             (open(6, false), CHANGES),
             (open(4, true), CHANGES),
-            (Op::OpenName { dir: DirRef::ROOT, name: name(), access: 2, truncate: false }, CHANGES),
+            (
+                Op::OpenName {
+                    dir: DirRef::ROOT,
+                    name: name(),
+                    access: 2,
+                    truncate: false,
+                    kill: None,
+                },
+                CHANGES,
+            ),
             (Op::Mkdir(DirRef::ROOT, name(), 0o755), CHANGES),
             (Op::Unlink(DirRef::ROOT, name()), CHANGES),
             (Op::Link(file(), DirRef::ROOT, name()), CHANGES),
             (Op::SetAttr(file(), SetAttr::default()), CHANGES),
             (Op::DirSetAttr(DirRef::ROOT, SetAttr::default()), CHANGES),
-            (Op::WriteData { file: file(), base: None, pieces: Vec::new(), mtime: None }, CHANGES),
+            (
+                Op::WriteData {
+                    file: file(),
+                    base: None,
+                    pieces: Vec::new(),
+                    mtime: None,
+                    kill: None,
+                },
+                CHANGES,
+            ),
             (Op::GarbageDone(SHARD, Vec::new()), CHANGES),
             (Op::HandOver(SHARD, SlotIndex(1), SHARD), SPREADS),
             (Op::AddShard(SHARD), SPREADS),
@@ -290,7 +311,11 @@ mod tests {
     fn who_is_squashed_acts_as_another_and_the_shard_judges() {
         let root = Squash::Root { uid: 1000, gid: 1001 };
         let all = Squash::All { uid: 1000, gid: 1001 };
-        let judged = Judged { mode: 0o777, uid: 0, gid: 0 };
+        let powers = |groups: &[u32]| {
+            let (groups, capabilities) = (groups.to_vec(), u64::MAX);
+            let (users, groups_known) = (vec![(0, u32::MAX)], vec![(0, u32::MAX)]);
+            Judge::Powers(Box::new(Powers { groups, capabilities, users, groups_known }))
+        };
         let by = |uid, gid, judge| Credentials { uid, gid, judge };
         let shard = |groups: &[u32]| Judge::Shard(groups.to_vec());
         let table = [
@@ -298,11 +323,12 @@ mod tests {
             (root, by(0, 7, shard(&[0, 8])), by(1000, 7, shard(&[1001, 8]))),
             (root, by(7, 0, shard(&[0])), by(7, 1001, shard(&[1001]))),
             (root, by(7, 8, shard(&[9])), by(7, 8, shard(&[9]))),
-            (root, by(0, 0, Judge::KernelAlone), by(1000, 1001, shard(&[]))),
-            (root, by(7, 8, Judge::Kernel(vec![judged])), by(7, 8, shard(&[]))),
+            (root, by(0, 0, Judge::Kernel), by(1000, 1001, shard(&[]))),
+            (root, by(7, 8, Judge::Kernel), by(7, 8, shard(&[]))),
+            (root, by(7, 8, powers(&[0, 9])), by(7, 8, shard(&[1001, 9]))),
             (all, by(0, 0, shard(&[0, 5])), by(1000, 1001, shard(&[]))),
-            (all, by(7, 8, Judge::KernelAlone), by(1000, 1001, shard(&[]))),
-            (all, by(7, 8, Judge::Kernel(vec![judged])), by(1000, 1001, shard(&[]))),
+            (all, by(7, 8, Judge::Kernel), by(1000, 1001, shard(&[]))),
+            (all, by(7, 8, powers(&[9])), by(1000, 1001, shard(&[]))),
         ];
         for (squash, before, expected) in table {
             let who = key(KeyRole::Client, false, Some(squash));

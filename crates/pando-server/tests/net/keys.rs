@@ -342,7 +342,7 @@ async fn asked(
 ) -> Result<Body, Refusal> {
     let id = RequestId { session: *session, slot: 0, sequence };
     let mut request = request(id, op);
-    request.credentials.judge = Judge::KernelAlone;
+    request.credentials.judge = Judge::Kernel;
     client.send_as(sequence, request);
     client.reply().await.expect("the connection goes on").1.result
 }
