@@ -13,7 +13,11 @@ fn sealed(sealer: &mut Sealer, content: &[u8]) -> Vec<u8> {
 }
 
 /// Feeds pieces of these lengths, over and over; what comes out.
-fn opened(opener: &mut Opener, bytes: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Fed), RecordError> {
+fn opened(
+    opener: &mut Opener,
+    bytes: &[u8],
+    pieces: &[usize],
+) -> Result<(Vec<u8>, Fed), RecordError> {
     let (mut content, mut rest, mut fed) = (Vec::new(), bytes.to_vec(), Fed::More);
     let mut pieces = pieces.iter().cycle();
     while !rest.is_empty() && fed == Fed::More {
@@ -41,7 +45,8 @@ fn record(sealer: &mut Sealer, kind: u8, inner: &[u8]) -> Vec<u8> {
 #[test]
 fn a_batch_is_one_record_where_it_fits_and_as_few_as_can_be_where_it_does_not() {
     let [(mut sealer, _), (_, mut opener)] = pair();
-    for length in [1, 100, CONTENT_MAX - 1, CONTENT_MAX, CONTENT_MAX + 1, 5 * CONTENT_MAX, 1 << 20] {
+    for length in [1, 100, CONTENT_MAX - 1, CONTENT_MAX, CONTENT_MAX + 1, 5 * CONTENT_MAX, 1 << 20]
+    {
         let bytes = sealed(&mut sealer, &content(length));
         assert_eq!(bytes.len(), length + length.div_ceil(CONTENT_MAX) * OVERHEAD);
         let (plain, fed) = opened(&mut opener, &bytes, &[usize::MAX]).unwrap();
