@@ -175,3 +175,145 @@ fn squash_request(squash: Squash, request: &mut Request) {
         set.size_by_handle = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pando_keys::{Identity, KeyRole, Serial};
+    use pando_types::op::{FileAt, FileRef, Head};
+    use pando_types::{
+        Credentials, DirRef, Ino, Judged, KeyId, Name, SessionId, SetAttr, ShardIndex, SlotIndex,
+    };
+    use pando_wire::{MoveAsk, MoveToken};
+
+    use super::*;
+
+    const SHARD: ShardIndex = ShardIndex(0);
+
+    fn key(role: KeyRole, read_only: bool, squash: Option<Squash>) -> Who {
+        let (volume, serial, key) = ([1; 16], Serial([2; 16]), KeyId(3));
+        let name = "ada".to_owned();
+        Who::Key(Arc::new(Identity { volume, role, name, key, serial, read_only, squash }))
+    }
+
+    /// The folder's owner, a server, an admin, a client.
+    fn everybody() -> [Who; 4] {
+        let [server, admin, client] =
+            [KeyRole::Server, KeyRole::Admin, KeyRole::Client].map(|role| key(role, false, None));
+        [Who::Owner, server, admin, client]
+    }
+
+    fn admitted(needs: For) -> [bool; 4] {
+        everybody().map(|who| needs.admits(&who))
+    }
+
+    #[test]
+    fn each_question_is_for_whom_the_table_says() {
+        const ALL: [bool; 4] = [true; 4];
+        const TRUSTED: [bool; 4] = [true, true, true, false];
+        const SERVERS: [bool; 4] = [true, true, false, false];
+        let table = [
+            (Ask::Volume, ALL),
+            (Ask::Hosts, ALL),
+            (Ask::Status, ALL),
+            (Ask::Census(SHARD, Vec::new()), ALL),
+            (Ask::Moves, ALL),
+            (Ask::Scan { shard: SHARD, from: Vec::new(), bytes: 1 }, TRUSTED),
+            (Ask::Stop, TRUSTED),
+            (Ask::Superblock, TRUSTED),
+            (Ask::Adopt(SHARD, 1), TRUSTED),
+            (Ask::Found(SHARD), TRUSTED),
+            (Ask::Move(SHARD, MoveToken([0; 16]), MoveAsk::Follow(None)), SERVERS),
+        ];
+        for (ask, expected) in table {
+            assert_eq!(admitted(of_ask(&ask)), expected, "{ask:?}");
+        }
+        assert_eq!(admitted(of_role(&Role::Peer(SHARD, Vec::new()))), SERVERS);
+        assert_eq!(admitted(of_role(&Role::Client(SHARD))), ALL);
+        assert_eq!(admitted(of_role(&Role::Tool)), ALL);
+    }
+
+    fn request(op: Op, credentials: Credentials) -> Request {
+        Request { head: Head::default(), credentials, op, trail: None }
+    }
+
+    fn file() -> FileRef {
+        FileRef { ino: Ino(9), at: FileAt::Link }
+    }
+
+    #[test]
+    fn each_request_is_for_whom_the_table_says() {
+        let name = || Name::new(b"name").unwrap();
+        let open = |access, truncate| Op::Open { file: file(), access, truncate };
+        // Which of: the owner, a client, a client that may only read.
+        const ALL: [Result<(), Errno>; 3] = [Ok(()); 3];
+        const CHANGES: [Result<(), Errno>; 3] = [Ok(()), Ok(()), Err(Errno::EROFS)];
+        const SPREADS: [Result<(), Errno>; 3] = [Ok(()), Err(Errno::EPERM), Err(Errno::EPERM)];
+        let table = [
+            (Op::Lookup(DirRef::ROOT, name()), ALL),
+            (Op::GetAttr(file()), ALL),
+            (Op::ReadData { file: file(), offset: 0, len: 1 }, ALL),
+            (Op::OpenSession, ALL),
+            (Op::Renew(SessionId(1)), ALL),
+            (Op::Release(file()), ALL),
+            (Op::Sync(SHARD), ALL),
+            (open(4, false), ALL),
+            (open(6, false), CHANGES),
+            (open(4, true), CHANGES),
+            (Op::OpenName { dir: DirRef::ROOT, name: name(), access: 2, truncate: false }, CHANGES),
+            (Op::Mkdir(DirRef::ROOT, name(), 0o755), CHANGES),
+            (Op::Unlink(DirRef::ROOT, name()), CHANGES),
+            (Op::Link(file(), DirRef::ROOT, name()), CHANGES),
+            (Op::SetAttr(file(), SetAttr::default()), CHANGES),
+            (Op::DirSetAttr(DirRef::ROOT, SetAttr::default()), CHANGES),
+            (Op::WriteData { file: file(), base: None, pieces: Vec::new(), mtime: None }, CHANGES),
+            (Op::GarbageDone(SHARD, Vec::new()), CHANGES),
+            (Op::HandOver(SHARD, SlotIndex(1), SHARD), SPREADS),
+            (Op::AddShard(SHARD), SPREADS),
+        ];
+        let [client, reader] = [false, true].map(|ro| key(KeyRole::Client, ro, None));
+        for (op, expected) in table {
+            for (who, expected) in [&Who::Owner, &client, &reader].into_iter().zip(expected) {
+                let mut asked = request(op.clone(), Credentials::ROOT);
+                assert_eq!(pass(who, &mut asked), expected, "{who}: {op:?}");
+                assert_eq!(asked, request(op.clone(), Credentials::ROOT));
+            }
+        }
+        for who in everybody() {
+            let may = pass(&who, &mut request(Op::AddShard(SHARD), Credentials::ROOT)).is_ok();
+            assert_eq!(may, who.is_trusted(), "{who}");
+        }
+    }
+
+    #[test]
+    fn who_is_squashed_acts_as_another_and_the_shard_judges() {
+        let root = Squash::Root { uid: 1000, gid: 1001 };
+        let all = Squash::All { uid: 1000, gid: 1001 };
+        let judged = Judged { mode: 0o777, uid: 0, gid: 0 };
+        let by = |uid, gid, judge| Credentials { uid, gid, judge };
+        let shard = |groups: &[u32]| Judge::Shard(groups.to_vec());
+        let table = [
+            (root, by(0, 0, shard(&[])), by(1000, 1001, shard(&[]))),
+            (root, by(0, 7, shard(&[0, 8])), by(1000, 7, shard(&[1001, 8]))),
+            (root, by(7, 0, shard(&[0])), by(7, 1001, shard(&[1001]))),
+            (root, by(7, 8, shard(&[9])), by(7, 8, shard(&[9]))),
+            (root, by(0, 0, Judge::KernelAlone), by(1000, 1001, shard(&[]))),
+            (root, by(7, 8, Judge::Kernel(vec![judged])), by(7, 8, shard(&[]))),
+            (all, by(0, 0, shard(&[0, 5])), by(1000, 1001, shard(&[]))),
+            (all, by(7, 8, Judge::KernelAlone), by(1000, 1001, shard(&[]))),
+            (all, by(7, 8, Judge::Kernel(vec![judged])), by(1000, 1001, shard(&[]))),
+        ];
+        for (squash, before, expected) in table {
+            let who = key(KeyRole::Client, false, Some(squash));
+            let mut asked = request(Op::GetAttr(file()), before.clone());
+            pass(&who, &mut asked).unwrap();
+            assert_eq!(asked.credentials, expected, "{squash}: {before:?}");
+        }
+        let set = SetAttr { size: Some(0), size_by_handle: true, ..SetAttr::default() };
+        let mut asked = request(Op::SetAttr(file(), set.clone()), Credentials::ROOT);
+        pass(&key(KeyRole::Client, false, Some(all)), &mut asked).unwrap();
+        let Op::SetAttr(_, now) = asked.op else { unreachable!() };
+        assert_eq!(now, SetAttr { size_by_handle: false, ..set });
+    }
+}

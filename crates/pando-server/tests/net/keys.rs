@@ -3,15 +3,17 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Wanted};
+use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Squash, Wanted};
 use pando_net::tls::{Denial, TlsError};
 use pando_net::{HandshakeError, Inbound, Keys, Outbound, Stream};
 use pando_server::net::StartError;
-use pando_types::{Epoch, ShardIndex};
+use pando_types::op::{Op, RequestId};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Epoch, Errno, Judge, Order, SessionId, SetAttr, ShardIndex};
 use pando_wire::{Address, Hello, Hosting, Message, Refused, Role, encode};
 use time::OffsetDateTime;
 
-use crate::{Client, Served, Volume, run, until, wanted, within};
+use crate::{Client, Served, Volume, mkdir, request, run, until, wanted, within};
 
 fn keys(bundle: &Bundle) -> Keys {
     Keys::new(bundle).unwrap()
@@ -319,5 +321,116 @@ fn what_a_client_says_is_revoked_is_not_believed() {
         }
         assert!(served.server.hosts().get(ShardIndex(1)).is_none());
         assert!(told(&served, Some(&admin)).await.is_none());
+    });
+}
+
+/// A client with this key, and a session of its own.
+async fn with_session(served: &Served, keys: &Keys) -> (Client, SessionId) {
+    let mut client = Client::of(served.dial(&served.tcp(), Some(keys)).await.unwrap());
+    client.send(1, Op::OpenSession);
+    match client.reply().await.unwrap().1.result {
+        Ok(Body::Session(session)) => (client, session),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What comes of a request on behalf of root, of whom its kernel is said to have decided already.
+async fn asked(
+    (client, session): &mut (Client, SessionId),
+    sequence: u64,
+    op: Op,
+) -> Result<Body, Refusal> {
+    let id = RequestId { session: *session, slot: 0, sequence };
+    let mut request = request(id, op);
+    request.credentials.judge = Judge::KernelAlone;
+    client.send_as(sequence, request);
+    client.reply().await.expect("the connection goes on").1.result
+}
+
+#[test]
+fn a_key_that_may_only_read_changes_nothing() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let reader = volume.issue(&Wanted { read_only: true, ..wanted("reader") });
+    run(async {
+        let mut reader = with_session(&served, &reader).await;
+        let refused = asked(&mut reader, 1, mkdir("made")).await;
+        assert_eq!(refused.unwrap_err(), Refusal::Errno(Errno::EROFS));
+        // What was refused was not begun: the same number does not hinder, and all else goes on.
+        assert!(reader.0.works().await);
+        let list = Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 10 };
+        assert!(asked(&mut reader, 0, list).await.is_ok());
+        let mut writer = with_session(&served, &volume.issue(&wanted("writer"))).await;
+        assert!(matches!(asked(&mut writer, 1, mkdir("made")).await, Ok(Body::Made(..))));
+    });
+}
+
+#[test]
+fn a_squashed_key_is_judged_as_who_it_acts_as() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let (uid, gid) = (1000, 1001);
+    let keys = [("root", Squash::Root { uid, gid }), ("all", Squash::All { uid, gid })];
+    let keys =
+        keys.map(|(name, squash)| volume.issue(&Wanted { squash: Some(squash), ..wanted(name) }));
+    run(async {
+        let mut admin = with_session(&served, &served.admin).await;
+        for (at, keys) in keys.iter().enumerate() {
+            let close = SetAttr { mode: Some(0o755), ..SetAttr::default() };
+            let closed = asked(&mut admin, 10 * at as u64 + 1, Op::DirSetAttr(DirRef::ROOT, close));
+            assert!(closed.await.is_ok());
+            let mut squashed = with_session(&served, keys).await;
+            // Root may not here, though its kernel has said so.
+            let refused = asked(&mut squashed, 1, mkdir(&format!("made-{at}"))).await;
+            assert_eq!(refused.unwrap_err(), Refusal::Errno(Errno::EACCES));
+            let open = SetAttr { mode: Some(0o777), ..SetAttr::default() };
+            let refused = asked(&mut squashed, 2, Op::DirSetAttr(DirRef::ROOT, open.clone())).await;
+            assert_eq!(refused.unwrap_err(), Refusal::Errno(Errno::EPERM));
+            let opened = asked(&mut admin, 10 * at as u64 + 2, Op::DirSetAttr(DirRef::ROOT, open));
+            assert!(opened.await.is_ok());
+            let made = asked(&mut squashed, 3, mkdir(&format!("made-{at}"))).await;
+            assert!(matches!(made, Ok(Body::Made(..))), "{made:?}");
+        }
+    });
+}
+
+/// Connects from an address of this machine; 127.0.0.0/8 are all.
+fn connect_from(host: [u8; 4], to: &Address) -> std::net::TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let Address::Tcp(_, port) = to else { unreachable!() };
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &std::net::SocketAddr::from((host, 0))).unwrap();
+    connect(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], *port))).unwrap();
+    socket.into()
+}
+
+#[test]
+fn a_flood_of_strangers_keeps_nobody_out() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let address = served.tcp();
+    // Far below the time for a greeting, after which each place would be free by itself.
+    let soon = Duration::from_secs(5);
+    run(async {
+        // From few addresses and from many, silent, or with the beginning of a word.
+        let floods: [&dyn Fn(u16) -> [u8; 4]; 3] =
+            [&|_| [127, 0, 0, 1], &|n| [127, 0, 1, (n % 16) as u8], &|n| {
+                [127, 1, (n >> 8) as u8, n as u8]
+            }];
+        for (at, source) in floods.into_iter().enumerate() {
+            let strangers: Vec<_> = (0..700)
+                .map(|number| {
+                    let mut stranger = connect_from(source(number), &address);
+                    if number % 2 == 0 {
+                        stranger.write_all(&[0x16, 3, 1, 2, 0]).unwrap();
+                    }
+                    stranger
+                })
+                .collect();
+            let come = async { told(&served, Some(&served.admin)).await };
+            let told = tokio::time::timeout(soon, come).await;
+            assert!(told.expect("it gets in at once").is_none(), "{at}");
+            drop(strangers);
+        }
     });
 }
