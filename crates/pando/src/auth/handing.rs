@@ -51,22 +51,23 @@ impl Handing {
     }
 
     pub fn hand_over(self, bundle: &Bundle) -> Result<(), Failure> {
-        match self {
+        let written = match self {
             Self::Pipe => {
                 let mut stdout = io::stdout();
                 let written = stdout.write_all(bundle.to_pem().as_bytes());
-                written.and_then(|()| stdout.flush()).map_err(|error| {
-                    Failure::plain(format!(
-                        "the key was issued and could not be written ({error}): \
-                         `pando auth renew {}` issues another",
-                        bundle.identity.name
-                    ))
-                })
+                written.and_then(|()| stdout.flush()).map_err(|error| error.to_string())
             }
             Self::File(path, was) => {
-                bundle.write_for(&path, was.uid(), was.gid()).map_err(Failure::plain)
+                let written = bundle.write_for(&path, was.uid(), was.gid());
+                written.map_err(|error| error.to_string())
             }
-        }
+        };
+        written.map_err(|error| {
+            let name = &bundle.identity.name;
+            Failure::plain(format!(
+                "the key was issued and could not be written ({error}): `pando auth renew {name}` issues another"
+            ))
+        })
     }
 }
 

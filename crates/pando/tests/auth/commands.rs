@@ -176,6 +176,13 @@ fn a_key_is_written_where_nobody_looks() {
     command.args(["auth", "add", "bob", "--volume"]).arg(&volume.folder).stdout(file);
     let output = command.output().unwrap();
     assert!(!output.status.success() && all(&output).contains("not empty"), "{}", all(&output));
+    // What cannot be written is told, with the way to another.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = pando();
+    command.args(["auth", "renew", "ada", "--volume"]).arg(&volume.folder).stdout(full);
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{}", all(&output));
+    assert!(all(&output).contains("`pando auth renew ada` issues another"), "{}", all(&output));
     // To whoever looks at the terminal.
     let line = format!(
         "{} auth add bob --volume {}",
@@ -186,7 +193,7 @@ fn a_key_is_written_where_nobody_looks() {
     let output = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
     assert!(all(&output).contains("not shown on a terminal"), "{}", all(&output));
     assert!(!all(&output).contains("PRIVATE KEY"));
-    assert_eq!(volume.names(&["--all"]), ["server", "admin", "ada"]);
+    assert_eq!(volume.names(&["--all"]), ["server", "admin", "ada", "ada"]);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub fn pando() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
     // Killed mounts leave their sockets: not among the system's.
     command.env("PANDO_RUN", Path::new(env!("CARGO_TARGET_TMPDIR")).join("run"));
+    // Keys of whoever tests are not found.
+    command.env("XDG_CONFIG_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("config"));
     command
 }
 

@@ -1,9 +1,12 @@
 //! Who sends what is no frame, or comes without what he must know: his connection is closed, the server's log names him and says why,
 //! and nobody else notices.
 
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pando_keys::Bundle;
@@ -12,10 +15,12 @@ use pando_server::Folder;
 use pando_types::Credentials;
 use pando_types::ShardIndex;
 use pando_types::op::{Head, Op, Request};
-use pando_wire::{Ask, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Role, VERSION, encode};
+use pando_wire::{
+    Ask, Decoder, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Refused, Role, VERSION, encode,
+};
 
 use crate::Guarded;
-use crate::common::site::until;
+use crate::common::site::{Site, until};
 
 /// Nothing takes this long.
 const LONG: Duration = Duration::from_secs(60);
@@ -244,4 +249,48 @@ async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
     let heard = tokio::time::timeout(LONG, opened.inbound.message(&mut buffer)).await;
     assert!(heard.expect("it is closed").is_err(), "{}", case.logged);
     opened
+}
+
+/// Connects as another user, of this thread alone, and says hello; what it hears.
+fn hears_as(user: u32, socket: PathBuf, hello: Vec<u8>) -> Option<Message> {
+    let speaks = move || {
+        let uid = rustix::process::Uid::from_raw(user);
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.write_all(&hello).unwrap();
+        let (mut decoder, mut buffer) = (Decoder::new(), [0; 4096]);
+        loop {
+            if let Some((_, message)) = decoder.message().unwrap() {
+                return Some(message);
+            }
+            match stream.read(&mut buffer).unwrap() {
+                0 => return None,
+                count => decoder.feed(&buffer[..count]),
+            }
+        }
+    };
+    std::thread::spawn(speaks).join().unwrap()
+}
+
+#[test]
+fn over_a_unix_socket_only_root_and_the_folders_owner_come_in_whatever_modes_say() {
+    const OWNER: u32 = 1001;
+    let mut site = Site::new(&[], &[]);
+    let folder = Folder::new(&site.folder).unwrap();
+    let (run, socket) = (folder.run(), folder.server_socket(0));
+    fs::create_dir_all(&run).unwrap();
+    // The owner of the socket's folder need not be the one that serves.
+    chown(&run, Some(OWNER), None).unwrap();
+    site.serve("all", &[]);
+    for path in [site.scratch(), &site.folder, &run] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    let hello = Hello::new(folder.read().unwrap().id(), Role::Tool, Vec::new());
+    let hello = framed(&hello.into());
+    let heard = [0, OWNER, OWNER + 1].map(|user| hears_as(user, socket.clone(), hello.clone()));
+    assert!(matches!(heard[0], Some(Message::Challenge(_))), "{heard:?}");
+    assert!(matches!(heard[1], Some(Message::Challenge(_))), "{heard:?}");
+    assert_eq!(heard[2], Some(Message::Refused(Refused::NotOwner(OWNER + 1))));
 }
