@@ -71,9 +71,8 @@ pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
         mtime: time_set(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
         kill: None,
     };
-    if asked == (SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() }) {
-        asked.kill = Some(kill(caller));
-    } else if asked.size.is_some() && has(fattr::KILL_SUIDGID) {
+    let nothing = SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() };
+    if asked == nothing || asked.size.is_some() && has(fattr::KILL_SUIDGID) {
         asked.kill = Some(kill(caller));
     }
     asked
