@@ -71,9 +71,10 @@ pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
         mtime: time_set(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
         kill: None,
     };
-    let is_empty = asked == SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() };
-    let is_told = asked.size.is_some() && has(fattr::KILL_SUIDGID);
-    asked.kill = (is_empty || is_told).then(|| kill(caller));
+    let nothing = SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() };
+    if asked == nothing || asked.size.is_some() && has(fattr::KILL_SUIDGID) {
+        asked.kill = Some(kill(caller));
+    }
     asked
 }
 
