@@ -10,4 +10,6 @@ mod arena;
 mod callers;
 mod calls;
 mod fuzz;
+mod held;
 mod listed;
+mod table;

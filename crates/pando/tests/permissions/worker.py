@@ -14,7 +14,7 @@ root, uid, gid, groups, how, store = sys.argv[1:]
 uid, gid, store = int(uid), int(gid), store == "store"
 groups = [int(group) for group in groups.split(",") if group]
 EMPTY_PATH, NOFOLLOW, FOLLOW = 0x1000, 0x100, 0x400
-OVER_PERMISSIONS = (1 << 1) | (1 << 2) | (1 << 3)
+CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 CWD = -100
 
 def call(function, *words):
@@ -48,9 +48,9 @@ def become():
     os.setresuid(uid, uid, uid)
     call("prctl", 4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: `/proc/self` is the user's
     if how == "able":
-        capabilities(lambda now: now & (OVER_PERMISSIONS & ~(1 << 2)))
+        capabilities(lambda now: now & (DAC_OVERRIDE | FOWNER))
     if how == "lacking":
-        capabilities(lambda now: now & ~OVER_PERMISSIONS)
+        capabilities(lambda now: now & ~(CHOWN | DAC_OVERRIDE | DAC_READ_SEARCH | FOWNER))
     if how == "mapped":
         call("unshare", 0x10000000)
         for name, text in [("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")]:
@@ -109,6 +109,8 @@ def stored(fd):
         os.fsync(fd)
 
 def tree(path, lines, name):
+    if not os.path.lexists(path):
+        return
     found = os.lstat(path)
     text = ""
     if stat.S_ISREG(found.st_mode):
@@ -360,10 +362,16 @@ class Calls:
         for name in os.listxattr("/"):
             os.removexattr("/", name)
 
-    def tree():
+    def tree(path="/"):
         lines = []
-        tree("/", lines, "")
+        tree(path, lines, path.rstrip("/"))
         return "\t".join(lines)
+
+def answer(words):
+    try:
+        return calls[words[0]](*words[1:]) or "ok"
+    except OSError as error:
+        return errno.errorcode[error.errno]
 
 own = become()
 os.chdir("/")
@@ -371,9 +379,5 @@ os.umask(0o022)
 calls = vars(Calls)
 print("ready", flush=True)
 for line in sys.stdin:
-    words = line.split()
-    try:
-        said = calls[words[0]](*words[1:]) or "ok"
-    except OSError as error:
-        said = errno.errorcode[error.errno]
-    print(said, flush=True)
+    # Several calls at once are asked for with `;` between them.
+    print(" ; ".join(answer(part.split()) for part in line.split(";")), flush=True)
