@@ -1,5 +1,6 @@
 //! The trees that are compared, and what a history of calls comes to in each.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -153,17 +154,22 @@ pub struct Arena {
     places: Vec<Place>,
     /// Of the last call.
     side: usize,
+    /// Whether there is nothing to compare any more, after a difference that is to be.
+    pub parted: bool,
+    /// Why answers differed that are to.
+    pub listed: BTreeSet<&'static str>,
 }
 
 impl Arena {
     /// The local disk and another tree, with options of the mounts.
     pub fn new(other: Kind, options: &[&str]) -> Self {
         let places = [Kind::Local, other].map(|kind| Place::new(kind, options));
-        Self { places: places.into(), side: 0 }
+        Self { places: places.into(), side: 0, parted: false, listed: BTreeSet::new() }
     }
 
     /// All trees are empty and belong to root, and nobody holds anything.
     pub fn reset(&mut self) {
+        self.parted = false;
         for place in &mut self.places {
             assert_eq!(place.callers[ROOT][0].ask("wipe"), "ok", "{:?}", place.kind);
         }
@@ -201,9 +207,13 @@ impl Arena {
         let hear = |place: &mut Place| (place.kind, place.callers[call.who][call.side].hear());
         let mut answers: Vec<_> = self.places.iter_mut().map(hear).collect();
         let (_, expected) = answers.remove(0);
-        for (kind, found) in answers {
-            if found != expected && !listed::is_known(call, kind, &expected, &found) {
-                return Err(Difference { call: call.clone(), kind, expected, found });
+        for (kind, found) in answers.into_iter().filter(|(_, found)| *found != expected) {
+            match listed::find(call, kind, &expected, &found) {
+                Some(listed) => {
+                    self.listed.insert(listed.why);
+                    self.parted |= listed.parts;
+                }
+                None => return Err(Difference { call: call.clone(), kind, expected, found }),
             }
         }
         Ok(expected)
@@ -214,26 +224,13 @@ impl Arena {
         self.reset();
         for (number, call) in history.iter().enumerate() {
             if let Err(difference) = self.ask(call) {
-                if listed::is_pending(
-                    call,
-                    difference.kind,
-                    &difference.expected,
-                    &difference.found,
-                ) {
-                    return None;
-                }
                 return Some((number + 1, difference));
+            }
+            if self.parted {
+                return None;
             }
         }
         let difference = looks().iter().find_map(|look| self.ask(look).err())?;
-        if listed::is_pending(
-            &difference.call,
-            difference.kind,
-            &difference.expected,
-            &difference.found,
-        ) {
-            return None;
-        }
         Some((history.len(), difference))
     }
 

@@ -92,8 +92,18 @@ def told(found):
     kind = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo",
             stat.S_IFSOCK: "socket", stat.S_IFCHR: "char", stat.S_IFBLK: "block"}[stat.S_IFMT(found.st_mode)]
     size = found.st_size if kind in ("file", "symlink") else "-"
-    times = f"{when(int(found.st_atime))} {when(int(found.st_mtime))}"
+    # A fifo's change on a local disk when something goes through: a node of FUSE has S_NOCMTIME, so that `pipe_write` leaves them.
+    times = "-" if kind == "fifo" else f"{when(int(found.st_atime))} {when(int(found.st_mtime))}"
     return f"{kind} {stat.S_IMODE(found.st_mode):o} {found.st_uid}:{found.st_gid} links {found.st_nlink} size {size} times {times}"
+
+def taken(fd):
+    """What a fifo gives is told apart: it is that of one kernel's node."""
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return f"read {os.read(fd, 100)}"
+    try:
+        return f"piped {os.read(fd, 100)}"
+    except BlockingIOError:
+        return "piped nothing"
 
 def names(fd):
     return " ".join(sorted(os.listdir(fd))) or "empty"
@@ -148,7 +158,7 @@ class Calls:
         os.close(slots.pop(slot))
 
     def read(slot):
-        return f"read {os.read(held(slot), 100)}"
+        return taken(held(slot))
 
     def write(slot, text):
         fd = held(slot)
@@ -292,7 +302,7 @@ class Calls:
         fd, path = at(base, path)
         opened = call("openat", fd, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return f"read {os.read(opened, 100)}"
+            return taken(opened)
         finally:
             os.close(opened)
 
