@@ -115,7 +115,7 @@ def times(how):
     return struct.pack("4q", *both[0], *both[1])
 
 def stored(fd):
-    if store:
+    if store and stat.S_ISREG(os.fstat(fd).st_mode):
         os.fsync(fd)
 
 def tree(path, lines, name):
