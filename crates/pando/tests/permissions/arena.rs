@@ -156,6 +156,8 @@ pub struct Arena {
     side: usize,
     /// Whether there is nothing to compare any more, after a difference that is to be.
     pub parted: bool,
+    /// How many there have been.
+    pub calls: u64,
     /// Why answers differed that are to.
     pub listed: BTreeSet<&'static str>,
 }
@@ -164,7 +166,7 @@ impl Arena {
     /// The local disk and another tree, with options of the mounts.
     pub fn new(other: Kind, options: &[&str]) -> Self {
         let places = [Kind::Local, other].map(|kind| Place::new(kind, options));
-        Self { places: places.into(), side: 0, parted: false, listed: BTreeSet::new() }
+        Self { places: places.into(), side: 0, parted: false, calls: 0, listed: BTreeSet::new() }
     }
 
     /// All trees are empty and belong to root, and nobody holds anything.
@@ -201,6 +203,7 @@ impl Arena {
 
     /// The same, of what the second mount has never asked for.
     pub fn ask_at_once(&mut self, call: &Call) -> Result<String, Difference> {
+        self.calls += 1;
         for place in &mut self.places {
             place.callers[call.who][call.side].tell(&call.line);
         }

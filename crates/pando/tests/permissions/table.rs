@@ -131,22 +131,26 @@ const NAMES: [&str; 23] = [
     "chdir / d/x",
 ];
 
-const OBJECT_MODES: [u32; 11] =
-    [0, 0o600, 0o060, 0o006, 0o444, 0o222, 0o755, 0o4755, 0o2755, 0o2745, 0o1777];
-const DIRECTORY_MODES: [u32; 10] =
-    [0o777, 0o1777, 0o3777, 0o2777, 0o555, 0o666, 0o711, 0o700, 0o070, 0];
+const OBJECT_MODES: [u32; 9] = [0, 0o600, 0o060, 0o006, 0o444, 0o4755, 0o2755, 0o2745, 0o1777];
+const DIRECTORY_MODES: [u32; 8] = [0o777, 0o1777, 0o2777, 0o555, 0o666, 0o711, 0o070, 0];
 /// Ann and a group that Bob is of, too.
 const OWNER: &str = "1001 2002";
 
 struct Table {
     arena: Arena,
+    /// Each how manieth cell is tried.
+    step: usize,
+    /// All of them so far.
     cells: usize,
     wrong: Vec<String>,
 }
 
 impl Table {
     fn new(other: Kind) -> Self {
-        Self { arena: Arena::new(other, &[]), cells: 0, wrong: Vec::new() }
+        // Of what has been tried on the first mount alone, the second has a part.
+        let is_all = other == Kind::Alone || std::env::var_os("PANDO_LONG").is_some();
+        let step = if is_all { 1 } else { 3 };
+        Self { arena: Arena::new(other, &[]), step, cells: 0, wrong: Vec::new() }
     }
 
     /// From nothing, by root.
@@ -158,8 +162,13 @@ impl Table {
         }
     }
 
-    fn call(&mut self, call: &Call, cell: &str) {
+    /// Whether the next cell is tried.
+    fn next(&mut self) -> bool {
         self.cells += 1;
+        self.cells.is_multiple_of(self.step)
+    }
+
+    fn call(&mut self, call: &Call, cell: &str) {
         if let Err(difference) = self.arena.ask_at_once(call) {
             self.note(cell, &difference);
         }
@@ -177,10 +186,10 @@ impl Table {
         }
     }
 
-    fn end(self, least: usize) {
-        assert!(self.cells >= least, "{} cells", self.cells);
+    fn end(self) {
         let (count, all) = (self.wrong.len(), self.wrong.join("\n"));
         assert!(count == 0, "{count} of {} cells differ:\n{all}", self.cells);
+        assert!(self.cells > 15_000, "{} cells", self.cells);
     }
 }
 
@@ -203,9 +212,13 @@ fn objects(other: Kind) {
             let cell = format!("{object} {mode:o}");
             table.prepare(&lines);
             for line in looks() {
+                table.cells += 1;
                 table.call(&Call::new(who, 1, line), &cell);
             }
             for line in changes() {
+                if !table.next() {
+                    continue;
+                }
                 table.prepare(&lines);
                 let call = Call::new(who, 1, line);
                 table.call(&call, &cell);
@@ -213,18 +226,23 @@ fn objects(other: Kind) {
             }
         }
     }
-    table.end(20_000);
+    table.end();
 }
 
 /// Of names in directories of all modes.
 fn names(other: Kind) {
     let mut table = Table::new(other);
     let owners = [OWNER, "1003 2002"];
-    let cases = OBJECTS.iter().flat_map(|object| owners.map(|owner| (object, owner)));
+    // What it is to a name: a file, a directory, a full one, a symbolic link, or something else.
+    let objects = OBJECTS.iter().filter(|(object, _)| !["socket", "device"].contains(object));
+    let cases = objects.flat_map(|object| owners.map(|owner| (object, owner)));
     for ((object, make), owner) in cases {
         for mode in DIRECTORY_MODES {
             for who in 0..PEOPLE.len() {
                 for line in NAMES {
+                    if !table.next() {
+                        continue;
+                    }
                     let begun = ["mkdir / d 777", "mkdir / o 777"];
                     let last = [
                         format!("chown / d/x {OWNER} 0x100"),
@@ -242,7 +260,7 @@ fn names(other: Kind) {
             }
         }
     }
-    table.end(20_000);
+    table.end();
 }
 
 #[test]
