@@ -84,6 +84,15 @@ const LISTED: &[Listed] = &[
         why: "close-to-open (docs/SEMANTICS.md): a descriptor may read the pages of when it was opened",
     },
     Listed {
+        calls: &["copy"],
+        with: "",
+        on_two: true,
+        expected: "",
+        found: "copied",
+        parts: true,
+        why: "`generic_copy_file_checks` goes by the size that this mount's kernel knows (close-to-open)",
+    },
+    Listed {
         calls: &[],
         with: "..",
         on_two: true,
