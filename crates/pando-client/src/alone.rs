@@ -45,6 +45,12 @@ impl Client {
         self.run_plain(SYSTEM, Op::Alone(self.session(), Alone::End)).await.map(drop)
     }
 
+    /// Whether an inode that was looked up is a directory.
+    #[must_use]
+    pub fn is_dir(&self, ino: Ino) -> bool {
+        self.nodes.dir(ino).is_ok()
+    }
+
     /// Inodes that were looked up and not yet forgotten, the root among them.
     #[must_use]
     pub fn known(&self) -> Vec<Ino> {

@@ -21,6 +21,7 @@
 //! | the same, of a release | the open went with the session | done |
 //! | the same, of a lock | whatever it did went with the session | as said in [`crate::locks`] |
 //! | refused with `EBUSY`: a directory's rename or change of permissions, and a shard that could not be told of it in time | never ran | repeated with a new identity; when patience runs out, `ETIMEDOUT` |
+//! | refused since its objects were made in a session that is over by now | never ran | the caller stores the bytes anew |
 //! | in doubt, then refused with `NoSession` | does not run any more | the doubt is over |
 //! | answered after another request has heard that the session is over | what the answer says | as said; an open is opened anew ([`crate::reopen`]) |
 //! | the transport is stopped, or the client closed | unknown | `EIO` |
@@ -37,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use pando_types::op::{Head, Op, Request, RequestId};
-use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::reply::{Body, Improper, Refusal, Reply};
 use pando_types::{Credentials, Errno, SessionId};
 
 use crate::cache::OnPath;
@@ -340,6 +341,11 @@ impl Client {
                 // Nobody but us answers for our slots, so an answer cannot be gone.
                 Refusal::Answered => return failed(Failure::Errno(Errno::EIO)),
                 Refusal::NoSession => return Ok(Answer::NoSession),
+                // What was stored in a session that is over is to be stored again.
+                Refusal::Improper(Improper::ForeignObject) => return failed(Failure::DataChanged),
+                Refusal::Improper(improper) => {
+                    return failed(Failure::Errno(errno_of(improper)));
+                }
                 Refusal::Stale => {
                     self.ways.refused();
                     return failed(Failure::Stale);
@@ -500,6 +506,17 @@ impl Client {
     /// Identity of a changing request.
     pub(crate) const fn changing(session: &Session, slot: Slot) -> RequestId {
         RequestId { session: session.id, slot: slot.index, sequence: slot.sequence }
+    }
+}
+
+/// What the caller is told of a request that shards take for no proper one.
+const fn errno_of(improper: Improper) -> Errno {
+    match improper {
+        Improper::NotOwner => Errno::EPERM,
+        Improper::Sessions => Errno::EAGAIN,
+        Improper::Unnumbered | Improper::Slot | Improper::ForeignObject | Improper::TooMuch => {
+            Errno::EINVAL
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use pando_types::op::{MAX_SLOTS, ObjectId, Op};
 use pando_types::{Credentials, Errno, Ino, SessionId};
 
 use crate::cache::{WayStats, Ways};
-use crate::call::Via;
+use crate::call::{Failure, Via};
 use crate::counters::Counters;
 use crate::doubts::Doubts;
 use crate::locks::Locks;
@@ -126,7 +126,11 @@ impl Client {
         let deadline = self.deadline(Via::Current);
         let session = self.within(deadline, self.sessions.to_end()).await;
         if let Some(session) = session.ok_or(Errno::ETIMEDOUT)? {
-            self.run_plain(SYSTEM, Op::EndSession(session.id)).await?;
+            match self.run(SYSTEM, Op::EndSession(session.id)).await {
+                // An earlier copy of the request has ended it, or its lease.
+                Ok(_) | Err(Failure::Over) => {}
+                Err(failure) => return Err(failure.into()),
+            }
         }
         self.sessions.close();
         Ok(())

@@ -253,7 +253,7 @@ mod tests {
         let doubts = Doubts::default();
         let file = FileRef { ino: Ino(7), at: FileAt::Link };
         doubts.add(doubt(&session, Op::SetAttr(file.clone(), SetAttr::default())));
-        let open = |truncate| Op::Open { file: file.clone(), access: 0, truncate };
+        let open = |truncate| Op::Open { file: file.clone(), access: 0, truncate, kill: None };
         assert!(is_clear(&doubts, &open(false)) && is_clear(&doubts, &Op::Release(file.clone())));
         assert!(!is_clear(&doubts, &open(true)));
     }

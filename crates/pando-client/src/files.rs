@@ -2,7 +2,7 @@
 
 use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
-use pando_types::{Attr, Credentials, Errno, Ino, SessionId, SetAttr, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, Kill, SessionId, SetAttr, Timestamp};
 
 use crate::cache::{At, OnPath};
 use crate::call::{Asked, Backoff, Failure, Via, stale, take};
@@ -70,16 +70,18 @@ impl Client {
         take!(body, Body::Bytes(target) => target)
     }
 
-    /// Opens a file: it lives until [`Client::release`], with a name or without.
+    /// Opens a file: it lives until [`Client::release`], with a name or without. With `truncate`, `kill` says what that takes off;
+    /// of a caller whom the shard judges, the shard itself knows.
     pub async fn open(
         &self,
         c: &Credentials,
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
-        self.open_at(c, file, access, truncate).await
+        self.open_at(c, file, access, (truncate, kill)).await
     }
 
     pub(crate) async fn open_at(
@@ -87,10 +89,10 @@ impl Client {
         c: &Credentials,
         file: FileRef,
         access: AccessMask,
-        truncate: bool,
+        (truncate, kill): (bool, Option<Kill>),
     ) -> Result<Attr, Errno> {
         let asked = self.nodes.stamp();
-        let op = |file| Op::Open { file, access, truncate };
+        let op = |file| Op::Open { file, access, truncate, kill };
         let opened = self.on_file_told(Via::Current, c, &file, op, None).await;
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
@@ -130,8 +132,25 @@ impl Client {
     /// Where the bytes `offset .. offset + len` are.
     pub async fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
         let file = self.file(ino, Errno::EISDIR)?;
+        let end = offset.saturating_add(len);
+        let mut layout = self.read_some(&file, offset, len).await?;
+        // Few files have more slices than one answer.
+        while layout.until < end.min(layout.attr.size) {
+            let (from, file) = (layout.until, self.file(ino, Errno::EISDIR)?);
+            let more = Box::pin(self.read_some(&file, from, end - from)).await?;
+            if more.attr.data_version == layout.attr.data_version {
+                layout.slices.extend(more.slices);
+                layout.until = more.until;
+            } else {
+                layout = Box::pin(self.read_some(&file, offset, len)).await?;
+            }
+        }
+        Ok(layout)
+    }
+
+    async fn read_some(&self, file: &FileRef, offset: u64, len: u64) -> Result<Layout, Errno> {
         let op = |file| Op::ReadData { file, offset, len };
-        take!(self.by_ino(SYSTEM, &file, op).await?, Body::Layout(layout) => layout)
+        take!(self.by_ino(SYSTEM, file, op).await?, Body::Layout(layout) => layout)
     }
 
     /// Lays `pieces` over the data; see [`Op::WriteData`].
@@ -141,9 +160,10 @@ impl Client {
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
-        let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime };
+        let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime, kill };
         let written = match self.locks.session_of(ino) {
             None => self.on_file(Via::Current, SYSTEM, &file, op).await,
             // What was written under a lock is not written any more once the lock is lost.

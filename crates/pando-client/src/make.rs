@@ -70,7 +70,7 @@ impl Client {
             };
             let file = FileRef { ino, at: FileAt::Link };
             let op = if *open {
-                Op::Open { file, access: 0, truncate: false }
+                Op::Open { file, access: 0, truncate: false, kill: None }
             } else {
                 Op::GetAttr(file)
             };

@@ -76,7 +76,7 @@ impl Client {
 
     /// One open of `file` in `session`, which counts there unless it was closed meanwhile.
     async fn claim(&self, session: &Arc<Session>, file: FileRef) {
-        let open = |file| Op::Open { file, access: 0, truncate: false };
+        let open = |file| Op::Open { file, access: 0, truncate: false, kill: None };
         if self.on_file(Via::In(session), SYSTEM, &file, open).await.is_err() {
             return;
         }
@@ -92,7 +92,7 @@ impl Client {
     pub(crate) async fn hold(&self, ino: Ino) {
         loop {
             let Ok(file) = self.file(ino, Errno::EISDIR) else { return };
-            let open = |file| Op::Open { file, access: 0, truncate: false };
+            let open = |file| Op::Open { file, access: 0, truncate: false, kill: None };
             let opened = self.on_file_told(Via::Current, SYSTEM, &file, open, None).await;
             let Ok((_, session)) = opened else { return };
             let is_known = {

@@ -2,6 +2,7 @@
 //! They are more than half of what a kernel asks.
 
 use alloc::boxed::Box;
+use pando_types::KeyId;
 use pando_types::op::{Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 
@@ -14,16 +15,21 @@ fn reads_little(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// The reply to a request that only reads, by the same code as [`Shard::handle`]'s, and with the need
+    /// The reply to a request of a client that came by this key, that only reads, by the same code as [`Shard::handle`]'s, and with the need
     /// [`Committed`](crate::Need::Committed). `None`: it is none of those, or would have to wait; nothing has been done, and it is to be
     /// handled.
     pub fn answer_at_once(
         &mut self,
         now: Now,
+        key: KeyId,
         request: &Request,
         rows: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
         if request.head.id.sequence != 0 || !reads_little(&request.op) {
+            return Ok(None);
+        }
+        // What is to be refused is counted there.
+        if self.check_admission(key, request).is_err() {
             return Ok(None);
         }
         let ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));

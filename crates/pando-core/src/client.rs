@@ -7,14 +7,15 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use pando_types::op::{Op, Request};
+use pando_types::op::{GARBAGE_MAX, Op, Request};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{DirId, DirRef, Errno, Lsn, Order};
+use pando_types::{DirId, DirRef, Errno, Lsn, Order, SessionId};
 
 use crate::contract::{ClientTag, Halt, Input, Need, Now, Out};
 use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
+use crate::ops::data::Change;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -40,11 +41,19 @@ impl Shard {
     ) -> Result<(), Halt> {
         self.counters.requests += 1;
         ctx.meta.request = request.head.id;
+        if let Err(refusal) = self.admit(tag, &request) {
+            self.reply(ctx, tag, &request, Err(refusal), Need::Committed);
+            return Ok(());
+        }
         match self.repeated(ctx, tag, &request)? {
             Repeated::No => {}
             Repeated::Answer(result) => {
                 self.counters.repeated += 1;
                 self.reply(ctx, tag, &request, result, Need::Committed);
+                return Ok(());
+            }
+            Repeated::Refuse(refusal) => {
+                self.reply(ctx, tag, &request, Err(refusal), Need::Committed);
                 return Ok(());
             }
             Repeated::UnderWay => return Ok(()),
@@ -82,13 +91,17 @@ impl Shard {
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
-        if !self.sessions.contains(&id.session) {
-            let key = LockKey::Session(id.session);
-            return Ok(match self.locks.free(key) {
-                Ok(()) => Repeated::Answer(Err(Refusal::NoSession)),
-                // It has begun, and the word is on its way here.
-                Err(_) => Repeated::Wait(key),
-            });
+        match self.is_its(tag.1, id.session) {
+            Some(true) => {}
+            Some(false) => return Ok(Repeated::Refuse(Refusal::NoSession)),
+            None => {
+                let key = LockKey::Session(id.session);
+                return Ok(match self.locks.free(key) {
+                    Ok(()) => Repeated::Refuse(Refusal::NoSession),
+                    // It has begun, and the word is on its way here, with whose it is.
+                    Err(_) => Repeated::Wait(key),
+                });
+            }
         }
         if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
             && *sequence >= id.sequence
@@ -169,7 +182,7 @@ impl Shard {
         }
         // Recorded like any refusal: a shard that could not tell may be able to when a late repetition comes.
         self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
-        if !self.sessions.contains(&id.session) {
+        if !self.sessions.contains_key(&id.session) {
             return;
         }
         #[cfg(feature = "planted")]
@@ -262,7 +275,11 @@ impl Shard {
 
     fn run(&mut self, ctx: &mut Ctx<'_>, tag: ClientTag, request: &Request) -> Result<Ran, Stop> {
         let by = &request.credentials;
-        let session = request.head.id.session;
+        // Without a sequence, whose the session is was not looked at yet.
+        let session = match request.head.id {
+            id if id.sequence > 0 || self.is_its(tag.1, id.session) == Some(true) => id.session,
+            _ => SessionId(0),
+        };
         self.open_place(&request.op)?;
         match &request.op {
             Op::Lookup(dir, name) => {
@@ -279,17 +296,18 @@ impl Shard {
             Op::GetAttr(file) => self.getattr(ctx, file).map(Ran::from),
             Op::SetAttr(file, set) => self.setattr(ctx, file, set, by).map(Ran::from),
             Op::Readlink(file) => self.readlink(ctx, file).map(Ran::from),
-            Op::Open { file, access, truncate } => {
-                self.open(ctx, file, *access, *truncate, session, by).map(Ran::from)
+            Op::Open { file, access, truncate, kill } => {
+                self.open(ctx, file, *access, (*truncate, *kill), session, by).map(Ran::from)
             }
             Op::Release(file) => self.release(ctx, file, session).map(Ran::from),
             Op::ReleaseAll(_, files) => self.release_all(ctx, files, session).map(Ran::from),
             Op::Access(file, mask) => self.access(ctx, file, *mask, by).map(Ran::from),
             Op::ReadData { file, offset, len } => {
-                self.read_data(ctx, file, *offset, *len).map(Ran::from)
+                self.read_data(ctx, file, (*offset, *len), by).map(Ran::from)
             }
-            Op::WriteData { file, base, pieces, mtime } => {
-                self.write_data(ctx, file, *base, pieces, *mtime).map(Ran::from)
+            Op::WriteData { file, base, pieces, mtime, kill } => {
+                let change = Change { base: *base, pieces, mtime: *mtime, kill: *kill };
+                self.write_data(ctx, file, &change, session, by).map(Ran::from)
             }
             Op::GetXattr(target, name) => self.get_xattr(ctx, target, name, by).map(Ran::from),
             Op::ListXattr(target) => self.list_xattr(ctx, target, by).map(Ran::from),
@@ -327,9 +345,9 @@ impl Shard {
                 Ok(Body::Done.into())
             }
             Op::InspectDir(_, id) => self.inspect(ctx, *id).map(Ran::from),
-            Op::OpenName { dir, name, access, truncate } => {
-                self.open_name(ctx, (*dir, name), *access, *truncate, session, by).map(Ran::from)
-            }
+            Op::OpenName { dir, name, access, truncate, kill } => self
+                .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
+                .map(Ran::from),
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
             Op::Unlock(ino, space, owner, range) => {
@@ -378,12 +396,16 @@ impl Shard {
 
     fn list_garbage(&self, ctx: &Ctx<'_>, limit: u32) -> Result<Ran, Stop> {
         let prefix = keys::table(keys::Table::Garbage);
+        let limit = (limit as usize).min(GARBAGE_MAX);
         let mut objects = Vec::new();
+        if limit == 0 {
+            return Ok(Body::Objects(objects).into());
+        }
         ctx.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
             if let Some(Ok(id)) = key.get(2..).map(<[u8; 16]>::try_from) {
                 objects.push(pando_types::op::ObjectId(u128::from_be_bytes(id)));
             }
-            (objects.len() as u64) < u64::from(limit)
+            objects.len() < limit
         })?;
         // An object is deleted only after the change that dropped it is durable.
         let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
@@ -393,7 +415,10 @@ impl Shard {
 
 enum Repeated {
     No,
+    /// It ran: this came of it.
     Answer(Result<Body, Refusal>),
+    /// It is not run, whether it ran or not.
+    Refuse(Refusal),
     UnderWay,
     Wait(LockKey),
 }

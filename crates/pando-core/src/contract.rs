@@ -18,11 +18,12 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::Request;
 use pando_types::peer::Peer;
 use pando_types::reply::Reply;
-use pando_types::{Epoch, Lsn, ShardIndex};
+use pando_types::{Epoch, KeyId, Lsn, ShardIndex};
 
-/// Where a reply goes; means something to the shell only.
+/// Where a reply goes, which means something to the shell only; and by which key the client came that asks. The shell vouches for the
+/// key: nothing in a request says it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClientTag(pub u64);
+pub struct ClientTag(pub u64, pub KeyId);
 
 /// What happens to a shard. Requests and messages are boxed: they pass through many hands, and are a quarter of a kilobyte.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! What a shard has done since it started: for `status`, for metrics, and for tests that must know what they hit.
 
+use pando_types::reply::Improper;
+
 /// Kinds of transactions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(usize)]
@@ -76,6 +78,12 @@ pub struct Counters {
     pub repeated: u64,
     /// Of those, sent elsewhere.
     pub redirected: u64,
+    /// Of those, refused since they name a session of another key.
+    pub foreign_sessions: u64,
+    /// Of those, refused since they do not keep to the protocol, by [`Improper`].
+    pub improper: [u64; Improper::ALL.len()],
+    /// Messages of other shards that cannot be, and were left alone.
+    pub bad_messages: u64,
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].

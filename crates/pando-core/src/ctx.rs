@@ -234,6 +234,11 @@ impl<'a> Ctx<'a> {
         self.writes.push(Write::DeleteRange(from, to));
     }
 
+    /// So many bytes of files more on this shard, or less. Sizes are what clients say, and all together may be more than there are numbers.
+    pub fn add_bytes(&mut self, bytes: i64) {
+        self.stat.1 = self.stat.1.wrapping_add(bytes);
+    }
+
     /// A write that stands even if the operation fails.
     pub fn put_always(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.always.push(Write::Put(key, value));

@@ -70,19 +70,31 @@ pub fn slices(ctx: &Ctx<'_>, loc: &Loc) -> Result<Vec<Slice>, Halt> {
 /// Slices that begin in `from..to`, ascending.
 pub fn slices_in(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Vec<Slice>, Halt> {
     let mut slices = Vec::new();
+    visit_slices(ctx, loc, from, to, &mut |slice| {
+        slices.push(slice);
+        true
+    })?;
+    Ok(slices)
+}
+
+/// Visits them, until `visit` answers false.
+pub fn visit_slices(
+    ctx: &Ctx<'_>,
+    loc: &Loc,
+    from: u64,
+    to: u64,
+    visit: &mut dyn FnMut(Slice) -> bool,
+) -> Result<(), Halt> {
     let mut bad = None;
     let (from, to) = (loc.slice_key(from), loc.slice_key(to));
     ctx.scan(&from, &to, &mut |_, value| match Slice::decode(value) {
-        Ok(slice) => {
-            slices.push(slice);
-            true
-        }
+        Ok(slice) => visit(slice),
         Err(halt) => {
             bad = Some(halt);
             false
         }
     })?;
-    bad.map_or(Ok(slices), Err)
+    bad.map_or(Ok(()), Err)
 }
 
 pub fn put_slice(ctx: &mut Ctx<'_>, loc: &Loc, slice: &Slice) {
@@ -155,7 +167,7 @@ pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> 
         }
     }
     ctx.stat.0 -= 1;
-    ctx.stat.1 -= inode.attr.size.cast_signed();
+    ctx.add_bytes(inode.attr.size.cast_signed().wrapping_neg());
     Ok(())
 }
 

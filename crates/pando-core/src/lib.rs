@@ -25,6 +25,7 @@
 
 extern crate alloc;
 
+pub mod admission;
 mod at_once;
 mod client;
 pub mod contract;
@@ -50,6 +51,7 @@ pub mod record;
 mod sessions;
 mod shard;
 mod sightings;
+mod soundness;
 mod split;
 mod txn;
 

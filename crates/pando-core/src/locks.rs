@@ -76,8 +76,9 @@ struct Lock {
 /// Whether two inputs are the same request or message, repeated.
 fn same(a: &Input, b: &Input) -> bool {
     match (a, b) {
-        (Input::Client(_, a), Input::Client(_, b)) => {
-            a.head.id.sequence > 0 && a.head.id == b.head.id
+        // Another key's request is no repetition, whatever it says.
+        (Input::Client(by, a), Input::Client(other, b)) => {
+            by.1 == other.1 && a.head.id.sequence > 0 && a.head.id == b.head.id
         }
         (Input::Peer(a), Input::Peer(b)) => a.txn == b.txn && a.step == b.step,
         _ => false,

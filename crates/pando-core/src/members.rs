@@ -17,14 +17,13 @@
 //! 5. Shards are numbered in turn, so who hears of one knows of all below it.
 
 use pando_types::op::Request;
-use pando_types::{Errno, SHARDS_MAX, SessionId, ShardIndex};
+use pando_types::{Errno, KeyId, SHARDS_MAX, SessionId, ShardIndex};
 
 use crate::client::{Ran, not_here};
 use crate::contract::{ClientTag, Halt};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Table};
 use crate::locks::LockKey;
-use crate::record::{Record, SessionRecord};
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::plan::{Join, Plan};
@@ -75,11 +74,9 @@ impl Shard {
     }
 
     /// This is one of the volume's shards from now on.
-    pub(crate) fn join(&mut self, ctx: &mut Ctx<'_>, sessions: &[SessionId]) {
-        for session in sessions {
-            self.sessions.insert(*session);
-            let record = SessionRecord { root: pando_types::DirRef::ROOT };
-            ctx.put(keys::session(*session), record.encode());
+    pub(crate) fn join(&mut self, ctx: &mut Ctx<'_>, sessions: &[(SessionId, KeyId)]) {
+        for (session, key) in sessions {
+            self.put_session(ctx, *session, *key);
         }
         self.add(ctx, self.config.shard);
     }

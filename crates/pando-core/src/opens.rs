@@ -168,7 +168,7 @@ impl Shard {
     /// says nothing: it may be the second end of a session that is gone, and be given up.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
         let begins = |owner: TxnId| owner.shard == COORDINATOR && owner.number == session.number();
-        self.sessions.contains(&session)
+        self.sessions.contains_key(&session)
             || self.locks.hold(LockKey::Session(session)).is_some_and(|(owner, _)| begins(owner))
     }
 

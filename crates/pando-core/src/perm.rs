@@ -2,7 +2,9 @@
 
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
-use pando_types::{Attr, Credentials, Errno, FileKind, Judge, Judged, Search, SetAttr, TimeSet};
+use pando_types::{
+    Attr, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet, Timestamp,
+};
 
 /// Read.
 pub const R: AccessMask = 4;
@@ -105,8 +107,18 @@ pub fn inherit(dir: &Inherit, kind: FileKind, mode: u16, by: &Credentials) -> (u
     }
 }
 
+/// A time that is one: others' clients reckon with it.
+pub fn check_time(time: Timestamp) -> Result<(), Errno> {
+    if time.is_valid() { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 /// Checks a `setattr` on `attr`, and returns it with the side effects Linux adds (cleared setgid).
 pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<SetAttr, Errno> {
+    for time in [set.atime, set.mtime].into_iter().flatten() {
+        if let TimeSet::To(time) = time {
+            check_time(time)?;
+        }
+    }
     if decided(by, attr.into()) {
         return Ok(set.clone());
     }
@@ -127,8 +139,12 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
             return Err(refusal(by, Errno::EPERM));
         }
         let gid = set.gid.unwrap_or(attr.gid);
-        if !root && !by.in_group(gid) {
-            set.mode = Some(mode & 0o7777 & !SETGID);
+        if !root && mode & SETGID != 0 && !by.in_group(gid) {
+            match by.judge {
+                Judge::Shard(_) => set.mode = Some(mode & !SETGID),
+                // It may be of the group, or not: by what is so now, its kernel has not decided.
+                Judge::Kernel(_) | Judge::KernelAlone => return Err(Errno::ESTALE),
+            }
         }
     }
     if set.size.is_some() && !set.size_by_handle {
@@ -142,6 +158,36 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
         }
     }
     Ok(set)
+}
+
+/// What a caller takes off a file that is known to have no `CAP_FSETID`, or whose change takes it off in any case.
+fn kill_by(attr: &Attr, by: &Credentials) -> Kill {
+    if by.in_group(attr.gid) { Kill::Programs } else { Kill::All }
+}
+
+/// What a change of content takes off, where the caller or its kernel says `told` (`setattr_should_drop_suidgid`).
+pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Option<Kill> {
+    match by.judge {
+        Judge::Shard(_) if by.uid != 0 => {
+            Some(told.map_or(kill_by(attr, by), |kill| kill.and(kill_by(attr, by))))
+        }
+        _ => told,
+    }
+}
+
+/// What a checked `setattr` takes off (`chown_common`, `do_truncate`).
+pub fn kill_by_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Option<Kill> {
+    let owner = by.uid == 0 || by.uid == attr.uid;
+    if attr.kind == FileKind::Directory {
+        None
+    } else if set.uid.is_some() || set.gid.is_some() {
+        // Whether a kernel's user 0 has `CAP_FSETID`, is not told: most have.
+        Some(if by.uid == 0 { Kill::Programs } else { kill_by(attr, by) })
+    } else if set.size.is_some() {
+        kill_by_content(attr, by, set.kill)
+    } else {
+        set.kill.filter(|_| owner)
+    }
 }
 
 #[cfg(test)]

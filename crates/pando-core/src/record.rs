@@ -6,7 +6,7 @@ use pando_types::op::{Place, RequestId};
 use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare, Tally};
 use pando_types::reply::{Body, Delta, Refusal, Slice, Spread};
 use pando_types::{
-    Attr, DirId, DirRef, Ino, LockSet, Name, PartitionIndex, Radix, SessionId, ShardIndex,
+    Attr, DirId, DirRef, Ino, KeyId, LockSet, Name, PartitionIndex, Radix, SessionId, ShardIndex,
     Timestamp, TxnId, codec,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -39,7 +39,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 1; Outcome = 2; Open = 1; Decided = 1; Prepared = 4; Arriving = 2; Floor = 1;
+    Numbers = 1; Stat = 1; SessionRecord = 2; Outcome = 2; Open = 1; Decided = 2; Prepared = 4; Arriving = 2; Floor = 1;
     Owner = 1; Incoming = 1; LockSet = 1;
 }
 
@@ -191,6 +191,8 @@ pub struct Stat {
 pub struct SessionRecord {
     /// Root directory of a sub-tree mount (DESIGN §12); the root for now.
     pub root: DirRef,
+    /// By which key its client came: what it belongs to.
+    pub key: KeyId,
 }
 
 /// Outcome of the last changing request of a session's slot, or, as a mere floor, its sequence.

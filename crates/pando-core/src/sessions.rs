@@ -2,13 +2,15 @@
 //! dead when its lease is over: see [`crate::leases`].
 
 use pando_types::op::{Alone, Op, Request};
-use pando_types::reply::Body;
-use pando_types::{Errno, SessionId, ShardIndex};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex};
 
 use crate::client::{Ran, not_here};
 use crate::contract::ClientTag;
 use crate::ctx::{Ctx, Stop};
+use crate::keys;
 use crate::locks::LockKey;
+use crate::record::{Record, SessionRecord};
 use crate::shard::Shard;
 use crate::txn::plan::{Plan, Session};
 
@@ -38,6 +40,13 @@ impl AloneSession {
 }
 
 impl Shard {
+    /// The session lives here from now on.
+    pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
+        self.sessions.insert(session, key);
+        let record = SessionRecord { root: DirRef::ROOT, key };
+        ctx.put(keys::session(session), record.encode());
+    }
+
     /// Tells the session that is alone, if any, that another one wants to begin. Whether there is one.
     fn recall(&mut self) -> bool {
         if self.alone.session.is_none() {
@@ -60,7 +69,7 @@ impl Shard {
         }
         match ask {
             Alone::Ask => {
-                let is_only = self.sessions.iter().eq([&session]) && !self.locks.any_session();
+                let is_only = self.sessions.keys().eq([&session]) && !self.locks.any_session();
                 if is_only && !self.alone.is_recalled {
                     self.alone.session = Some(session);
                 }
@@ -91,8 +100,12 @@ impl Shard {
             return Err(Errno::EBUSY.into());
         }
         let session = match &request.op {
+            // One that is not known is over, or never was: nothing of it is anywhere, or somebody ends it.
+            Op::EndSession(session) if !self.sessions.contains_key(session) => {
+                return Err(Refusal::NoSession.into());
+            }
             Op::EndSession(session) => Session::Ends(*session),
-            op => Session::Begins { is_local: matches!(op, Op::OpenLocalSession) },
+            op => Session::Begins { is_local: matches!(op, Op::OpenLocalSession), key: tag.1 },
         };
         self.begin(ctx, tag, request, Plan::Session(session))
     }

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use pando_types::peer::Say;
-use pando_types::{Ino, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{Ino, KeyId, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::Counters;
@@ -18,7 +18,9 @@ use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::outcomes::Outcomes;
-use crate::record::{Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Stat};
+use crate::record::{
+    Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, SessionRecord, Stat,
+};
 use crate::sessions::{AloneSession, COORDINATOR};
 use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
@@ -36,7 +38,8 @@ pub struct Shard {
     pub(crate) opens: Opens,
     /// Files of which a session has locks here.
     pub(crate) locked: Locked,
-    pub(crate) sessions: BTreeSet<SessionId>,
+    /// Those that live, and whose they are.
+    pub(crate) sessions: BTreeMap<SessionId, KeyId>,
     /// Of the coordinator only.
     pub(crate) leases: Leases,
     /// Of the coordinator only.
@@ -120,7 +123,7 @@ impl Shard {
             locks: Locks::default(),
             opens: Opens::default(),
             locked: Locked::default(),
-            sessions: BTreeSet::new(),
+            sessions: BTreeMap::new(),
             outcomes: Outcomes::default(),
             running: BTreeMap::new(),
             txns: BTreeMap::new(),
@@ -161,9 +164,9 @@ impl Shard {
     }
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
-        for (key, _) in table(ctx, Table::Session)? {
+        for (key, value) in table(ctx, Table::Session)? {
             let session = SessionId(number(&key, 2)?);
-            self.sessions.insert(session);
+            self.sessions.insert(session, SessionRecord::decode(&value)?.key);
             if self.config.shard == COORDINATOR {
                 self.leases.grant(session, ctx.now.nanos);
             }
@@ -237,6 +240,7 @@ impl Shard {
         ctx.trace = input.trace();
         match input {
             Input::Client(tag, request) => self.client(ctx, tag, request),
+            Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
             Input::Peer(peer) => match peer.say {
                 Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
                     self.participate(ctx, *peer)
@@ -301,7 +305,12 @@ impl Shard {
 
     /// Sessions it knows.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
-        self.sessions.iter().copied()
+        self.sessions.keys().copied()
+    }
+
+    /// The same, with the key that each belongs to.
+    pub fn session_keys(&self) -> impl Iterator<Item = (SessionId, KeyId)> + '_ {
+        self.sessions.iter().map(|(session, key)| (*session, *key))
     }
 
     /// Locks held, transactions coordinated, steps prepared, inodes open: all zero in a shard at rest without sessions
@@ -347,7 +356,7 @@ impl Shard {
         }
         if ctx.stat != (0, 0) {
             self.stat.inodes = self.stat.inodes.saturating_add_signed(ctx.stat.0);
-            self.stat.bytes = self.stat.bytes.saturating_add_signed(ctx.stat.1);
+            self.stat.bytes = self.stat.bytes.wrapping_add_signed(ctx.stat.1);
             ctx.put(keys::table(Table::Stat), self.stat.encode());
         }
         Ok(self.effects_of(ctx))

@@ -3,7 +3,7 @@
 use pando_client::{Client, block_on};
 use pando_types::op::{ObjectId, Piece};
 use pando_types::reply::Layout;
-use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, ShardIndex, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Timestamp};
 
 use crate::metadata::{Metadata, WriteError};
 
@@ -35,8 +35,9 @@ impl Metadata for Client {
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
-        Ok(block_on(self.write_data(ino, base, pieces, mtime))?)
+        Ok(block_on(self.write_data(ino, base, pieces, mtime, kill))?)
     }
 
     fn sync_file(&self, ino: Ino) -> Result<(), Errno> {

@@ -1,6 +1,6 @@
 //! The files of one mount.
 
-pub(crate) mod attributes;
+mod attributes;
 mod flush;
 pub(crate) mod maintenance;
 pub(crate) mod range;
@@ -213,6 +213,9 @@ impl DataFs {
         let before = state.dirty.bytes();
         state.dirty.remove(start, end);
         self.dirty_bytes.fetch_sub(before - state.dirty.bytes(), Ordering::Relaxed);
+        if state.dirty.is_empty() {
+            state.dirty_kill = None;
+        }
     }
 
     /// Notes a data version that a change of ours led to; the kernel's pages follow if nobody else changed anything.

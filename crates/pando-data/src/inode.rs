@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use pando_types::reply::Layout;
-use pando_types::{Attr, Errno, Ino, Timestamp};
+use pando_types::{Attr, Errno, Ino, Kill, Timestamp};
 
 use crate::dirty::Dirty;
 
@@ -37,8 +37,8 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// When the newest dirty byte was written.
     pub(crate) dirty_mtime: Timestamp,
-    /// Whether a dirty byte was written by someone whose writes take the setuid and setgid bits off.
-    pub(crate) dirty_kills: bool,
+    /// What is taken off the file together with the dirty bytes' being stored.
+    pub(crate) dirty_kill: Option<Kill>,
     /// When the file became dirty.
     pub(crate) dirty_since: Instant,
     /// Size as the shards last said.
@@ -56,7 +56,7 @@ impl Inode {
         let state = State {
             dirty: Dirty::default(),
             dirty_mtime: attr.mtime,
-            dirty_kills: false,
+            dirty_kill: None,
             dirty_since: Instant::now(),
             size: attr.size,
             version: attr.data_version,
@@ -84,25 +84,30 @@ impl State {
         self.size.max(self.dirty.end())
     }
 
+    /// The dirty bytes are to take this off.
+    pub(crate) fn add_kill(&mut self, kill: Option<Kill>) {
+        self.dirty_kill = merged(self.dirty_kill, kill);
+    }
+
+    /// Whether the file is still a program of its owner or group although it was written to by somebody whose writes end that.
+    pub(crate) fn is_to_kill(&self, attr: &Attr) -> bool {
+        self.dirty_kill.is_some_and(|kill| kill.left(attr.mode, attr.gid) != attr.mode)
+    }
+
     /// Shows unflushed writes in attributes that came from a shard.
     pub(crate) fn show(&self, attr: &mut Attr) {
         if !self.dirty.is_empty() {
             attr.size = attr.size.max(self.dirty.end());
             attr.mtime = self.dirty_mtime;
             attr.ctime = attr.ctime.max(self.dirty_mtime);
-            if self.dirty_kills {
-                attr.mode = killed(attr.mode);
-            }
         }
     }
 }
 
-/// Permission bits after a write, truncation or change of owner: without setuid, and without setgid where it gives a
-/// group's rights to whoever executes.
-pub(crate) const fn killed(mode: u16) -> u16 {
-    const SETUID: u16 = 0o4000;
-    const SETGID: u16 = 0o2000;
-    const GROUP_EXECUTE: u16 = 0o010;
-    let mode = mode & !SETUID;
-    if mode & GROUP_EXECUTE != 0 { mode & !SETGID } else { mode }
+/// What two changes take off together.
+pub(crate) fn merged(one: Option<Kill>, other: Option<Kill>) -> Option<Kill> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.and(other)),
+        (one, other) => one.or(other),
+    }
 }

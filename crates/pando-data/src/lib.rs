@@ -26,7 +26,6 @@ pub mod object;
 pub mod objects;
 pub mod store;
 
-pub use fs::attributes::kills_privileges;
 pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};

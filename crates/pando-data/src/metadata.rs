@@ -2,7 +2,7 @@
 
 use pando_types::op::{ObjectId, Piece};
 use pando_types::reply::Layout;
-use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, ShardIndex, Timestamp};
+use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Timestamp};
 
 /// Why pieces were not laid over a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +27,14 @@ pub trait Metadata: Send + Sync {
     fn setattr(&self, credentials: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno>;
     /// Where the bytes `offset .. offset + len` are.
     fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno>;
-    /// Lays pieces over the data.
+    /// Lays pieces over the data, and takes off what `kill` says.
     fn write_data(
         &self,
         ino: Ino,
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError>;
     /// Makes what was done to the file until now durable.
     fn sync_file(&self, ino: Ino) -> Result<(), Errno>;

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{FILE, Folder, Shards, Store};
-use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, RemoteStore, StoreError};
+use pando_data::{
+    Allocate, DataFs, Limits, LocalStore, Metadata, ObjectStore, RemoteStore, StoreError,
+};
 use pando_types::op::{INLINE_MAX, ObjectId, SLICE_MAX};
-use pando_types::{Credentials, Errno, Ino, SetAttr, TimeSet, Timestamp};
+use pando_types::{Credentials, Errno, Ino, Kill, SetAttr, TimeSet, Timestamp};
 
 struct Setup {
     fs: Arc<DataFs>,
@@ -32,11 +34,11 @@ fn setup(limits: Limits) -> Setup {
 #[test]
 fn small_files_are_inline_and_growing_ones_leave() {
     let Setup { fs, shards, store } = setup(Limits::default());
-    fs.write(FILE, 0, &[1; INLINE_MAX as usize]).unwrap();
+    fs.write(FILE, Some(0), &[1; INLINE_MAX as usize], None).unwrap();
     fs.flush(FILE).unwrap();
     assert!(shards.is_inline(FILE));
     assert_eq!(store.puts.load(Ordering::Relaxed), 0);
-    fs.write(FILE, INLINE_MAX, &[2]).unwrap();
+    fs.write(FILE, Some(INLINE_MAX), &[2], None).unwrap();
     fs.flush(FILE).unwrap();
     assert!(!shards.is_inline(FILE));
     assert_eq!(store.puts.load(Ordering::Relaxed), 1, "old bytes and new ones in one object");
@@ -49,7 +51,7 @@ fn small_files_are_inline_and_growing_ones_leave() {
 fn scattered_small_writes_share_an_object() {
     let Setup { fs, shards, store } = setup(Limits::default());
     for block in 0..100 {
-        fs.write(FILE, block * 10_000, &[block as u8; 100]).unwrap();
+        fs.write(FILE, Some(block * 10_000), &[block as u8; 100], None).unwrap();
     }
     fs.flush(FILE).unwrap();
     assert_eq!(store.puts.load(Ordering::Relaxed), 1);
@@ -62,7 +64,7 @@ fn scattered_small_writes_share_an_object() {
 fn writes_far_apart_do_not_share_an_object() {
     let Setup { fs, shards, store } = setup(Limits::default());
     for far in 0..10 {
-        fs.write(FILE, far * SLICE_MAX / 2, b"a").unwrap();
+        fs.write(FILE, Some(far * SLICE_MAX / 2), b"a", None).unwrap();
     }
     fs.flush(FILE).unwrap();
     assert_eq!(shards.object_count(FILE), 5, "the model of the shards checks how far");
@@ -73,9 +75,13 @@ fn writes_far_apart_do_not_share_an_object() {
 fn a_full_store_is_told_and_costs_nothing_once_there_is_room() {
     let limits = Limits { file_dirty_bytes: 100_000, ..Limits::default() };
     let Setup { fs, shards, store } = setup(limits);
-    fs.write(FILE, 0, &[1; 90_000]).unwrap();
+    fs.write(FILE, Some(0), &[1; 90_000], None).unwrap();
     store.full.store(true, Ordering::Relaxed);
-    assert_eq!(fs.write(FILE, 90_000, &[2; 20_000]), Err(Errno::ENOSPC), "the writer hears of it");
+    assert_eq!(
+        fs.write(FILE, Some(90_000), &[2; 20_000], None),
+        Err(Errno::ENOSPC),
+        "the writer hears of it"
+    );
     assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC), "close hears of it");
     assert_eq!(fs.fsync(FILE), Err(Errno::ENOSPC), "fsync hears of it");
     assert_eq!(fs.getattr(FILE).unwrap().size, 90_000, "the refused write left no trace");
@@ -92,7 +98,7 @@ fn a_full_store_is_told_and_costs_nothing_once_there_is_room() {
 #[test]
 fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
     let Setup { fs, shards, store } = setup(Limits::default());
-    fs.write(FILE, 0, &[1; 5000]).unwrap();
+    fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
     store.full.store(true, Ordering::Relaxed);
     assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC));
     fs.release(FILE);
@@ -103,7 +109,7 @@ fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
 #[test]
 fn a_failure_in_the_background_is_reported_once() {
     let Setup { fs, shards, .. } = setup(Limits::default());
-    fs.write(FILE, 0, b"x").unwrap();
+    fs.write(FILE, Some(0), b"x", None).unwrap();
     shards.stale.store(true, Ordering::Relaxed);
     fs.flush_old(Duration::ZERO);
     assert_eq!(fs.flush(FILE), Err(Errno::ESTALE));
@@ -114,12 +120,12 @@ fn a_failure_in_the_background_is_reported_once() {
 #[test]
 fn times_set_after_a_write_stay() {
     let Setup { fs, shards, .. } = setup(Limits::default());
-    fs.write(FILE, 0, b"x").unwrap();
+    fs.write(FILE, Some(0), b"x", None).unwrap();
     let shown = fs.getattr(FILE).unwrap().mtime;
     assert!(shown > Timestamp::from_nanos(1), "an unflushed write shows");
     fs.flush(FILE).unwrap();
     assert_eq!(shards.getattr(FILE).unwrap().mtime, shown, "flushing does not change it");
-    fs.write(FILE, 0, b"y").unwrap();
+    fs.write(FILE, Some(0), b"y", None).unwrap();
     let time = Timestamp::from_nanos(5_000_000_000);
     let set = SetAttr { mtime: Some(TimeSet::To(time)), ..SetAttr::default() };
     assert_eq!(fs.setattr(&Credentials::ROOT, FILE, set).unwrap().mtime, time);
@@ -127,28 +133,74 @@ fn times_set_after_a_write_stay() {
     assert_eq!(shards.getattr(FILE).unwrap().mtime, time);
 }
 
+const USERS: Option<Kill> = Some(Kill::All);
+
+fn chmod(mode: u16) -> SetAttr {
+    SetAttr { mode: Some(mode), ..SetAttr::default() }
+}
+
+/// What is written takes setuid and setgid off in the very request that stores it, and never by a mode.
 #[test]
-fn a_users_write_truncation_and_any_chown_take_setuid_off() {
+fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
     let Setup { fs, shards, .. } = setup(Limits::default());
-    let user = Credentials { uid: 5, ..Credentials::ROOT };
-    let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
-    let set_mode = || fs.setattr(&Credentials::ROOT, FILE, mode(0o6755)).unwrap().mode;
-    assert_eq!(set_mode(), 0o6755);
-    fs.write(FILE, 0, b"x").unwrap();
-    fs.kill_privileges(FILE).unwrap();
-    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o755, "at once");
+    let mode = || shards.getattr(FILE).unwrap().mode;
+    let by = Credentials::ROOT;
+    fs.setattr(&by, FILE, chmod(0o6755)).unwrap();
+    fs.write(FILE, Some(0), b"root's", None).unwrap();
     fs.flush(FILE).unwrap();
-    assert_eq!(shards.getattr(FILE).unwrap().mode, 0o755);
-    set_mode();
+    assert_eq!(mode(), 0o6755, "one who keeps them");
+    fs.write(FILE, Some(0), b"a user's", USERS).unwrap();
+    assert_eq!(mode(), 0o6755);
+    let changes = shards.changes.load(Ordering::Relaxed);
+    fs.flush(FILE).unwrap();
+    assert_eq!(mode(), 0o755);
+    fs.write(FILE, Some(9), b"root's", None).unwrap();
+    fs.setattr(&by, FILE, chmod(0o6755)).unwrap();
+    fs.flush(FILE).unwrap();
+    assert_eq!(mode(), 0o6755, "what is over is over");
+    assert_eq!(shards.changes.load(Ordering::Relaxed), changes + 1, "the chmod");
+    let (punch, reserve) = (Allocate::PunchHole, Allocate::Reserve { keep_size: false });
+    for what in [punch, reserve, Allocate::Zero { keep_size: false }] {
+        shards.setattr(&by, FILE, chmod(0o6755)).unwrap();
+        let end = shards.getattr(FILE).unwrap().size + 10;
+        fs.fallocate(FILE, (0, end), what, USERS).unwrap();
+        assert_eq!(mode(), 0o755, "{what:?}");
+    }
+    shards.setattr(&by, FILE, chmod(0o6755)).unwrap();
+    fs.copy_range((FILE, 0), (FILE, 20), 5, USERS).unwrap();
+    fs.flush(FILE).unwrap();
+    assert_eq!(mode(), 0o755);
+    shards.setattr(&by, FILE, chmod(0o6755)).unwrap();
+    fs.write(FILE, Some(0), b"a user's", USERS).unwrap();
     let size = SetAttr { size: Some(0), ..SetAttr::default() };
-    assert_eq!(fs.setattr(&user, FILE, size).unwrap().mode, 0o755);
-    set_mode();
-    let owner = SetAttr { uid: Some(3), ..SetAttr::default() };
-    assert_eq!(fs.setattr(&Credentials::ROOT, FILE, owner).unwrap().mode, 0o755);
-    fs.setattr(&Credentials::ROOT, FILE, mode(0o2644)).unwrap();
-    fs.write(FILE, 0, b"x").unwrap();
-    fs.kill_privileges(FILE).unwrap();
-    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o2644, "without group execution it means locking");
+    assert_eq!(fs.setattr(&by, FILE, size).unwrap().mode, 0o755, "although nothing is left of it");
+}
+
+/// A program is made of what was written before: later it does not count any more. Where the owner makes one on another mount,
+/// what is stored later counts.
+#[test]
+fn who_makes_a_program_makes_it_of_what_was_written_until_then() {
+    let Setup { fs, shards, .. } = setup(Limits::default());
+    let by = Credentials::ROOT;
+    fs.write(FILE, Some(0), b"a user's", USERS).unwrap();
+    assert_eq!(fs.setattr(&by, FILE, chmod(0o4755)).unwrap().mode, 0o4755);
+    assert_eq!(shards.getattr(FILE).unwrap().size, 8, "it was stored before");
+    fs.flush(FILE).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o4755);
+    fs.write(FILE, Some(0), b"once more", USERS).unwrap();
+    let changes = shards.changes.load(Ordering::Relaxed);
+    fs.setattr(&by, FILE, chmod(0o600)).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().size, 8, "nothing to wait for");
+    shards.setattr(&by, FILE, chmod(0o4711)).unwrap();
+    assert_eq!(fs.getattr(FILE).unwrap().mode, 0o711, "nobody here is shown the program");
+    assert_eq!(shards.getattr(FILE).unwrap().size, 9, "what was written is stored, which says so");
+    let mut attr = shards.getattr(FILE).unwrap();
+    shards.setattr(&by, FILE, chmod(0o4711)).unwrap();
+    fs.write(FILE, Some(0), b"and again", USERS).unwrap();
+    attr.mode = 0o4711;
+    fs.show(&mut attr).unwrap();
+    assert_eq!((attr.mode, shards.getattr(FILE).unwrap().mode), (0o711, 0o711), "nor by a name");
+    assert_eq!(shards.changes.load(Ordering::Relaxed), changes + 3, "no mode was written here");
 }
 
 #[test]
@@ -158,7 +210,7 @@ fn writers_of_many_files_stay_within_the_budget() {
     for number in 0..50 {
         let ino = Ino(1000 + number);
         fs.created(&shards.create(ino));
-        fs.write(ino, 0, &[number as u8; 9000]).unwrap();
+        fs.write(ino, Some(0), &[number as u8; 9000], None).unwrap();
         assert!(fs.dirty_bytes() <= 50_000);
     }
     fs.flush_all().unwrap();
@@ -176,9 +228,9 @@ fn pages_are_kept_only_while_nobody_else_wrote() {
         fs.opened(&shards.getattr(FILE).unwrap(), false).keep_pages
     };
     assert!(reopen());
-    fs.write(FILE, 0, b"mine").unwrap();
+    fs.write(FILE, Some(0), b"mine", None).unwrap();
     assert!(reopen(), "the kernel saw these bytes");
-    shards.write_data(FILE, None, Vec::new(), None).unwrap();
+    shards.write_data(FILE, None, Vec::new(), None, None).unwrap();
     assert!(!reopen(), "someone else's write");
     assert!(reopen());
     fs.forget(FILE);
@@ -188,7 +240,7 @@ fn pages_are_kept_only_while_nobody_else_wrote() {
 #[test]
 fn a_damaged_object_is_an_error_not_data() {
     let Setup { fs, shards, store } = setup(Limits::default());
-    fs.write(FILE, 0, &[7; 200_000]).unwrap();
+    fs.write(FILE, Some(0), &[7; 200_000], None).unwrap();
     fs.fsync(FILE).unwrap();
     let path = first_file(&store.folder.0);
     let mut bytes = std::fs::read(&path).unwrap();

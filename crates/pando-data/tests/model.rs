@@ -29,12 +29,12 @@ impl Run {
         match numbers.below(12) {
             0..=3 => {
                 let data: Vec<u8> = (offset..end).map(|at| (at ^ step) as u8 | 1).collect();
-                fs.write(FILE, offset, &data).unwrap();
+                fs.write(FILE, Some(offset), &data, None).unwrap();
                 self.lay(offset, &data);
             }
             4 => {
                 let data = vec![step as u8; (len as usize).min(2000)];
-                assert_eq!(fs.append(FILE, &data).unwrap(), self.model.len() as u64);
+                assert_eq!(fs.write(FILE, None, &data, None).unwrap(), self.model.len() as u64);
                 self.lay(self.model.len() as u64, &data);
             }
             5 => {
@@ -47,7 +47,7 @@ impl Run {
                 let zero = numbers.below(2) == 0;
                 let what =
                     if zero { Allocate::Zero { keep_size: false } } else { Allocate::PunchHole };
-                fs.fallocate(FILE, offset, end - offset, what).unwrap();
+                fs.fallocate(FILE, (offset, end - offset), what, None).unwrap();
                 if zero && self.model.len() < end as usize {
                     self.model.resize(end as usize, 0);
                 }
@@ -68,8 +68,9 @@ impl Run {
             }
             10 => {
                 let to = numbers.below(reach);
-                let copied =
-                    fs.copy_range(FILE, offset, FILE, to, (end - offset).min(1000)).unwrap();
+                let copied = fs
+                    .copy_range((FILE, offset), (FILE, to), (end - offset).min(1000), None)
+                    .unwrap();
                 let from = (offset as usize).min(self.model.len());
                 let data = self.model[from..from + copied as usize].to_vec();
                 self.lay(to, &data);

@@ -299,10 +299,12 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         }
         Change::PutLink { inode, .. } => vec![Place::Link(inode.attr.ino)],
         Change::AddName { ino, .. } | Change::DropName { ino, .. } => vec![Place::Link(*ino)],
-        Change::OpenSession(session) | Change::EndSession(session) => {
+        Change::OpenSession(session, _) | Change::EndSession(session) => {
             vec![Place::Session(*session)]
         }
-        Change::Join(sessions) => sessions.iter().map(|session| Place::Session(*session)).collect(),
+        Change::Join(sessions) => {
+            sessions.iter().map(|(session, _)| Place::Session(*session)).collect()
+        }
         // All of it: see `is_handed_over`.
         Change::OwnSlot(_) => Vec::new(),
     }

@@ -110,6 +110,8 @@ codes! {
 
     SessionNotEverywhere = "session-not-everywhere",
         "a client's session that not all shards know";
+    SessionOfTwoKeys = "session-of-two-keys",
+        "a client's session that shards take for two clients': some refuse all that its client asks, and serve another's";
     OpenOfUnknownSession = "open-of-unknown-session",
         "a file held open by a session that is over: its space never comes back";
     OpenWithoutInode = "open-without-inode",

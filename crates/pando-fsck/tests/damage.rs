@@ -14,8 +14,8 @@ use pando_types::op::{ObjectId, Place};
 use pando_types::peer::{Change, EntryValue, Inode, Prepare};
 use pando_types::reply::{Slice, Spread};
 use pando_types::{
-    DirId, DirRef, FileKind, Ino, LockSet, Order, PartitionIndex, Radix, SessionId, ShardIndex,
-    SlotIndex, TxnId,
+    DirId, DirRef, FileKind, Ino, KeyId, LockSet, Order, PartitionIndex, Radix, SessionId,
+    ShardIndex, SlotIndex, TxnId,
 };
 use support::{Cluster, name};
 
@@ -367,12 +367,17 @@ fixtures! {
     };
 
     a_session_that_is_over: SessionNotEverywhere, Mended, |c| {
-        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT }.encode());
+        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode());
     };
     a_session_that_one_shard_lacks: SessionNotEverywhere, Left, |c| {
         for shard in [ZERO, ONE, TWO] {
-            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT }.encode());
+            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode());
         }
+    };
+    a_session_of_two_keys: SessionOfTwoKeys, Mended, |c| {
+        everybody_knows(c);
+        let record = SessionRecord { root: ROOT, key: KeyId(9) };
+        c.put(TWO, &keys::session(STRANGER), &record.encode());
     };
     an_open_of_a_session_that_is_over: OpenOfUnknownSession, Mended, |c| {
         let (shard, key) = c.entry(c.dir("a"), "plain");
@@ -535,7 +540,11 @@ fn slice_of(object: ObjectId, len: u64) -> Slice {
 
 fn everybody_knows(c: &mut Cluster) {
     for shard in Cluster::all_shards() {
-        c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT }.encode());
+        c.put(
+            shard,
+            &keys::session(STRANGER),
+            &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode(),
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use pando_core::record::{Content, Entry, Record, SessionRecord};
 use pando_fsck::Code;
 use pando_types::op::Op;
 use pando_types::peer::EntryValue;
-use pando_types::{DirId, DirRef, ShardIndex};
+use pando_types::{DirId, DirRef, KeyId, ShardIndex};
 use support::{Cluster, name};
 
 type Row = (ShardIndex, Vec<u8>, Vec<u8>);
@@ -140,7 +140,7 @@ fn what_a_session_that_is_gone_kept_alive_goes_with_its_data() {
     let mut c = Cluster::busy();
     let a = c.dir("a");
     let file = c.file(a, "big-data");
-    c.done(Op::Open { file, access: 4, truncate: false });
+    c.done(Op::Open { file, access: 4, truncate: false, kill: None });
     c.done(Op::Unlink(a, name("big-data")));
     c.settle();
     c.stop();
@@ -151,7 +151,7 @@ fn what_a_session_that_is_gone_kept_alive_goes_with_its_data() {
     let session = c.session;
     for shard in Cluster::all_shards() {
         let key = keys::session(session);
-        let record = SessionRecord { root: DirRef::ROOT }.encode();
+        let record = SessionRecord { root: DirRef::ROOT, key: KeyId::OWNER }.encode();
         assert_eq!(c.get(shard, &key), Some(record));
         c.delete(shard, &key);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pando_client::{BoxFuture, Client, DirEntry};
 use pando_types::op::{AccessMask, NewNode, RenameFlags, XattrMode};
 use pando_types::{
-    Attr, Credentials, Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
+    Attr, Credentials, Errno, Ino, Kill, Lock, LockHolder, LockOwner, LockRange, LockSpace, Name,
     SessionId, SetAttr,
 };
 
@@ -23,6 +23,11 @@ pub trait Namespace: Send + Sync {
     /// Nodes that were looked up and not forgotten, and the root.
     fn known(&self) -> Vec<Ino> {
         Vec::new()
+    }
+    /// Whether a node that is known is a directory.
+    fn is_dir(&self, ino: Ino) -> bool {
+        let _ = ino;
+        false
     }
     /// Whether requests were given up of which it is not known whether they ran.
     fn is_in_doubt(&self) -> bool {
@@ -86,6 +91,7 @@ pub trait Namespace: Send + Sync {
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Answer<'a, Attr>;
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()>;
     fn release_all<'a>(&'a self, inos: &'a [Ino]) -> Answer<'a, ()>;
@@ -188,6 +194,10 @@ impl Namespace for Client {
         self.known()
     }
 
+    fn is_dir(&self, ino: Ino) -> bool {
+        self.is_dir(ino)
+    }
+
     fn is_in_doubt(&self) -> bool {
         self.doubts() > 0
     }
@@ -280,8 +290,9 @@ impl Namespace for Client {
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        Box::pin(self.open(by, ino, access, truncate))
+        Box::pin(self.open(by, ino, access, truncate, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {

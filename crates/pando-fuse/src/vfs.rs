@@ -9,8 +9,8 @@ mod xattrs;
 
 use std::sync::Arc;
 
-use pando_data::{DataFs, kills_privileges};
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
+use pando_data::DataFs;
+use pando_types::{Attr, Credentials, Errno, Ino, SetAttr};
 
 use crate::namespace::Namespace;
 
@@ -72,12 +72,7 @@ impl Vfs {
         if self.data.is_open(ino) {
             return self.data.setattr(by, ino, set);
         }
-        let kills = kills_privileges(by, &set);
-        let mut attr = self.namespace.setattr(by, ino, set).await?;
-        if kills && attr.kind == FileKind::Regular {
-            self.data.kill_privileges_of(&mut attr)?;
-        }
-        Ok(attr)
+        self.namespace.setattr(by, ino, set).await
     }
 
     /// `access(2)`.

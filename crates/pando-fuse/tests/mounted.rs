@@ -291,7 +291,7 @@ fn a_file_that_nobody_else_changed_stays_in_the_page_cache() {
     let cached = calls() - before;
     use pando_data::Metadata;
     let ino = pando_types::Ino(fs::metadata(&path).unwrap().ino());
-    mount.setup.memory.shards.write_data(ino, None, Vec::new(), None).unwrap();
+    mount.setup.memory.shards.write_data(ino, None, Vec::new(), None, None).unwrap();
     let before = calls();
     assert_eq!(fs::read(&path).unwrap().len(), 100_000);
     assert!(calls() - before > cached, "changed elsewhere: read anew");

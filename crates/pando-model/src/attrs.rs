@@ -3,7 +3,7 @@
 use pando_types::op::{FILE_SIZE_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, FileKind, Ino, SetAttr, TimeSet};
 
-use crate::permission::{self, GROUP_EXECUTE, READ, SETGID, SETUID, STICKY, WRITE};
+use crate::permission::{self, READ, SETGID, STICKY, WRITE};
 use crate::{Node, Outcome, Tree, Value};
 
 impl Tree {
@@ -18,12 +18,10 @@ impl Tree {
         self.edit(ino, |node| {
             if let Some(size) = set.size {
                 node.data.resize(size as usize, 0);
+                permission::drop_setid_after_change(node, by);
             }
             if (set.uid.is_some() || set.gid.is_some()) && !node.is_dir() {
-                node.mode &= !SETUID;
-                if node.mode & GROUP_EXECUTE != 0 || !permission::is_member(node.gid, by) {
-                    node.mode &= !SETGID;
-                }
+                permission::drop_setid(node, by);
             }
             node.uid = set.uid.unwrap_or(node.uid);
             node.gid = set.gid.unwrap_or(node.gid);

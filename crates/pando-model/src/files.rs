@@ -31,7 +31,10 @@ impl Tree {
         let write = if truncate { permission::WRITE } else { 0 };
         permission::check(node, by, access | write)?;
         if truncate && node.kind == FileKind::Regular {
-            self.edit(ino, |node| node.data.clear());
+            self.edit(ino, |node| {
+                node.data.clear();
+                permission::drop_setid_after_change(node, by);
+            });
         }
         self.hold(who, ino);
         Ok(Value::Stat(self.stat(ino)?))
@@ -75,7 +78,13 @@ impl Tree {
         Ok(Value::Bytes(data[from..to].to_vec()))
     }
 
-    pub(crate) fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome {
+    pub(crate) fn write(
+        &mut self,
+        by: &Credentials,
+        ino: Ino,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Outcome {
         self.regular(ino)?;
         self.edit(ino, |node| {
             let (from, to) = (offset as usize, offset as usize + bytes.len());
@@ -83,6 +92,8 @@ impl Tree {
                 node.data.resize(to, 0);
             }
             node.data[from..to].copy_from_slice(bytes);
+            // A mount knows only one group of who writes.
+            permission::drop_setid_after_change(node, &Credentials::new(by.uid, by.gid, vec![]));
         });
         Ok(Value::Stat(self.stat(ino)?))
     }

@@ -69,3 +69,18 @@ pub fn inherit(dir: &Node, by: &Credentials, mode: u16, is_dir: bool) -> (u16, u
         (mode, dir.gid)
     }
 }
+
+/// What a change of owner takes off a file (`setattr_should_drop_sgid`).
+pub fn drop_setid(node: &mut Node, by: &Credentials) {
+    node.mode &= !SETUID;
+    if node.mode & GROUP_EXECUTE != 0 || !is_member(node.gid, by) {
+        node.mode &= !SETGID;
+    }
+}
+
+/// What a change of content takes off, unless it is root's (`setattr_should_drop_suidgid`).
+pub fn drop_setid_after_change(node: &mut Node, by: &Credentials) {
+    if by.uid != 0 {
+        drop_setid(node, by);
+    }
+}

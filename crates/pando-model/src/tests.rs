@@ -249,6 +249,34 @@ fn a_setgid_directory_hands_down_its_group() {
 }
 
 #[test]
+fn changes_of_content_and_owner_take_setuid_and_setgid_off() {
+    let size = |size| Op::SetAttr(Ino(6), SetAttr { size: Some(size), ..SetAttr::default() });
+    let write = || Op::Write(Ino(6), 0, b"x".to_vec());
+    let truncate = Op::Open { ino: Ino(6), access: 2, truncate: true };
+    // The file is user 1's, of a group that user 1 is in and user 2 is not.
+    let cases = [
+        (1, write(), 0o6777, 0o777),
+        (1, write(), 0o6767, 0o2767),
+        (2, write(), 0o6767, 0o767),
+        (ROOT, write(), 0o6777, 0o6777),
+        (2, size(4), 0o6777, 0o777),
+        (ROOT, size(4), 0o6777, 0o6777),
+        (2, truncate.clone(), 0o2767, 0o767),
+        (ROOT, truncate, 0o4777, 0o4777),
+        (1, chown(6, None, Some(1)), 0o6777, 0o777),
+        (ROOT, chown(6, Some(2), None), 0o6777, 0o777),
+        (ROOT, chown(6, Some(2), None), 0o2767, 0o2767),
+    ];
+    for (user, op, mode, left) in cases {
+        let mut tree = sample();
+        run(&mut tree, ROOT, chown(6, Some(1), Some(1)), 0).unwrap();
+        run(&mut tree, ROOT, chmod(6, mode), 0).unwrap();
+        run(&mut tree, user, op.clone(), 0).unwrap();
+        assert_eq!(tree.stat(Ino(6)).unwrap().mode, left, "{user} {op:?} {mode:o}");
+    }
+}
+
+#[test]
 fn an_open_file_outlives_its_names() {
     let mut tree = sample();
     let open = Op::Open { ino: Ino(6), access: 6, truncate: false };

@@ -55,7 +55,7 @@ impl Tree {
             Op::Open { ino, access, truncate } => self.open(who, by, *ino, *access, *truncate),
             Op::Release(ino) => self.release(who, *ino),
             Op::Read(ino, offset, len) => self.read(*ino, *offset, *len),
-            Op::Write(ino, offset, bytes) => self.write(*ino, *offset, bytes),
+            Op::Write(ino, offset, bytes) => self.write(by, *ino, *offset, bytes),
             Op::GetXattr(ino, name) => self.get_xattr(by, *ino, name),
             Op::ListXattr(ino) => self.list_xattr(*ino),
             Op::SetXattr(ino, name, value, mode) => self.set_xattr(by, *ino, name, value, *mode),

@@ -119,7 +119,7 @@ impl ClusterMap {
         if to.0 >= SHARDS_MAX {
             return Err(HandoverError::NoSuchShard);
         }
-        let version = self.versions.get(&slot).copied().unwrap_or(0) + 1;
+        let version = self.versions.get(&slot).copied().unwrap_or(0).saturating_add(1);
         Ok(SlotNews { slot, version, owner: to })
     }
 

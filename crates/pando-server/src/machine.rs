@@ -5,19 +5,21 @@
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
+use pando_types::KeyId;
 use pando_types::op::Request;
-use pando_types::reply::Reply;
+use pando_types::reply::{Improper, Reply};
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
     /// Handles one input. `Err` has changed nothing.
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
 
-    /// Answers a request without effects, if it only reads and need not wait; `None`: it is to be handled. The reply may leave when what
+    /// Answers a request of a client that came by this key without effects, if it only reads and need not wait; `None`: it is to be handled. The reply may leave when what
     /// was applied before is acknowledged.
     fn answer_at_once(
         &mut self,
         _now: Now,
+        _key: KeyId,
         _request: &Request,
         _rows: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
@@ -44,10 +46,11 @@ impl Machine for pando_core::Shard {
     fn answer_at_once(
         &mut self,
         now: Now,
+        key: KeyId,
         request: &Request,
         rows: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
-        self.answer_at_once(now, request, rows)
+        self.answer_at_once(now, key, request, rows)
     }
 
     fn has_ready(&self) -> bool {
@@ -65,6 +68,8 @@ impl Machine for pando_core::Shard {
             ("repeated", counters.repeated),
             ("redirected", counters.redirected),
             ("waited", counters.waited),
+            ("foreign_sessions", counters.foreign_sessions),
+            ("bad_messages", counters.bad_messages),
             ("restarts", counters.restarts),
             ("claims", counters.claims),
             ("claims_together", counters.claims_together),
@@ -98,6 +103,10 @@ impl Machine for pando_core::Shard {
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into();
+        for improper in Improper::ALL {
+            let count = counters.improper[improper as usize];
+            list.push((format!("improper_{}", improper.name()), count));
+        }
         let alive = self.txns_alive();
         for kind in pando_core::TxnKind::ALL {
             for (what, counts) in [

@@ -50,6 +50,10 @@ counters! {
     held,
     /// Inputs that waited until a sync under way was over, since they name objects.
     waited_for_sync,
+    /// Connections of clients that were closed since they sent what is no request, or what a client never sends.
+    bad_frames,
+    /// Connections of clients that were closed since they held too much memory.
+    cut_off,
     /// Checkpoints begun.
     checkpoints_begun,
     /// Checkpoints finished.

@@ -7,7 +7,7 @@ use pando_client::path::Paths;
 use pando_client::{Client, DirEntry, WriteError};
 use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
-use pando_types::{Attr, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 /// Runs `call` and tells what came of it, and whether it went by a path that no shard judged in the end. A page of a listing holds
 /// `page` entries.
@@ -41,12 +41,12 @@ async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
         Op::Access(ino, mask) => done(client.access(by, *ino, *mask).await?),
         Op::Readlink(ino) => Ok(Value::Bytes(client.readlink(by, *ino).await?)),
         Op::Open { ino, access, truncate } => {
-            stat(client.open(by, *ino, *access, *truncate).await?)
+            stat(client.open(by, *ino, *access, *truncate, None).await?)
         }
         Op::Release(ino) if ino.0 % 2 == 0 => done(client.release(*ino).await?),
         Op::Release(ino) => done(client.release_all(&[*ino]).await?),
         Op::Read(ino, offset, len) => read(client, *ino, *offset, *len).await,
-        Op::Write(ino, offset, bytes) => write(client, *ino, *offset, bytes).await,
+        Op::Write(ino, offset, bytes) => write(client, by, *ino, *offset, bytes).await,
         Op::GetXattr(ino, name) => Ok(Value::Bytes(client.getxattr(by, *ino, name).await?)),
         Op::ListXattr(ino) => {
             Ok(Value::Names(client.listxattr(by, *ino).await?.into_iter().collect()))
@@ -127,9 +127,11 @@ async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
     Ok(Value::Bytes(bytes[from..to].to_vec()))
 }
 
-async fn write(client: &Client, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome {
+async fn write(client: &Client, by: &Credentials, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome {
     let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
-    match client.write_data(ino, None, vec![piece], None).await {
+    // As a mount has it from its kernel.
+    let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));
+    match client.write_data(ino, None, vec![piece], None, kill).await {
         Ok(attr) => stat(attr),
         Err(WriteError::Errno(errno)) => Err(errno),
         Err(WriteError::DataChanged) => panic!("nothing was asked of the data version"),

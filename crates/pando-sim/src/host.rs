@@ -50,7 +50,7 @@ pub struct Host {
 /// As the server's shell does it: what only reads is answered at once, if it can be.
 fn handle(shard: &mut Shard, now: Now, input: Input, rows: &View<'_>) -> Result<Effects, Halt> {
     if let Input::Client(tag, request) = &input
-        && let Some(reply) = shard.answer_at_once(now, request, rows)?
+        && let Some(reply) = shard.answer_at_once(now, tag.1, request, rows)?
     {
         let out = vec![(Need::Committed, Out::Reply(*tag, reply))];
         return Ok(Effects { out, ..Effects::default() });

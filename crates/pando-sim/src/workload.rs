@@ -237,7 +237,7 @@ impl Known {
             dir,
             name: if random.chance(1, 15) { dir_name(random) } else { self.file_name(random) },
             kind: if symlink { FileKind::Symlink } else { FileKind::Regular },
-            mode: *random.pick(&[0o644, 0o600, 0o666]),
+            mode: *random.pick(&[0o644, 0o600, 0o666, 0o6755]),
             symlink: if symlink { b"target".to_vec() } else { Vec::new() },
             exclusive,
             open: exclusive && !symlink && random.chance(1, 4),
@@ -329,7 +329,10 @@ fn file_change(random: &mut Random) -> SetAttr {
     match random.below(3) {
         0 => SetAttr { size: Some(random.below(10)), ..SetAttr::default() },
         1 => SetAttr { uid: Some(*random.pick(&[0, 1000])), ..SetAttr::default() },
-        _ => SetAttr { mode: Some(*random.pick(&[0o644, 0o600, 0o666])), ..SetAttr::default() },
+        _ => {
+            let modes = [0o644, 0o600, 0o666, 0o4755, 0o2777, 0o6766];
+            SetAttr { mode: Some(*random.pick(&modes)), ..SetAttr::default() }
+        }
     }
 }
 

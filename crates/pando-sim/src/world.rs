@@ -8,7 +8,7 @@ use pando_core::{ClientTag, Config, Input, Out};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{Credentials, Ino, Name, ShardIndex};
+use pando_types::{Credentials, Ino, KeyId, Name, ShardIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
@@ -279,7 +279,7 @@ impl World {
     fn ask(&mut self, shard: usize, op: Op) {
         let credentials = Credentials::ROOT;
         let request = Request { head: Head::default(), credentials, op, trail: None };
-        let tag = ClientTag(self.sequence);
+        let tag = ClientTag(self.sequence, KeyId::OWNER);
         self.sequence += 1;
         self.arrive(shard, Input::Client(tag, Box::new(request)));
     }
@@ -410,7 +410,7 @@ impl World {
         match (way.to, message) {
             (End::Shard(shard), Message::Request(request)) => {
                 self.stats.requests[shard] += 1;
-                let tag = ClientTag(self.sequence);
+                let tag = ClientTag(self.sequence, KeyId::OWNER);
                 self.sequence += 1;
                 let (id, event) = (request.head.id, event_of(&request.credentials));
                 if let (Some(event), 1..) = (event, id.sequence) {

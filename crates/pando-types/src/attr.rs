@@ -17,6 +17,12 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// Whether its nanoseconds are less than a second.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        self.nanos < 1_000_000_000
+    }
+
     /// From nanoseconds since 1970.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -87,6 +93,53 @@ pub enum TimeSet {
     To(Timestamp),
 }
 
+/// Which of setuid and setgid a change of content or owner takes off a file, as it may be a program that runs with the rights
+/// of its owner or group. The shard does it in the same input. Security labels and directories are not concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Kill {
+    /// Setuid, and setgid where the group may execute the file.
+    Programs,
+    /// Setgid elsewhere, too, unless the file is of this group: of others the caller is not known to be.
+    UnlessOf(u32),
+    /// Both in any case.
+    All,
+}
+
+impl Kill {
+    const SETUID: u16 = 0o4000;
+    const SETGID: u16 = 0o2000;
+    const GROUP_EXECUTE: u16 = 0o010;
+
+    /// Whether there is anything in `mode` that a change may take off.
+    #[must_use]
+    pub const fn concerns(mode: u16) -> bool {
+        mode & (Self::SETUID | Self::SETGID) != 0
+    }
+
+    /// What is left of permission bits `mode` of a file of group `gid`.
+    #[must_use]
+    pub const fn left(self, mode: u16, gid: u32) -> u16 {
+        let keeps_setgid = mode & Self::GROUP_EXECUTE == 0
+            && match self {
+                Self::Programs => true,
+                Self::UnlessOf(group) => group == gid,
+                Self::All => false,
+            };
+        let taken = if keeps_setgid { Self::SETUID } else { Self::SETUID | Self::SETGID };
+        mode & !taken
+    }
+
+    /// What two changes take off together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (one, two) if one == two => one,
+            (Self::Programs, more) | (more, Self::Programs) => more,
+            _ => Self::All,
+        }
+    }
+}
+
 /// What a `setattr` changes; `None` stays.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SetAttr {
@@ -104,6 +157,9 @@ pub struct SetAttr {
     pub atime: Option<TimeSet>,
     /// New modification time.
     pub mtime: Option<TimeSet>,
+    /// What a new size takes off; of a caller whom the shard judges, and of a new owner, the shard itself knows. With nothing else,
+    /// it is taken off if the caller is the owner or root, and else nothing is changed. A new mode is set after it.
+    pub kill: Option<Kill>,
 }
 
 /// On whose behalf a request runs, and who judges whether that caller may.
@@ -178,5 +234,41 @@ impl Credentials {
     #[must_use]
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups().contains(&gid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kill::{self, All, Programs, UnlessOf};
+
+    #[test]
+    fn what_is_taken_off() {
+        // Mode, and what is left of it by each, the file being of group 5.
+        let cases = [
+            (0o4755, 0o755, 0o755, 0o755),
+            (0o2755, 0o755, 0o755, 0o755),
+            (0o6711, 0o711, 0o711, 0o711),
+            (0o2745, 0o2745, 0o2745, 0o745),
+            (0o6666, 0o2666, 0o2666, 0o666),
+            (0o1777, 0o1777, 0o1777, 0o1777),
+        ];
+        for (mode, by_program, by_member, by_all) in cases {
+            assert_eq!(Programs.left(mode, 5), by_program, "{mode:o}");
+            assert_eq!(UnlessOf(5).left(mode, 5), by_member, "{mode:o}");
+            assert_eq!(UnlessOf(6).left(mode, 5), by_all, "{mode:o}");
+            assert_eq!(All.left(mode, 5), by_all, "{mode:o}");
+            assert_eq!(Kill::concerns(mode), mode & 0o6000 != 0);
+        }
+    }
+
+    #[test]
+    fn two_take_off_what_either_does() {
+        let all = [Programs, UnlessOf(5), UnlessOf(6), All];
+        for (one, two) in all.iter().flat_map(|one| all.map(|two| (*one, two))) {
+            for (mode, gid) in [(0o6755, 5), (0o6745, 5), (0o6745, 6), (0o6745, 7)] {
+                let both = one.left(two.left(mode, gid), gid);
+                assert_eq!(one.and(two).left(mode, gid), both, "{one:?} {two:?} {mode:o} {gid}");
+            }
+        }
     }
 }

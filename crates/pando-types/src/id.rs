@@ -71,6 +71,16 @@ impl SessionId {
     }
 }
 
+index! {
+    /// By which key a client came: what opened a session owns it. 0: see [`KeyId::OWNER`].
+    KeyId(u64)
+}
+
+impl KeyId {
+    /// The volume's owner or root, in the shards' own process or over a Unix socket.
+    pub const OWNER: Self = Self(0);
+}
+
 /// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+ §3.2).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,

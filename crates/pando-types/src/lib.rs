@@ -17,11 +17,11 @@ pub mod peer;
 pub mod reply;
 pub mod trail;
 
-pub use attr::{Attr, Credentials, FileKind, Judge, Judged, SetAttr, TimeSet, Timestamp};
+pub use attr::{Attr, Credentials, FileKind, Judge, Judged, Kill, SetAttr, TimeSet, Timestamp};
 pub use error::Errno;
 pub use id::{
-    DirId, DirRef, Epoch, Ino, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex, SlotIndex,
-    TxnId,
+    DirId, DirRef, Epoch, Ino, KeyId, Lsn, Order, PartitionIndex, Radix, SessionId, ShardIndex,
+    SlotIndex, TxnId,
 };
 pub use lock::{Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace};
 pub use name::Name;

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Credentials, DirId, DirRef, FileKind, Ino, Lock, LockOwner, LockRange, LockSpace, Name, Order,
-    PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
+    Credentials, DirId, DirRef, FileKind, Ino, Kill, Lock, LockOwner, LockRange, LockSpace, Name,
+    Order, PartitionIndex, SessionId, SetAttr, ShardIndex, SlotIndex, Timestamp, Trail,
 };
 
 /// A request as it travels.
@@ -175,8 +175,28 @@ pub struct ObjectRange {
 )]
 pub struct ObjectId(pub u128);
 
+impl ObjectId {
+    /// The session that it was made in.
+    #[must_use]
+    pub const fn session(self) -> SessionId {
+        SessionId((self.0 >> 64) as u64)
+    }
+}
+
 /// Most files of one [`Op::ReleaseAll`].
 pub const RELEASES_MAX: usize = 64;
+/// Most objects of one [`Op::Garbage`] or [`Op::GarbageDone`].
+pub const GARBAGE_MAX: usize = 4096;
+/// Most components of one [`Op::Glimpse`]: those of the longest path that Linux takes.
+pub const GLIMPSES_MAX: usize = 2048;
+/// Most partitions that one [`Op::Glimpse`] tells the places of. Of what comes after, nothing is told.
+pub const GLIMPSE_LEAVES_MAX: usize = 4096;
+/// Most slices of one [`Layout`](crate::reply::Layout).
+pub const LAYOUT_SLICES_MAX: usize = 1024;
+/// Most entries of one [`Op::ReadDir`], whatever it asks for.
+pub const PAGE_MAX: u32 = 4096;
+/// Most supplementary groups of a caller, as Linux.
+pub const GROUPS_MAX: usize = 65_536;
 
 /// Largest file data kept in the metadata store, bytes.
 pub const INLINE_MAX: u64 = 4096;
@@ -263,6 +283,8 @@ pub enum Op {
         access: AccessMask,
         /// `O_TRUNC`.
         truncate: bool,
+        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
     /// One open less. An inode without a name and without an open is destroyed.
     Release(FileRef),
@@ -291,6 +313,8 @@ pub enum Op {
         pieces: Vec<Piece>,
         /// New modification time, if not the shard's clock.
         mtime: Option<Timestamp>,
+        /// What it takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
 
     // ---- extended attributes, of either ----
@@ -375,6 +399,8 @@ pub enum Op {
         access: AccessMask,
         /// `O_TRUNC`.
         truncate: bool,
+        /// What that takes off; of a caller whom the shard judges, the shard itself knows.
+        kill: Option<Kill>,
     },
     /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is
     /// locked, forbidden or no directory, nothing is told; where it is elsewhere, where.

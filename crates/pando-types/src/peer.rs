@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::op::Place;
 use crate::reply::{Slice, SlotNews, SplitHistory};
 use crate::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Name, PartitionIndex, Radix,
-    SessionId, ShardIndex, Timestamp, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, KeyId, Name, PartitionIndex,
+    Radix, SessionId, ShardIndex, Timestamp, TxnId,
 };
 
 /// A message as it travels.
@@ -538,10 +538,10 @@ pub enum Change {
     },
     /// The slot that has arrived is owned from now on.
     OwnSlot(SlotNews),
-    /// A session begins.
-    OpenSession(SessionId),
+    /// A session begins, and belongs to this key.
+    OpenSession(SessionId, KeyId),
     /// A session is over.
     EndSession(SessionId),
-    /// The new shard is one of the volume's; these sessions live.
-    Join(Vec<SessionId>),
+    /// The new shard is one of the volume's; these sessions live, each of a key.
+    Join(Vec<(SessionId, KeyId)>),
 }

@@ -58,6 +58,58 @@ pub enum Refusal {
     Stale,
     /// The slot has another owner. Merge, try again there.
     Slot(SlotNews),
+    /// No client that keeps to the protocol asks this. It did not run.
+    Improper(Improper),
+}
+
+impl From<Improper> for Refusal {
+    fn from(improper: Improper) -> Self {
+        Self::Improper(improper)
+    }
+}
+
+/// In which way a request does not keep to the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[repr(usize)]
+pub enum Improper {
+    /// It changes something, and has no session or no sequence.
+    Unnumbered,
+    /// Its slot is not below [`MAX_SLOTS`](crate::op::MAX_SLOTS).
+    Slot,
+    /// It is for the volume's owner only.
+    NotOwner,
+    /// A piece names an object that was not made in the request's session. To an honest client this happens when that session
+    /// has ended meanwhile: the bytes are to be stored again, as an object of the next one.
+    ForeignObject,
+    /// It asks for more than one request may: see the limits in [`crate::op`].
+    TooMuch,
+    /// The key has as many sessions as it may have at once.
+    Sessions,
+}
+
+impl Improper {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::Unnumbered,
+        Self::Slot,
+        Self::NotOwner,
+        Self::ForeignObject,
+        Self::TooMuch,
+        Self::Sessions,
+    ];
+
+    /// In a word, for counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unnumbered => "unnumbered",
+            Self::Slot => "slot",
+            Self::NotOwner => "not_owner",
+            Self::ForeignObject => "foreign_object",
+            Self::TooMuch => "too_much",
+            Self::Sessions => "sessions",
+        }
+    }
 }
 
 /// Who owns a slot. Of two, that with the higher version is the truth; owners before it know it, each from the next.
@@ -185,6 +237,9 @@ pub struct Layout {
     pub inline: Vec<u8>,
     /// Ranges that overlap what was asked, ascending, not overlapping each other; between them zeros.
     pub slices: Vec<Slice>,
+    /// All that overlaps what was asked is told up to this offset; what begins there or behind is to be asked for by itself.
+    /// `u64::MAX`: all is told.
+    pub until: u64,
 }
 
 /// A range of a file's data in an object.

@@ -13,7 +13,7 @@ use pando_core::record::{Content, Record, SessionRecord, Stat};
 use pando_fsck::Write;
 use pando_server::store::{Store, StoreOptions};
 use pando_server::{Folder, Superblock};
-use pando_types::{DirId, DirRef, SessionId};
+use pando_types::{DirId, DirRef, KeyId, SessionId};
 use serde_json::Value;
 
 fn fsck(folder: &Path, options: &[&str]) -> Output {
@@ -69,7 +69,7 @@ fn a_whole_volume_is_said_to_be_whole() {
 fn damage_is_named_and_mended_only_if_that_is_wanted() {
     let scratch = Scratch::new();
     let folder = formatted(&scratch);
-    let session = SessionRecord { root: DirRef::ROOT }.encode();
+    let session = SessionRecord { root: DirRef::ROOT, key: KeyId::OWNER }.encode();
     write(&mut store(&folder, 2), Write::Put(keys::session(SessionId(0)), session));
     for _ in 0..2 {
         let output = fsck(&folder, &[]);

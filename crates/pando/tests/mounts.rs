@@ -53,6 +53,31 @@ fn what_was_closed_here_is_read_by_who_opens_it_there() {
     assert_eq!(fs::read(&one).unwrap(), expected[..100]);
 }
 
+/// A write through a descriptor that appends goes to the end, wherever another mount has put it meanwhile, but for one that asks
+/// for its offset.
+#[test]
+fn who_appends_and_asks_for_an_offset_writes_there() {
+    use rustix::io::{ReadWriteFlags, pwritev2};
+    let no_append = ReadWriteFlags::from_bits_retain(0x20);
+    let site = Site::pair();
+    let mut one = File::options().create(true).append(true).open(site.at(0, "file")).unwrap();
+    let mut two = File::options().append(true).open(site.at(1, "file")).unwrap();
+    let slice = |text: &'static str| [std::io::IoSlice::new(text.as_bytes())];
+    one.write_all(b"aaaa").unwrap();
+    two.write_all(b"bbbb").unwrap();
+    // This kernel takes 4 for the end.
+    one.write_all(b"cccc").unwrap();
+    assert_eq!(fs::read(site.at(1, "file")).unwrap(), b"aaaabbbbcccc");
+    assert_eq!(pwritev2(&one, &slice("X"), 2, no_append).unwrap(), 1);
+    assert_eq!(pwritev2(&two, &slice("Y"), 0, no_append).unwrap(), 1);
+    one.sync_all().unwrap();
+    two.sync_all().unwrap();
+    assert_eq!(fs::read(site.at(0, "file")).unwrap(), b"YaXabbbbcccc");
+    two.write_all(b"dd").unwrap();
+    drop(two);
+    assert_eq!(fs::read(site.at(0, "file")).unwrap(), b"YaXabbbbccccdd");
+}
+
 #[test]
 fn a_file_removed_here_stays_usable_where_it_is_open() {
     let site = Site::pair();

@@ -9,25 +9,30 @@ use pando_fuse::device::{
     Delivery, Entry, Errno, FileSystem, Listing, Operation, Reply, Request, Undelivered,
 };
 
-use super::Behaviour;
 use super::tree::{Content, Dir, Node, ROOT, Refusal, Tree};
+use super::{Behaviour, Kernel};
 
 /// The type bits of a mode, and those of a directory.
 const TYPE_BITS: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
-/// How long the kernel may remember which directory a name leads to.
-const DIRECTORIES_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// What a mount of Pando that is alone lets its kernel remember: names, attributes of directories, and of anything else.
+const ALONE: [Duration; 3] =
+    [Duration::from_secs(20), Duration::from_secs(1), Duration::from_secs(60)];
+/// What is rounded up to the kernel's unit of time.
+const ONE_JIFFY: Duration = Duration::from_nanos(1);
 
 pub(super) struct NullFs {
     tree: Mutex<Tree>,
     options: Options,
     open_flags: u32,
+    kernel: Kernel,
 }
 
 impl NullFs {
     pub(super) fn new(options: &Options, behaviour: Behaviour) -> Self {
         let open_flags = if behaviour.no_flush { fopen::NOFLUSH } else { 0 };
-        Self { tree: Mutex::new(Tree::new()), options: options.clone(), open_flags }
+        let kernel = behaviour.kernel;
+        Self { tree: Mutex::new(Tree::new()), options: options.clone(), open_flags, kernel }
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -109,22 +114,51 @@ impl NullFs {
     }
 
     fn entry(&self, attr: abi::Attr) -> Entry {
-        let Options { entry_timeout, attr_timeout, .. } = self.options;
-        Entry { node: attr.ino, attr, entry_timeout, attr_timeout }
+        Entry {
+            node: attr.ino,
+            attr,
+            entry_timeout: self.entry_timeout(),
+            attr_timeout: self.attr_timeout(&attr, true),
+        }
+    }
+
+    fn entry_timeout(&self) -> Duration {
+        match self.kernel {
+            Kernel::AsTold => self.options.entry_timeout,
+            Kernel::Several => Duration::ZERO,
+            Kernel::Alone => ALONE[0],
+        }
+    }
+
+    /// `is_named`: they come with a name.
+    fn attr_timeout(&self, attr: &abi::Attr, is_named: bool) -> Duration {
+        let is_dir = attr.mode & TYPE_BITS == DIRECTORY;
+        match self.kernel {
+            Kernel::AsTold => self.options.attr_timeout,
+            Kernel::Several if is_dir && (is_named || attr.ino == ROOT) => ONE_JIFFY,
+            Kernel::Several => Duration::ZERO,
+            Kernel::Alone if is_dir => ALONE[1],
+            Kernel::Alone => ALONE[2],
+        }
+    }
+
+    fn absent(&self, reply: Reply) -> Delivery {
+        match self.kernel {
+            Kernel::Alone => reply.entry(&Entry::absent(ALONE[0])),
+            _ => reply.error(Errno::NOENT),
+        }
     }
 
     fn answer(&self, request: &Request<'_>, reply: Reply) -> Delivery {
         let node = request.node;
         let entry = |reply: Reply, attr| reply.entry(&self.entry(attr));
-        // As Pando has it: the kernel remembers directories.
-        let found = |reply: Reply, attr: abi::Attr| match attr.mode & TYPE_BITS == DIRECTORY {
-            true => reply.entry(&Entry { entry_timeout: DIRECTORIES_KEPT, ..self.entry(attr) }),
-            false => entry(reply, attr),
-        };
-        let attr = |reply: Reply, attr| reply.attr(attr, self.options.attr_timeout);
+        let attr = |reply: Reply, attr| reply.attr(attr, self.attr_timeout(&attr, false));
         let done = |reply: Reply, ()| reply.ok();
         match request.operation {
-            Operation::Lookup { name } => say(reply, self.lookup(node, name), found),
+            Operation::Lookup { name } => match self.lookup(node, name) {
+                Err(Refusal::NoEntry) => self.absent(reply),
+                found => say(reply, found, entry),
+            },
             Operation::Getattr => {
                 let found = self.tree().node(node).map(|found| attributes(node, found));
                 say(reply, found, attr)

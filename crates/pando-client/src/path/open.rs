@@ -27,7 +27,7 @@ impl Client {
         truncate: bool,
     ) -> Result<Opened, Errno> {
         let asked = self.nodes.stamp();
-        let op = Op::OpenName { dir, name: name.clone(), access, truncate };
+        let op = Op::OpenName { dir, name: name.clone(), access, truncate, kill: None };
         let (body, session) = self.run_told(Via::Current, c, Asked { op: &op, on }).await?;
         let at = FileAt::Name(dir, name.clone());
         match body {
@@ -40,7 +40,7 @@ impl Client {
                 let file = FileRef { ino, at: FileAt::Link };
                 match kind {
                     FileKind::Symlink => Ok(Opened::Symlink(file)),
-                    _ => self.open_at(c, file, access, truncate).await.map(Opened::Open),
+                    _ => self.open_at(c, file, access, (truncate, None)).await.map(Opened::Open),
                 }
             }
             Body::Found(Found::Dir(_)) => Err(Errno::EISDIR),

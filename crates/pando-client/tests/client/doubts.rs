@@ -75,7 +75,7 @@ fn what_was_opened_for_nobody_is_released() {
     let made = block_on(client.lookup(ROOT, Ino::ROOT, &name("a"))).expect("made").ino;
     assert_eq!(cluster.state().namespace.opens(made), 1);
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
-    assert_eq!(block_on(client.open(ROOT, made, 4, false)), Err(Errno::ETIMEDOUT));
+    assert_eq!(block_on(client.open(ROOT, made, 4, false, None)), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
     maintain(&cluster, &client, || {
         client.doubts() == 0 && cluster.state().namespace.opens(made) == 0

@@ -52,7 +52,7 @@ fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
         made.expect("made").0.ino
     };
     let (a, b, gone) = (create("a"), create("b"), create("gone"));
-    block_on(client.open(ROOT, a, 4, false)).expect("opened");
+    block_on(client.open(ROOT, a, 4, false, None)).expect("opened");
     block_on(client.unlink(ROOT, Ino::ROOT, &name("gone"))).expect("removed, and still open");
     cluster.take_log();
     cluster.expire(FIRST);

@@ -85,7 +85,7 @@ fn what_was_lost_with_a_session_is_told_until_it_is_forgotten() {
     assert_eq!(block_on(client.try_lock(ino, of(1, 20, 29))), Err(Errno::EIO));
     let unlock = client.unlock(ino, SPACE, LockOwner(1), LockRange::ALL);
     assert_eq!(block_on(unlock), Err(Errno::EIO));
-    let write = client.write_data(ino, None, Vec::new(), None);
+    let write = client.write_data(ino, None, Vec::new(), None, None);
     assert_eq!(block_on(write), Err(pando_client::WriteError::Errno(Errno::ESTALE)));
     block_on(client.forget_locks(ino, SPACE, LockOwner(1)));
     assert_eq!(client.locks_lost(), 0);

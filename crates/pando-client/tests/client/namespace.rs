@@ -321,13 +321,13 @@ impl Namespace {
                 }
                 Ok(moved)
             }
-            Op::OpenName { dir, name, access, truncate } => {
+            Op::OpenName { dir, name, access, truncate, kill } => {
                 match self.run(shard, &Op::Lookup(*dir, name.clone()))? {
                     Body::Found(Found::File(attr)) if attr.kind != FileKind::Symlink => {
                         let at = FileAt::Name(*dir, name.clone());
                         let file = FileRef { ino: attr.ino, at };
-                        let (access, truncate) = (*access, *truncate);
-                        self.run(shard, &Op::Open { file, access, truncate })
+                        let (access, truncate, kill) = (*access, *truncate, *kill);
+                        self.run(shard, &Op::Open { file, access, truncate, kill })
                     }
                     other => Ok(other),
                 }

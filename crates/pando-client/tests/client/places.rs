@@ -179,7 +179,7 @@ fn directories_are_what_they_are_through_renames() {
     assert_eq!(block_on(client.parent(e)), Ok(d));
     assert_eq!(block_on(client.parent(d)), Ok(Ino::ROOT));
     assert_eq!(block_on(client.unlink(ROOT, d, &name("e"))), Err(Errno::EISDIR));
-    assert_eq!(block_on(client.open(ROOT, d, 4, false)), Err(Errno::EISDIR));
+    assert_eq!(block_on(client.open(ROOT, d, 4, false, None)), Err(Errno::EISDIR));
     assert_eq!(block_on(client.link(ROOT, d, Ino::ROOT, &name("g"))), Err(Errno::EPERM));
     assert_eq!(block_on(client.rmdir(ROOT, d, &name("e"))), Ok(()));
     assert_eq!(block_on(client.getattr(e)), Err(Errno::ESTALE));

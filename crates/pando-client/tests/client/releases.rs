@@ -53,7 +53,7 @@ fn a_file_that_is_open_more_often_stays_open() {
     let client = cluster.client();
     let ino = opened(&client, "a");
     for _ in 0..2 {
-        block_on(client.open(ROOT, ino, 4, false)).expect("opened");
+        block_on(client.open(ROOT, ino, 4, false, None)).expect("opened");
     }
     assert_eq!(block_on(client.release_all(&[ino, ino])), Ok(()));
     assert_eq!(cluster.state().namespace.opens(ino), 1);

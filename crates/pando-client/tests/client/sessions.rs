@@ -165,7 +165,7 @@ fn calls_move_between_threads() {
     check(&client.link(ROOT, root, root, &a));
     check(&client.getattr(root));
     check(&client.setxattr(ROOT, root, b"user.a", b"", XattrMode::Any));
-    check(&client.write_data(root, None, Vec::new(), None));
+    check(&client.write_data(root, None, Vec::new(), None, None));
     check(&client.readdir(ROOT, root, 0, 1, true));
     check(&client.garbage_done(&[]));
     check(&client.sync_file(root));

@@ -67,7 +67,7 @@ impl Handover {
             }
         }
         ctx.stat.0 -= moved.inodes.cast_signed();
-        ctx.stat.1 -= moved.bytes.cast_signed();
+        ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         shard.set_owner(ctx, self.slot);
         shard.moved_at = Lsn(ctx.now.seen.0 + 1);
         shard.counters.handovers += 1;

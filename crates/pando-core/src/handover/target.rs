@@ -144,7 +144,7 @@ impl Shard {
         });
         let arrival = arrival.ok_or_else(|| broken("a slot arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
-        ctx.stat.1 += arrival.tally.bytes.cast_signed();
+        ctx.add_bytes(arrival.tally.bytes.cast_signed());
         for dir in dirs_of(ctx, news.slot)? {
             let staged = keys::dir(dir, Kind::StagedHeader, 0);
             if let Some(header) = ctx.load::<Header>(&staged)? {

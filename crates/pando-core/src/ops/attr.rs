@@ -2,7 +2,7 @@
 
 use pando_types::op::{AccessMask, FILE_SIZE_MAX, FileRef};
 use pando_types::reply::Body;
-use pando_types::{Attr, Credentials, Errno, FileKind, SetAttr, TimeSet, Timestamp};
+use pando_types::{Attr, Credentials, Errno, FileKind, Kill, SetAttr, TimeSet, Timestamp};
 
 use crate::ctx::{Ctx, Stop};
 use crate::inode;
@@ -34,6 +34,12 @@ impl Shard {
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         let set = perm::check_setattr(&inode.attr, set, by)?;
+        let kill = perm::kill_by_setattr(&inode.attr, &set, by);
+        let is_only_kill = set == SetAttr { kill: set.kill, ..SetAttr::default() };
+        if is_only_kill && set.kill.is_some() && kill.is_none() && Kill::concerns(inode.attr.mode) {
+            // `chown(-1, -1)` of a stranger, or what a kernel says before it changes content on a stranger's behalf.
+            return Ok(Body::Attr(inode.attr));
+        }
         if let Some(size) = set.size {
             match inode.attr.kind {
                 FileKind::Regular if size > FILE_SIZE_MAX => return Err(Errno::EFBIG.into()),
@@ -41,6 +47,7 @@ impl Shard {
                 _ => return Err(Errno::EINVAL.into()),
             }
         }
+        take_off(&mut inode.attr, kill);
         apply(&mut inode.attr, &set, ctx.time);
         inode::put(ctx, &loc, &inode);
         Ok(Body::Attr(inode.attr))
@@ -53,6 +60,11 @@ impl Shard {
         }
         Ok(Body::Bytes(inode::inline(ctx, &loc, &inode)?))
     }
+}
+
+/// Takes setuid and setgid off, as far as `kill` says.
+pub fn take_off(attr: &mut Attr, kill: Option<Kill>) {
+    attr.mode = kill.map_or(attr.mode, |kill| kill.left(attr.mode, attr.gid));
 }
 
 /// Mode, owner and times of a checked `setattr`; the size is the caller's.

@@ -57,7 +57,7 @@ impl Shard {
         }
         names::count(ctx, dir.id, &header, 1, 0);
         ctx.stat.0 += 1;
-        ctx.stat.1 += attr.size.cast_signed();
+        ctx.add_bytes(attr.size.cast_signed());
         if let Some(session) = open {
             self.add_open(ctx, ino, session, loc.open_at());
         }

@@ -1,40 +1,68 @@
 //! Where a file's bytes are (DESIGN §11). Data changes are ranges laid over what is there.
+//!
+//! A mount reads and writes for itself, as the superuser: access was checked when the file was opened. What comes on behalf of a user
+//! is checked: so a client whose requests are all made those of one user, whatever they say, reads and writes what that one may.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use pando_types::op::{FILE_SIZE_MAX, FileRef, INLINE_MAX, ObjectRange, Payload, Piece, SLICE_MAX};
+use pando_types::op::{
+    FILE_SIZE_MAX, FileRef, INLINE_MAX, LAYOUT_SLICES_MAX, ObjectRange, Payload, Piece, SLICE_MAX,
+};
 use pando_types::peer::Inode;
-use pando_types::reply::{Body, Layout, Refusal, Slice};
-use pando_types::{Errno, FileKind, Timestamp};
+use pando_types::reply::{Body, Improper, Layout, Refusal, Slice};
+use pando_types::{Credentials, Errno, FileKind, Kill, SessionId, Timestamp};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
+use crate::ops::attr;
+use crate::perm::{self, check_time};
 use crate::shard::Shard;
+
+/// A change of a file's content: see [`pando_types::op::Op::WriteData`].
+pub struct Change<'a> {
+    pub base: Option<u64>,
+    pub pieces: &'a [Piece],
+    pub mtime: Option<Timestamp>,
+    pub kill: Option<Kill>,
+}
 
 impl Shard {
     pub(crate) fn read_data(
         &mut self,
         ctx: &Ctx<'_>,
         file: &FileRef,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
+        by: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
+        perm::check_attr(&inode.attr, by, perm::R)?;
         let end = offset.saturating_add(len).min(inode.attr.size);
         let mut layout = Layout {
             is_inline: inode.is_inline,
             inline: inode::inline(ctx, &loc, &inode)?,
             slices: Vec::new(),
+            until: u64::MAX,
             attr: inode.attr,
         };
         if !layout.is_inline && offset < end {
-            layout.slices = inode::slices_in(ctx, &loc, offset.saturating_sub(SLICE_MAX), end)?;
-            layout.slices.retain(|s| s.offset < end && s.offset + s.range.len > offset);
+            let first = offset.saturating_sub(SLICE_MAX);
+            inode::visit_slices(ctx, &loc, first, end, &mut |slice| {
+                if slice.offset + slice.range.len <= offset {
+                    return true;
+                }
+                let is_room = layout.slices.len() < LAYOUT_SLICES_MAX;
+                if is_room {
+                    layout.slices.push(slice);
+                } else {
+                    layout.until = slice.offset;
+                }
+                is_room
+            })?;
         }
         Ok(Body::Layout(layout))
     }
@@ -43,20 +71,23 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         file: &FileRef,
-        base: Option<u64>,
-        pieces: &[Piece],
-        mtime: Option<Timestamp>,
+        &Change { base, pieces, mtime, kill }: &Change<'_>,
+        session: SessionId,
+        by: &Credentials,
     ) -> Result<Body, Stop> {
         let (loc, mut inode) = self.find_inode(ctx, file)?;
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
+        perm::check_attr(&inode.attr, by, perm::W)?;
         if base.is_some_and(|version| version != inode.attr.data_version) {
             return Err(Refusal::DataChanged.into());
         }
         for piece in pieces {
             check_piece(piece)?;
+            self.check_object(piece, session)?;
         }
+        check_time(mtime.unwrap_or_default())?;
         let before = inode.attr.size;
         if pieces.iter().any(|p| matches!(p.payload, Payload::Object(_))) && inode.is_inline {
             leave_inline(ctx, &loc, &mut inode, base)?;
@@ -66,13 +97,26 @@ impl Shard {
         } else {
             write_slices(ctx, &loc, &mut inode, pieces)?;
         }
-        ctx.stat.1 += inode.attr.size.wrapping_sub(before).cast_signed();
+        ctx.add_bytes(inode.attr.size.wrapping_sub(before).cast_signed());
+        let kill = perm::kill_by_content(&inode.attr, by, kill);
+        attr::take_off(&mut inode.attr, kill);
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
         inode.attr.ctime = ctx.time;
         inode.attr.data_version += 1;
         inode.attr.change += 1;
         inode::put(ctx, &loc, &inode);
         Ok(Body::Attr(inode.attr))
+    }
+
+    /// A piece may name what was made in the request's own session, and nothing else: see [`crate::admission`].
+    fn check_object(&mut self, piece: &Piece, session: SessionId) -> Result<(), Refusal> {
+        match &piece.payload {
+            Payload::Object(range) if range.object.session() != session => {
+                self.counters.improper[Improper::ForeignObject as usize] += 1;
+                Err(Improper::ForeignObject.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Changes the size of a regular file, and its times.
@@ -93,7 +137,7 @@ impl Shard {
                 cover.store(ctx, loc);
             }
         }
-        ctx.stat.1 += size.wrapping_sub(inode.attr.size).cast_signed();
+        ctx.add_bytes(size.wrapping_sub(inode.attr.size).cast_signed());
         inode.attr.size = size;
         inode.attr.mtime = ctx.time;
         inode.attr.ctime = ctx.time;
@@ -205,6 +249,9 @@ fn write_slices(
 struct Cover {
     old: BTreeMap<u64, ObjectRange>,
     now: BTreeMap<u64, ObjectRange>,
+    /// Slices that were looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Cover {
@@ -216,19 +263,26 @@ impl Cover {
             .into_iter()
             .map(|slice| (slice.offset, slice.range))
             .collect();
-        Ok(Self { now: old.clone(), old })
+        Ok(Self { now: old.clone(), old, ..Self::default() })
     }
 
+    /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the last alone may.
+    fn touched(&self, from: u64, to: u64) -> Vec<(u64, ObjectRange)> {
+        let before = self.now.range(..from).next_back();
+        let before = before.filter(|(offset, range)| *offset + range.len > from);
+        before.into_iter().chain(self.now.range(from..to)).map(|(o, r)| (*o, *r)).collect()
+    }
+
+    /// Looks at no slice but those it changes, and at one more.
     fn clear(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
         }
-        let touched: Vec<_> = self
-            .now
-            .range(..to)
-            .filter(|(offset, range)| *offset + range.len > from)
-            .map(|(offset, range)| (*offset, *range))
-            .collect();
+        let touched = self.touched(from, to);
+        #[cfg(test)]
+        {
+            self.looks += 1 + touched.len();
+        }
         for (offset, range) in touched {
             self.now.remove(&offset);
             let end = offset + range.len;
@@ -301,5 +355,20 @@ mod tests {
             let left: Vec<_> = cover.now.iter().map(|(o, r)| (*o, r.offset, r.len)).collect();
             assert_eq!(left, expected, "{from}..{to}");
         }
+    }
+
+    #[test]
+    fn many_pieces_look_at_few_slices_each() {
+        const MANY: u64 = 20_000;
+        let mut cover = Cover::default();
+        // Ascending, descending, and over what is there.
+        for n in (0..MANY).chain((0..MANY).rev()).chain((0..MANY).map(|n| n * 7_919 % MANY)) {
+            let offset = n * 10;
+            cover.clear(offset, offset + 7);
+            cover.now.insert(offset, range(n.into(), 0, 7));
+        }
+        cover.clear(3, MANY * 10 - 5);
+        assert_eq!(cover.now.len(), 2, "the ends of the first and of the last");
+        assert!(cover.looks <= 10 * MANY as usize, "{} looks", cover.looks);
     }
 }

@@ -1,6 +1,7 @@
 //! Lookup: what a name leads to.
 
 use alloc::vec::Vec;
+use pando_types::op::GLIMPSE_LEAVES_MAX;
 use pando_types::peer::EntryValue;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Glimpse, Ino, Name, Order};
@@ -43,9 +44,20 @@ impl Shard {
         by: &Credentials,
     ) -> Result<Body, Stop> {
         let mut seen = Vec::with_capacity(places.len());
+        let mut leaves = 0;
         for (id, name) in places {
             seen.push(match self.glimpse_one(ctx, *id, name, by) {
-                Ok(glimpse) => glimpse,
+                Ok(Glimpse::Elsewhere(_, history))
+                    if leaves + history.leaves.len() > GLIMPSE_LEAVES_MAX =>
+                {
+                    Glimpse::Nothing
+                }
+                Ok(glimpse) => {
+                    if let Glimpse::Elsewhere(_, history) = &glimpse {
+                        leaves += history.leaves.len();
+                    }
+                    glimpse
+                }
                 Err(Stop::Halt(halt)) => return Err(halt.into()),
                 Err(Stop::Refuse(Refusal::AskHome)) => Glimpse::AskHome,
                 Err(Stop::Refuse(Refusal::Slot(news))) => Glimpse::Moved(news),

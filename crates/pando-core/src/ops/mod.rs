@@ -3,7 +3,7 @@
 
 pub(crate) mod attr;
 mod create;
-mod data;
+pub(crate) mod data;
 mod dir;
 mod lock;
 pub(crate) mod lookup;

@@ -274,7 +274,7 @@ impl Shard {
         rows: &pando_types::peer::InodeRows,
     ) -> Result<Loc, Stop> {
         ctx.stat.0 += 1;
-        ctx.stat.1 += inode.attr.size.cast_signed();
+        ctx.add_bytes(inode.attr.size.cast_signed());
         let order = names::insert(ctx, dir.id, self.order(name), name, EntryValue::File(inode))?;
         names::count(ctx, dir.id, header, 1, 0);
         let loc = Loc::Name { dir: dir.id, order, name: name.clone(), crowded: false };

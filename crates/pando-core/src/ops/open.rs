@@ -1,13 +1,14 @@
 //! Open and release: so that a file lives as long as somebody has it open.
 
 use alloc::vec::Vec;
-use pando_types::op::{AccessMask, FileAt, FileRef, RELEASES_MAX};
+use pando_types::op::{AccessMask, FileAt, FileRef};
 use pando_types::reply::{Body, Found};
-use pando_types::{Credentials, DirRef, Errno, FileKind, Name, Order, SessionId};
+use pando_types::{Credentials, DirRef, Errno, FileKind, Kill, Name, Order, SessionId};
 
 use crate::ctx::{Ctx, Stop};
 use crate::inode::{self, Loc};
 use crate::locks::LockKey;
+use crate::ops::attr;
 use crate::perm;
 use crate::record::OpenAt;
 use crate::shard::Shard;
@@ -18,7 +19,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         file: &FileRef,
         access: AccessMask,
-        truncate: bool,
+        (truncate, kill): (bool, Option<Kill>),
         session: SessionId,
         by: &Credentials,
     ) -> Result<Body, Stop> {
@@ -29,7 +30,9 @@ impl Shard {
                 return Err(Errno::EINVAL.into());
             }
             perm::check_attr(&inode.attr, by, perm::W)?;
+            let kill = perm::kill_by_content(&inode.attr, by, kill);
             Self::resize(ctx, &loc, &mut inode, 0)?;
+            attr::take_off(&mut inode.attr, kill);
             inode.attr.change += 1;
             inode::put(ctx, &loc, &inode);
         }
@@ -43,7 +46,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         (dir, name): (DirRef, &Name),
         access: AccessMask,
-        truncate: bool,
+        truncate: (bool, Option<Kill>),
         session: SessionId,
         by: &Credentials,
     ) -> Result<Body, Stop> {
@@ -103,9 +106,6 @@ impl Shard {
         files: &[FileRef],
         session: SessionId,
     ) -> Result<Body, Stop> {
-        if files.len() > RELEASES_MAX {
-            return Err(Errno::EINVAL.into());
-        }
         ctx.expect(files.len());
         let mut left = Vec::new();
         for (nth, file) in files.iter().enumerate() {

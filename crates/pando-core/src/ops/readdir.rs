@@ -1,6 +1,7 @@
 //! Listing: one page is one prefix scan (BabuDB §III.A), clamped to the partition that holds its first order.
 
 use alloc::vec::Vec;
+use pando_types::op::PAGE_MAX;
 use pando_types::reply::{Body, Listed};
 use pando_types::{Credentials, DirRef, Order};
 
@@ -11,9 +12,6 @@ use crate::ops::lookup::found;
 use crate::perm;
 use crate::record::{Entry, Record};
 use crate::shard::Shard;
-
-/// Most entries in one page, whatever is asked for.
-const PAGE_MAX: u32 = 4096;
 
 impl Shard {
     pub(crate) fn read_dir(

@@ -129,7 +129,7 @@ impl Move {
         }
         shard.moved_at = Lsn(ctx.now.seen.0 + 1);
         ctx.stat.0 -= moved.inodes.cast_signed();
-        ctx.stat.1 -= moved.bytes.cast_signed();
+        ctx.add_bytes(moved.bytes.cast_signed().wrapping_neg());
         let orders = self.orders();
         shard.clear_range(ctx, self.dir.id, &orders);
         for (ino, ..) in shard.opens.in_range(self.dir.id, &orders) {

@@ -171,7 +171,7 @@ impl Shard {
         });
         let (arrival, header) = found.ok_or_else(|| broken("a partition arrived unannounced"))?;
         ctx.stat.0 += arrival.tally.inodes.cast_signed();
-        ctx.stat.1 += arrival.tally.bytes.cast_signed();
+        ctx.add_bytes(arrival.tally.bytes.cast_signed());
         for (ino, order, session, count) in arrival.opens {
             let holders = alloc::vec![(session, count)];
             self.place_opens(ctx, ino, &holders, OpenAt::Name(dir.id, order));

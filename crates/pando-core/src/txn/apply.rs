@@ -9,7 +9,7 @@ use crate::ctx::{Ctx, OpenChange, Stop, broken};
 use crate::inode::{self, Loc};
 use crate::keys::{self, Kind};
 use crate::names::{self, FoundEntry};
-use crate::record::{Content, Header, LinkedName, OpenAt, Record, SessionRecord};
+use crate::record::{Content, Header, LinkedName, OpenAt, Record};
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
@@ -123,13 +123,11 @@ impl Shard {
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
             Change::OwnSlot(news) => self.own_slot(ctx, *news),
-            Change::OpenSession(session) => {
-                self.sessions.insert(*session);
+            Change::OpenSession(session, key) => {
                 if self.config.shard == COORDINATOR {
                     self.leases.grant(*session, ctx.now.nanos);
                 }
-                let record = SessionRecord { root: DirRef::ROOT };
-                ctx.put(keys::session(*session), record.encode());
+                self.put_session(ctx, *session, *key);
                 Ok(())
             }
             Change::EndSession(session) => self.end_session(ctx, *session),
@@ -243,7 +241,7 @@ impl Shard {
             return Ok(());
         }
         ctx.stat.0 += 1;
-        ctx.stat.1 += inode.attr.size.cast_signed();
+        ctx.add_bytes(inode.attr.size.cast_signed());
         inode::put(ctx, &loc, inode);
         inode::put_rows(ctx, &loc, rows);
         for (dir, name) in names {
@@ -318,7 +316,7 @@ impl Shard {
     }
 }
 
-fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
+pub fn is_dir(value: &EntryValue, dir: DirRef) -> bool {
     matches!(value, EntryValue::Dir(access) if access.dir == dir)
 }
 

@@ -17,6 +17,7 @@ use crate::ctx::{Ctx, Stop, broken};
 use crate::keys;
 use crate::record::{Decided, Record};
 use crate::shard::Shard;
+use crate::soundness;
 use crate::txn::plan::{Decision, Next, Plan};
 use crate::txn::{Step, StepState, Txn};
 
@@ -241,6 +242,13 @@ impl Shard {
         if !last || at.state != StepState::Asked {
             return Ok(());
         }
+        let vote = match vote {
+            Vote::Yes(seen) if !soundness::answers(&at.prepare, &seen) => {
+                self.counters.bad_messages += 1;
+                Vote::No(Errno::EIO)
+            }
+            vote => vote,
+        };
         match vote {
             Vote::Yes(seen) => {
                 (at.state, at.to, at.seen) = (StepState::Yes, from, Some(seen));

@@ -16,7 +16,7 @@
 //!
 //! Steps that touch locks of lower rank never come later, so waiting cannot form a circle (`LockKey`).
 
-mod apply;
+pub mod apply;
 mod coordinate;
 pub mod graph;
 pub mod participant;
@@ -96,6 +96,11 @@ impl Txn {
             then: decided.then,
             next_step: decided.next_step,
         }
+    }
+
+    /// What it is about to do, while nothing is decided.
+    pub(crate) const fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
     }
 
     /// The request, while nothing is decided.

@@ -93,7 +93,8 @@ impl Shard {
             Say::Finish(Some(changes)) => {
                 let there;
                 let changes = match self.prepared.contains_key(&at) {
-                    true => changes,
+                    true if self.is_applicable(ctx, peer.from, at, changes)? => changes,
+                    true => return Ok(()),
                     false => match self.once_more(ctx, &peer, changes)? {
                         Some(changes) => {
                             there = changes;
@@ -122,7 +123,11 @@ impl Shard {
         changes: &[Change],
     ) -> Result<Option<Vec<Change>>, Halt> {
         if !changes.iter().all(can_redo) {
-            return Err(broken("a decision came for a step that was never prepared"));
+            if peer.from == self.config.shard {
+                return Err(broken("a decision came for a step that was never prepared"));
+            }
+            self.counters.bad_messages += 1;
+            return Ok(None);
         }
         match self.where_is(ctx, changes)? {
             Whereabouts::Here => self.still_there(ctx, changes).map(Some),

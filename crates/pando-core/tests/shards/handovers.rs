@@ -114,7 +114,7 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     let answers = |c: &mut Cluster, shard| matches!(c.run(shard, stat.clone()), Ok(Body::Attr(_)));
     let from = shards(&c).find(|shard| answers(&mut c, *shard)).unwrap();
     let to = shards(&c).find(|shard| *shard != from).unwrap();
-    let open = Op::Open { file: at.clone(), access: 4, truncate: false };
+    let open = Op::Open { file: at.clone(), access: 4, truncate: false, kill: None };
     c.run(from, open).unwrap();
     hand_over(&mut c, slot, from, to);
     assert!(answers(&mut c, to) && !answers(&mut c, from));

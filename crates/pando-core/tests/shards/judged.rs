@@ -85,7 +85,7 @@ fn a_file_is_opened_and_changed_by_what_its_kernel_saw() {
     let (mut c, dir) = cluster(2);
     let attr = c.create(dir, "mine").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(dir, c.name("mine")) };
-    let open = Op::Open { file: file.clone(), access: 4, truncate: false };
+    let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
     let private = Judged { mode: 0o600, uid: 0, gid: 0 };
     c.done(&Op::SetAttr(file.clone(), mode(0o600))).unwrap();
     c.by = judged(9, &[private]);

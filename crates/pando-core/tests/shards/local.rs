@@ -166,7 +166,7 @@ fn a_local_session_writes_of_a_file_what_the_file_is() {
     c.done(&Op::Release(file.clone())).unwrap();
     assert_eq!(c.rows(), after);
     // Without a name it is noted who has it open.
-    c.done(&Op::Open { file, access: 4, truncate: false }).unwrap();
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     assert_eq!(c.rows(), after);
     c.unlink(DirRef::ROOT, "file").unwrap();
     c.settle();

@@ -1,5 +1,6 @@
 //! A few shards in one thread, over stores in memory.
 
+mod alone;
 mod births;
 mod births_model;
 mod counts;
@@ -10,6 +11,7 @@ mod handovers;
 mod independent;
 mod invalidation;
 mod judged;
+mod keys;
 mod killed;
 mod local;
 mod lost_ways;
@@ -20,6 +22,7 @@ mod moves;
 mod namespace;
 mod power;
 mod releases;
+mod setid;
 mod splits;
 mod support;
 mod three_renames;

@@ -13,14 +13,15 @@ const MOST: usize = 5;
 fn sliced(c: &mut Cluster, name: &str, slices: usize) -> Attr {
     let attr = c.create(ROOT, name).unwrap();
     let piece = |n: u64| {
-        let object = ObjectId(u128::from(n) + 1);
+        let object = ObjectId(u128::from(c.session().0) << 64 | (u128::from(n) + 1));
         let (len, object_len) = (10, 10);
         let range = ObjectRange { object, offset: 0, len, object_len, store: 0, key: 0, codec: 0 };
         Piece { offset: n * 100, payload: Payload::Object(range) }
     };
     let pieces = (0..slices as u64).map(piece).collect();
     let file = at_name(c, name, &attr);
-    c.done(&Op::WriteData { file, base: Some(attr.data_version), pieces, mtime: None }).unwrap();
+    c.done(&Op::WriteData { file, base: Some(attr.data_version), pieces, mtime: None, kill: None })
+        .unwrap();
     attr
 }
 
@@ -65,7 +66,7 @@ fn it_is_removed_when_nobody_has_it_open() {
     c.restart_with(|config| config.moved_slices = MOST);
     let attr = sliced(&mut c, "large", MOST + 1);
     let file = at_name(&c, "large", &attr);
-    c.done(&Op::Open { file: file.clone(), access: 4, truncate: false }).unwrap();
+    c.done(&Op::Open { file: file.clone(), access: 4, truncate: false, kill: None }).unwrap();
     assert_eq!(c.unlink(ROOT, "large"), Err(Errno::EFBIG));
     c.done(&Op::Release(file)).unwrap();
     c.unlink(ROOT, "large").unwrap();

@@ -104,8 +104,14 @@ fn all_on_one_name(c: &mut Cluster, dir: DirRef, name: &str) {
         Op::Lookup(dir, name.clone()),
         Op::GetAttr(file.clone()),
         Op::Access(file.clone(), 4),
-        Op::Open { file: file.clone(), access: 6, truncate: true },
-        Op::WriteData { file: file.clone(), base: None, pieces: vec![inline], mtime: None },
+        Op::Open { file: file.clone(), access: 6, truncate: true, kill: None },
+        Op::WriteData {
+            file: file.clone(),
+            base: None,
+            pieces: vec![inline],
+            mtime: None,
+            kill: None,
+        },
         Op::ReadData { file: file.clone(), offset: 0, len: 4 },
         Op::Release(file.clone()),
         Op::SetXattr {

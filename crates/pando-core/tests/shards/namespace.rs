@@ -226,7 +226,7 @@ fn a_session_that_is_not_renewed_ends_and_its_orphans_go() {
     let mut c = Cluster::with_lease(4, 100, 8 * SECOND);
     let attr = c.create(ROOT, "f").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("f")) };
-    c.done(&Op::Open { file, access: 4, truncate: false }).unwrap();
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.unlink(ROOT, "f").unwrap();
     let dead = c.session();
     c.begin_session();
@@ -279,7 +279,7 @@ fn an_unlinked_open_file_lives_until_it_is_released() {
     let attr = c.create(ROOT, "f").unwrap();
     let at = FileAt::Name(ROOT, c.name("f"));
     let file = FileRef { ino: attr.ino, at };
-    c.done(&Op::Open { file, access: 4, truncate: false }).unwrap();
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.unlink(ROOT, "f").unwrap();
     let file = FileRef { ino: attr.ino, at: FileAt::Link };
     match c.on_owner(&Op::GetAttr(file.clone())) {

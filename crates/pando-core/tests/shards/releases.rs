@@ -2,8 +2,8 @@
 
 use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, Op, RELEASES_MAX};
-use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, ShardIndex};
+use pando_types::reply::{Body, Improper};
+use pando_types::{DirRef, ShardIndex};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -11,7 +11,7 @@ fn opened(c: &mut Cluster, dir: DirRef, name: &str, times: u32) -> FileRef {
     let ino = c.create(dir, name).unwrap().ino;
     let file = FileRef { ino, at: FileAt::Name(dir, c.name(name)) };
     for _ in 0..times {
-        c.done(&Op::Open { file: file.clone(), access: 4, truncate: false }).unwrap();
+        c.done(&Op::Open { file: file.clone(), access: 4, truncate: false, kill: None }).unwrap();
     }
     file
 }
@@ -66,6 +66,6 @@ fn too_many_at_once_are_refused_whole() {
     let home = c.home(ROOT);
     let file = opened(&mut c, ROOT, "a", 1);
     let all = Op::ReleaseAll(home, vec![file; RELEASES_MAX + 1]);
-    assert_eq!(c.run(home, all), Err(Refusal::Errno(Errno::EINVAL)));
+    assert_eq!(c.run(home, all), Err(Improper::TooMuch.into()));
     assert_eq!(c.in_flight()[3], 1);
 }

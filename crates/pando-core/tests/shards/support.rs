@@ -11,8 +11,8 @@ use pando_types::op::{FileAt, FileRef, Head, NewNode, Op, RenameFlags, Request, 
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Delta, Found, Inspected, Refusal, Reply};
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, Order, SessionId,
-    ShardIndex, Timestamp, Trail, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, KeyId, Lsn, Name, Order,
+    SessionId, ShardIndex, Timestamp, Trail, TxnId,
 };
 
 mod cost;
@@ -97,6 +97,8 @@ pub struct Cluster {
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
+    /// By which key requests come.
+    pub key: KeyId,
 }
 
 impl Cluster {
@@ -141,6 +143,7 @@ impl Cluster {
             last_need: None,
             hurries: true,
             by: Credentials::ROOT,
+            key: KeyId::OWNER,
             configs,
         };
         for index in 0..usize::from(count) {
@@ -279,7 +282,7 @@ impl Cluster {
         let request =
             Request { head: Head::default(), credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&2);
-        self.input(shard, Input::Client(ClientTag(2), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(2, self.key), Box::new(request)));
         self.answers.remove(&2)
     }
 
@@ -295,7 +298,7 @@ impl Cluster {
             trail: None,
         };
         let tag = 1_000 + self.sequence;
-        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
         self.answers.remove(&tag)
     }
 
@@ -311,7 +314,7 @@ impl Cluster {
         let head = Head { id, ..Head::default() };
         self.poked = 1_000 + self.sequence;
         let request = Request { head, credentials: self.by.clone(), op, trail };
-        self.input(shard, Input::Client(ClientTag(self.poked), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(self.poked, self.key), Box::new(request)));
         self.last_poked()
     }
 
@@ -321,8 +324,38 @@ impl Cluster {
         let tag = 1_000 + self.sequence;
         let head = Head { id: self.id_of(tag), trace: tag, ..Head::default() };
         let request = Request { head, credentials: self.by.clone(), op, trail };
-        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
         tag
+    }
+
+    /// Sends a request under an identity, and delivers nothing: its tag.
+    pub fn send_as(&mut self, shard: ShardIndex, id: RequestId, op: Op) -> u64 {
+        self.sequence += 1;
+        let tag = 1_000 + self.sequence;
+        let head = Head { id, ..Head::default() };
+        let request = Request { head, credentials: self.by.clone(), op, trail: None };
+        self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
+        tag
+    }
+
+    /// What is answered without effects; `None`: it is not.
+    pub fn at_once(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
+        let (head, credentials) = (Head::default(), self.by.clone());
+        let request = Request { head, credentials, op, trail: None };
+        let (now, key) = (self.moment(), self.key);
+        let (core, store) = &mut self.shards[usize::from(shard.0)];
+        core.answer_at_once(now, key, &request, store).unwrap().map(|reply| reply.result)
+    }
+
+    /// Sessions that a shard knows, and whose they are.
+    pub fn session_keys(&self, shard: ShardIndex) -> Vec<(SessionId, KeyId)> {
+        self.shards[usize::from(shard.0)].0.session_keys().collect()
+    }
+
+    /// How many rows of a table there are on all shards.
+    pub fn rows_of_table(&self, table: keys::Table) -> usize {
+        let prefix = keys::table(table);
+        (0..self.shard_count()).map(|shard| self.rows_of(ShardIndex(shard), &prefix)).sum()
     }
 
     /// The request of that tag.
@@ -378,7 +411,7 @@ impl Cluster {
     pub fn ask_as(&mut self, tag: u64, shard: ShardIndex, op: Op, trail: Option<Trail>) {
         let credentials = self.by.clone();
         let request = Request { head: Head::default(), credentials, op, trail };
-        self.input(shard, Input::Client(ClientTag(tag), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
     }
 
     /// The whole reply to what was asked with that tag.
@@ -590,7 +623,7 @@ impl Cluster {
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: self.by.clone(), op, trail: None };
         self.answers.remove(&1);
-        self.input(shard, Input::Client(ClientTag(1), Box::new(request)));
+        self.input(shard, Input::Client(ClientTag(1, self.key), Box::new(request)));
         for _ in 0..20 {
             while let Some((to, peer)) = self.messages.pop_front() {
                 self.input(to, Input::Peer(peer));

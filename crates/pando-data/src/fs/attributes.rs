@@ -1,8 +1,9 @@
 //! Attributes as a program on this mount must see them: with its unflushed writes.
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};
+use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr};
 
 use super::{DataFs, lock};
+use crate::inode::{Inode, merged};
 
 impl DataFs {
     /// Whether a file is open. Of one that is not, all attributes are as the shards say.
@@ -16,6 +17,24 @@ impl DataFs {
         // Asked under the lock, so that no flush comes between the answer and what is laid over it.
         let state = super::read(&inode.state);
         let mut attr = self.metadata.getattr(ino)?;
+        if state.is_to_kill(&attr) {
+            drop(state);
+            return self.getattr_stored(&inode);
+        }
+        state.show(&mut attr);
+        Ok(attr)
+    }
+
+    /// The same of one that has become a program of its owner or group since somebody wrote to it here, or that this mount did not know
+    /// to be one: its bytes are stored now, so that no attributes but the shard's are told.
+    fn getattr_stored(&self, inode: &Inode) -> Result<Attr, Errno> {
+        let mut state = self.write_state(inode);
+        self.flush_aside(inode, &mut state);
+        let mut attr = self.metadata.getattr(inode.ino)?;
+        if let Some(kill) = state.dirty_kill {
+            // They cannot be stored.
+            attr.mode = kill.left(attr.mode, attr.gid);
+        }
         state.show(&mut attr);
         Ok(attr)
     }
@@ -25,34 +44,37 @@ impl DataFs {
     pub fn show(&self, attr: &mut Attr) -> Result<(), Errno> {
         if let Some(inode) = self.file(attr.ino) {
             let state = super::read(&inode.state);
-            if attr.data_version < state.version {
-                *attr = self.metadata.getattr(attr.ino)?;
+            if attr.data_version < state.version || state.is_to_kill(attr) {
+                drop(state);
+                *attr = self.getattr(attr.ino)?;
+            } else {
+                state.show(attr);
             }
-            state.show(attr);
         }
         Ok(())
     }
 
-    /// Changes attributes. Times come after the writes that were before them, so those are flushed first; a truncation
-    /// is done first and then cuts what is unflushed, so that it makes room even where a flush finds none.
+    /// Changes attributes. Times come after the writes that were before them, so those are flushed first. So they are before a mode that
+    /// they would take something off again. A truncation is done first and then cuts what is unflushed, so that it makes room even
+    /// where a flush finds none.
     pub fn setattr(
         &self,
         credentials: &Credentials,
         ino: Ino,
-        set: SetAttr,
+        mut set: SetAttr,
     ) -> Result<Attr, Errno> {
         let Some(inode) = self.file(ino) else {
-            let kills = kills_privileges(credentials, &set);
-            let mut attr = self.metadata.setattr(credentials, ino, set)?;
-            self.kill_after(&mut attr, kills)?;
-            return Ok(attr);
+            return self.metadata.setattr(credentials, ino, set);
         };
         let mut state = self.write_state(&inode);
-        let kills = kills_privileges(credentials, &set);
-        if set.mtime.is_some() || set.atime.is_some() || state.dirty_kills {
+        let sets_program = state.dirty_kill.is_some() && set.mode.is_some_and(Kill::concerns);
+        if set.mtime.is_some() || set.atime.is_some() || sets_program {
             self.flush_state(&inode, &mut state)?;
         }
         let size = set.size;
+        if size.is_some() {
+            set.kill = merged(set.kill, state.dirty_kill);
+        }
         let before = state.version;
         let mut attr = self.metadata.setattr(credentials, ino, set)?;
         if let Some(size) = size {
@@ -62,20 +84,7 @@ impl DataFs {
             self.pages_follow(ino, before, attr.data_version);
         }
         state.hear(&attr);
-        self.kill_after(&mut attr, kills)?;
         state.show(&mut attr);
         Ok(attr)
     }
-
-    fn kill_after(&self, attr: &mut Attr, kills: bool) -> Result<(), Errno> {
-        if kills && attr.kind == FileKind::Regular { self.kill_privileges_of(attr) } else { Ok(()) }
-    }
-}
-
-/// Whether a change takes the setuid and setgid bits off: any change of owner does, unless it sets them itself, and an
-/// ordinary user's truncation.
-#[must_use]
-pub fn kills_privileges(credentials: &Credentials, set: &SetAttr) -> bool {
-    let changes_owner = set.uid.is_some() || set.gid.is_some();
-    set.mode.is_none() && (changes_owner || (set.size.is_some() && credentials.uid != 0))
 }

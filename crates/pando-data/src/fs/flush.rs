@@ -121,11 +121,11 @@ impl DataFs {
         for _ in 0..ATTEMPTS {
             let plan = self.plan(inode, state)?;
             let mtime = Some(state.dirty_mtime);
-            match self.metadata.write_data(inode.ino, plan.base, plan.pieces, mtime) {
+            let kill = state.dirty_kill;
+            match self.metadata.write_data(inode.ino, plan.base, plan.pieces, mtime, kill) {
                 Ok(attr) => {
-                    let kills = std::mem::take(&mut state.dirty_kills);
                     self.flushed(inode, state, &attr, plan.form);
-                    return if kills { self.kill_now(inode.ino, attr.mode) } else { Ok(()) };
+                    return Ok(());
                 }
                 Err(WriteError::DataChanged) => {
                     self.discard(&plan.objects);

@@ -1,7 +1,7 @@
 //! Operations on ranges: allocation, holes, seeking, copying.
 
 use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
-use pando_types::{Credentials, Errno, Ino, SetAttr};
+use pando_types::{Credentials, Errno, Ino, Kill, SetAttr};
 
 use super::{DataFs, lock};
 use crate::inode::{Form, Inode, State};
@@ -51,8 +51,14 @@ pub enum Seek {
 }
 
 impl DataFs {
-    /// `fallocate`, through a descriptor open for writing.
-    pub fn fallocate(&self, ino: Ino, offset: u64, len: u64, what: Allocate) -> Result<(), Errno> {
+    /// `fallocate` of `len` bytes from `offset` on, through a descriptor open for writing.
+    pub fn fallocate(
+        &self,
+        ino: Ino,
+        (offset, len): (u64, u64),
+        what: Allocate,
+        kill: Option<Kill>,
+    ) -> Result<(), Errno> {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
@@ -62,7 +68,7 @@ impl DataFs {
         let mut state = self.write_state(&inode);
         if matches!(what, Allocate::PunchHole | Allocate::Zero { .. }) {
             self.flush_state(&inode, &mut state)?;
-            self.punch(&inode, &mut state, offset, end)?;
+            self.punch(&inode, &mut state, (offset, end), kill)?;
         }
         let grows = matches!(
             what,
@@ -74,7 +80,7 @@ impl DataFs {
         // The size may have been changed by another mount, and must not be cut.
         let size = self.metadata.getattr(ino)?.size.max(state.dirty.end());
         if end > size {
-            let set = SetAttr { size: Some(end), size_by_handle: true, ..SetAttr::default() };
+            let set = SetAttr { size: Some(end), size_by_handle: true, kill, ..SetAttr::default() };
             let before = state.version;
             let attr = self.metadata.setattr(&Credentials::ROOT, ino, set)?;
             *lock(&inode.layout) = None;
@@ -84,7 +90,13 @@ impl DataFs {
         Ok(())
     }
 
-    fn punch(&self, inode: &Inode, state: &mut State, offset: u64, end: u64) -> Result<(), Errno> {
+    fn punch(
+        &self,
+        inode: &Inode,
+        state: &mut State,
+        (offset, end): (u64, u64),
+        kill: Option<Kill>,
+    ) -> Result<(), Errno> {
         let end = end.min(self.metadata.getattr(inode.ino)?.size);
         if offset >= end {
             return Ok(());
@@ -92,7 +104,7 @@ impl DataFs {
         let piece = Piece { offset, payload: Payload::Hole(end - offset) };
         let before = state.version;
         let form = state.form;
-        let attr = match self.metadata.write_data(inode.ino, None, vec![piece], None) {
+        let attr = match self.metadata.write_data(inode.ino, None, vec![piece], None, kill) {
             Ok(attr) => attr,
             Err(WriteError::DataChanged) => return Err(Errno::EAGAIN),
             Err(WriteError::Errno(errno)) => return Err(errno),
@@ -144,18 +156,17 @@ impl DataFs {
     /// Copies bytes from one open file to another, or within one. Returns how many there were.
     pub fn copy_range(
         &self,
-        from: Ino,
-        from_offset: u64,
-        to: Ino,
-        to_offset: u64,
+        (from, from_offset): (Ino, u64),
+        (to, to_offset): (Ino, u64),
         len: u64,
+        kill: Option<Kill>,
     ) -> Result<u64, Errno> {
         let mut done = 0;
         while done < len {
             let step = (len - done).min(COPY_SIZE);
-            let result = self
-                .read(from, from_offset + done, step)
-                .and_then(|bytes| self.write(to, to_offset + done, &bytes).map(|()| bytes.len()));
+            let result = self.read(from, from_offset + done, step).and_then(|bytes| {
+                self.write(to, Some(to_offset + done), &bytes, kill).map(|_| bytes.len())
+            });
             match result {
                 Ok(copied) => {
                     done += copied as u64;

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pando_types::op::FILE_SIZE_MAX;
-use pando_types::{Attr, Credentials, Errno, Ino, SetAttr, Timestamp};
+use pando_types::{Credentials, Errno, Ino, Kill, SetAttr, Timestamp};
 
 use super::{DataFs, lock};
-use crate::inode::{Inode, State, killed};
+use crate::inode::{Inode, State};
 
 /// Extents of one file beyond which it is flushed, however small they are.
 const EXTENTS_MAX: usize = 2048;
@@ -18,55 +18,34 @@ const ROOM_ATTEMPTS: u32 = 20;
 const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 impl DataFs {
-    /// Writes `data` at `offset`.
-    pub fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    /// Writes `data` at `offset`, or at the end of the file, as this mount knows it. Returns where that was. What the write takes off
+    /// the file is taken off at the shard together with the data's being stored, and shown in no attributes before.
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: Option<u64>,
+        data: &[u8],
+        kill: Option<Kill>,
+    ) -> Result<u64, Errno> {
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
-        self.write_locked(&inode, &mut state, offset, data)
-    }
-
-    /// The writes until now take the setuid and setgid bits off the file, as those of ordinary users do.
-    pub fn kill_privileges(&self, ino: Ino) -> Result<(), Errno> {
-        let inode = self.open_file(ino)?;
-        let mut state = self.write_state(&inode);
-        if state.dirty.is_empty() {
-            return self.kill_now(ino, self.metadata.getattr(ino)?.mode);
-        }
-        state.dirty_kills = true;
-        Ok(())
-    }
-
-    /// The same at once, for a file whose attributes were just told.
-    pub fn kill_privileges_of(&self, attr: &mut Attr) -> Result<(), Errno> {
-        self.kill_now(attr.ino, attr.mode)?;
-        attr.mode = killed(attr.mode);
-        Ok(())
-    }
-
-    /// Takes those bits off permission bits `mode`, if they have any.
-    pub(super) fn kill_now(&self, ino: Ino, mode: u16) -> Result<(), Errno> {
-        if killed(mode) == mode {
-            return Ok(());
-        }
-        let set = SetAttr { mode: Some(killed(mode)), ..SetAttr::default() };
-        self.metadata.setattr(&Credentials::ROOT, ino, set).map(drop)
-    }
-
-    /// Writes `data` at the end of the file, as this mount knows it. Returns where that was.
-    pub fn append(&self, ino: Ino, data: &[u8]) -> Result<u64, Errno> {
-        let inode = self.open_file(ino)?;
-        let mut state = self.write_state(&inode);
-        let offset = state.visible_size();
-        self.write_locked(&inode, &mut state, offset, data)?;
+        let offset = offset.unwrap_or_else(|| state.visible_size());
+        self.write_locked(&inode, &mut state, (offset, data), kill)?;
         Ok(offset)
+    }
+
+    /// Takes off the file what a change takes off that is about to be made.
+    pub fn kill(&self, ino: Ino, kill: Kill) -> Result<(), Errno> {
+        let set = SetAttr { kill: Some(kill), ..SetAttr::default() };
+        self.metadata.setattr(&Credentials::ROOT, ino, set).map(drop)
     }
 
     fn write_locked(
         &self,
         inode: &Arc<Inode>,
         state: &mut State,
-        offset: u64,
-        data: &[u8],
+        (offset, data): (u64, &[u8]),
+        kill: Option<Kill>,
     ) -> Result<(), Errno> {
         let len = data.len() as u64;
         if offset.checked_add(len).is_none_or(|end| end > FILE_SIZE_MAX) {
@@ -91,6 +70,7 @@ impl DataFs {
         state.dirty.write(offset, data);
         self.dirty_bytes.fetch_add(state.dirty.bytes() - before, Ordering::Relaxed);
         state.dirty_mtime = now();
+        state.add_kill(kill);
         Ok(())
     }
 

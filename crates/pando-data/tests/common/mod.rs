@@ -13,7 +13,7 @@ use pando_data::{LocalStore, Metadata, ObjectStore, Space, StoreError, WriteErro
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::reply::{Layout, Slice};
 use pando_types::{
-    Attr, Credentials, Errno, FileKind, Ino, SetAttr, ShardIndex, TimeSet, Timestamp,
+    Attr, Credentials, Errno, FileKind, Ino, Kill, SetAttr, ShardIndex, TimeSet, Timestamp,
 };
 
 /// A folder that goes with the test.
@@ -94,6 +94,8 @@ pub struct Shards {
     /// Something else changes the data before every so many writes; 0: never.
     pub interfere_every: AtomicU64,
     writes: AtomicU64,
+    /// How often attributes were changed.
+    pub changes: AtomicU64,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
 }
@@ -109,6 +111,7 @@ impl Shards {
             next: AtomicU64::new(1),
             interfere_every: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             stale: AtomicBool::new(false),
         };
         Arc::new(shards)
@@ -198,6 +201,11 @@ impl Shards {
 }
 
 impl File {
+    fn take_off(&mut self, kill: Option<Kill>) {
+        let attr = &mut self.attr;
+        attr.mode = kill.map_or(attr.mode, |kill| kill.left(attr.mode, attr.gid));
+    }
+
     fn cut(&mut self, start: u64, end: u64) {
         let mut kept = Vec::new();
         for slice in self.slices.drain(..) {
@@ -276,7 +284,9 @@ impl Metadata for Shards {
     }
 
     fn setattr(&self, _: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         self.with(ino, |file| {
+            file.take_off(set.kill);
             if let Some(size) = set.size {
                 file.cut(size, u64::MAX);
                 file.inline.truncate(size as usize);
@@ -303,6 +313,7 @@ impl Metadata for Shards {
                 is_inline: file.is_inline,
                 inline: file.inline.clone(),
                 slices: file.slices.iter().filter(overlaps).copied().collect(),
+                until: u64::MAX,
             })
         })
         .map_err(errno)
@@ -314,6 +325,7 @@ impl Metadata for Shards {
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
         self.with(ino, |file| {
             self.interfere(file);
@@ -349,6 +361,7 @@ impl Metadata for Shards {
             for piece in &pieces {
                 file.apply(piece);
             }
+            file.take_off(kill);
             file.attr.data_version += 1;
             file.attr.mtime = mtime.unwrap_or(file.attr.mtime);
             Ok(file.attr.clone())

@@ -96,6 +96,7 @@ pub fn judge(
     }
     judge.opens()?;
     judge.sessions()?;
+    judge.session_keys()?;
     judge.counters(&beyond)?;
     judge.transactions()?;
     judge.arrivals();

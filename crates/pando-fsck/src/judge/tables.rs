@@ -122,6 +122,32 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
+    /// To whom a session belongs, all shards say alike. The coordinator's word is the truth: it began it.
+    pub(super) fn session_keys(&mut self) -> Result<(), String> {
+        let coordinator = ShardIndex(0);
+        for (session, shards) in &self.sweep.tables.sessions {
+            let Some(Some(truth)) = shards.get(&coordinator) else { continue };
+            let row = keys::session(*session);
+            for (shard, key) in shards {
+                let Some(key) = key.filter(|key| key != truth) else { continue };
+                let [theirs, right] =
+                    [*shard, coordinator].map(|shard| cursor::get(self.probe.rows, shard, &row));
+                let (theirs, right) = (theirs?, right?);
+                let what = format!("session {session}");
+                let detail = format!("it belongs to key {truth}, not to key {key}");
+                let mut finding = Finding::new(Code::SessionOfTwoKeys, *shard, what, detail)
+                    .known_by(Evidence::row(coordinator, &row, right.as_deref()))
+                    .known_by(Evidence::row(*shard, &row, theirs.as_deref()))
+                    .under(Place::Session(*session));
+                if let Some(right) = right {
+                    finding = finding.mended_by(*shard, vec![Write::Put(row.clone(), right)]);
+                }
+                self.found.push(finding);
+            }
+        }
+        Ok(())
+    }
+
     /// Numbers that something has were given by their shard's counters.
     pub(super) fn counters(&mut self, beyond: &[Ino]) -> Result<(), String> {
         for ino in beyond {

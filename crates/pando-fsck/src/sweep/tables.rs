@@ -9,7 +9,7 @@ use pando_core::record::{
     SessionRecord, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, Ino, LockSet, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, Ino, KeyId, LockSet, SessionId, ShardIndex, SlotIndex};
 
 use super::{Sweep, ino_words};
 use crate::busy::Place;
@@ -24,8 +24,8 @@ use crate::source::{Row, Rows};
 pub struct Tables {
     pub numbers: BTreeMap<ShardIndex, (Row, Numbers)>,
     pub stats: BTreeMap<ShardIndex, (Row, Stat)>,
-    /// Shards that know a session.
-    pub sessions: BTreeMap<SessionId, BTreeSet<ShardIndex>>,
+    /// Shards that know a session, and to which key each takes it to belong; `None`: its record there cannot be read.
+    pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<KeyId>>>,
     /// Opens of living sessions: on which shard, of which inode, where it is, the row.
     pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
     /// By coordinator: what its counter of transactions must have reached, and a row that says so.
@@ -62,8 +62,9 @@ impl Sweep<'_> {
                 }
             }
             Key::Session(session) => {
-                self.decode::<SessionRecord>(shard, &what, key, value);
-                self.tables.sessions.entry(session).or_default().insert(shard);
+                let record = self.decode::<SessionRecord>(shard, &what, key, value);
+                let of = record.map(|record| record.key);
+                self.tables.sessions.entry(session).or_default().insert(shard, of);
                 self.number(ShardIndex(0), session.number().saturating_add(1), &evidence);
             }
             Key::Slot(session, _) => {
@@ -243,7 +244,7 @@ impl Sweep<'_> {
         (key, value): Row,
     ) -> bool {
         let known = self.tables.sessions.get(&session);
-        if known.is_some_and(|shards| shards.contains(&shard)) {
+        if known.is_some_and(|shards| shards.contains_key(&shard)) {
             return true;
         }
         let row = Evidence::row(shard, &key, Some(&value));

@@ -11,8 +11,8 @@ use pando_types::op::{
 };
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, Lock, LockKind, LockOwner, LockRange,
-    LockSpace, Name, Order, SessionId, ShardIndex,
+    Attr, Credentials, DirId, DirRef, Errno, FileKind, Ino, KeyId, Lock, LockKind, LockOwner,
+    LockRange, LockSpace, Name, Order, SessionId, ShardIndex,
 };
 
 use super::{Cluster, SHARDS, TRAILER};
@@ -78,7 +78,7 @@ impl Cluster {
         c.mkdir(big, "within");
         let file = c.file(a, "open");
         let ino = file.ino;
-        c.done(Op::Open { file, access: 4, truncate: false });
+        c.done(Op::Open { file, access: 4, truncate: false, kill: None });
         let (space, kind, range) = (LockSpace::Flock, LockKind::Exclusive, LockRange::ALL);
         c.done(Op::Lock(ino, Lock { space, owner: LockOwner(1), range, kind, pid: 1 }));
         c.settle();
@@ -117,15 +117,15 @@ impl Cluster {
         let id = RequestId { session: self.session, slot: 0, sequence };
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
-        drop(self.answer(ClientTag(1)));
-        self.input(shard, Input::Client(ClientTag(1), Box::new(request)));
+        drop(self.answer(ClientTag(1, KeyId::OWNER)));
+        self.input(shard, Input::Client(ClientTag(1, KeyId::OWNER), Box::new(request)));
     }
 
     pub fn run(&mut self, shard: ShardIndex, op: Op) -> Result<Body, Refusal> {
         self.send(shard, op);
         for _ in 0..20 {
             while self.deliver() {}
-            if let Some(answer) = self.answer(ClientTag(1)) {
+            if let Some(answer) = self.answer(ClientTag(1, KeyId::OWNER)) {
                 return answer;
             }
             self.tick();
@@ -186,7 +186,7 @@ impl Cluster {
     fn write(&mut self, dir: DirRef, file: &'static str, base: Option<u64>, payload: Payload) {
         let pieces = vec![Piece { offset: 0, payload }];
         let file = self.file(dir, file);
-        self.done(Op::WriteData { file, base, pieces, mtime: None });
+        self.done(Op::WriteData { file, base, pieces, mtime: None, kill: None });
     }
 
     /// Data in an object for a file of directory `a`.

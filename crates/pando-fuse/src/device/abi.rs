@@ -186,6 +186,7 @@ pub mod init {
     pub const MAX_PAGES: u64 = 1 << 22;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub const INIT_EXT: u64 = 1 << 30;
+    pub const NO_EXPORT_SUPPORT: u64 = 1 << 38;
 }
 
 /// Bits of `SetattrIn::valid`.
@@ -200,6 +201,13 @@ pub mod fattr {
     pub const FH: u32 = 1 << 6;
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
+    pub const KILL_SUIDGID: u32 = 1 << 11;
+}
+
+/// Bits of `OpenIn::open_flags` and `CreateIn::open_flags`.
+#[expect(missing_docs, reason = "named as the kernel's")]
+pub mod open {
+    pub const KILL_SUIDGID: u32 = 1;
 }
 
 /// Flags of a reply to OPEN, CREATE, OPENDIR.

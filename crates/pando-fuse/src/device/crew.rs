@@ -24,6 +24,9 @@ use super::session::Session;
 
 /// Threads beyond which work that waits is queued instead of getting one of its own.
 const THREADS_MAX: usize = 128;
+/// Threads beyond which nobody is relieved: all of them wait for something that ends, and reading goes on then. Each needs a
+/// request under way, so that a user with many processes could have any number of them.
+const THREADS_EVER: usize = 512;
 /// Threads kept for the next time that one is needed.
 const SPARES: usize = 1;
 
@@ -218,8 +221,8 @@ impl Session {
     pub(super) fn relieve(self: &Arc<Self>, role: usize, stamp: u64) {
         let mut floor = self.crew.lock();
         let is_spare = floor.idle > floor.open.len() + floor.jobs.len();
-        // Beyond the limit, too: somebody must read what would end the waiting of all others.
-        if !is_spare && self.hire(&mut floor).is_err() {
+        // Beyond the first limit, too: somebody should read what would end the waiting of all others.
+        if !is_spare && (floor.threads >= THREADS_EVER || self.hire(&mut floor).is_err()) {
             return;
         }
         if let Some(post) = self.crew.leave(Post { role, stamp }) {

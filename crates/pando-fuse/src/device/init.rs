@@ -8,6 +8,8 @@
 //!   kernel, it would ask for an extended attribute before each write, and change the mode in the name of the writer, who
 //!   need not be the owner;
 //! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB;
+//! - `NO_EXPORT_SUPPORT`: a file handle cannot be opened once the kernel has forgotten its node, so `name_to_handle_at` says
+//!   `EOPNOTSUPP` at once;
 //! - not `WRITEBACK_CACHE`: a write reaches us at once, so that size and times are ours;
 //! - `POSIX_LOCKS`, `FLOCK_LOCKS` for a file system that keeps locks: else the kernel does, within the mount.
 
@@ -50,7 +52,8 @@ pub(super) fn agree(offer: &InitRequest, readdir_plus: bool, file_locks: bool) -
         | init::PARALLEL_DIROPS
         | init::MAX_PAGES
         | init::HANDLE_KILLPRIV_V2
-        | init::INIT_EXT;
+        | init::INIT_EXT
+        | init::NO_EXPORT_SUPPORT;
     if readdir_plus {
         wanted |= init::DO_READDIRPLUS | init::READDIRPLUS_AUTO;
     }

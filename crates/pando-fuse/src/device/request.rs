@@ -73,13 +73,16 @@ pub enum Operation<'a> {
         old: u64,
         name: &'a [u8],
     },
+    /// `open_flags` are of [`abi::open`].
     Open {
         flags: u32,
+        open_flags: u32,
     },
     Create {
         name: &'a [u8],
         mode: u32,
         flags: u32,
+        open_flags: u32,
     },
     Read {
         handle: u64,
@@ -301,11 +304,14 @@ impl<'a> Body<'a> {
                 let old = self.take::<abi::LinkIn>()?.oldnodeid;
                 Operation::Link { old, name: self.name()? }
             }
-            opcode::OPEN => Operation::Open { flags: self.take::<abi::OpenIn>()?.flags },
+            opcode::OPEN => {
+                let abi::OpenIn { flags, open_flags } = self.take()?;
+                Operation::Open { flags, open_flags }
+            }
             opcode::OPENDIR => self.take::<abi::OpenIn>().map(|_| Operation::Opendir)?,
             opcode::CREATE => {
-                let abi::CreateIn { flags, mode, .. } = self.take()?;
-                Operation::Create { name: self.name()?, mode, flags }
+                let abi::CreateIn { flags, mode, open_flags, .. } = self.take()?;
+                Operation::Create { name: self.name()?, mode, flags, open_flags }
             }
             opcode::READ => {
                 let abi::ReadIn { fh, offset, size, .. } = self.take()?;

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
-use super::convert::{errno, file_attr, set_attr, type_bits};
+use super::convert::{errno, file_attr, kill, set_attr, type_bits};
+use super::gone::{Gone, Refused};
 use super::locking::Locking;
-use super::memory::{Judging, Memory, Telling};
+use super::memory::{Memory, Telling};
 use super::session::{Mounted, Options};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
@@ -48,9 +49,13 @@ macro_rules! judged {
             let $by = judging.by();
             let result = $work;
             attempts += 1;
-            let is_refused = attempts < ATTEMPTS_MAX && matches!(result, Err(Errno::ESTALE));
-            if !(is_refused && $inner.is_to_repeat(&judging, $nodes).await) {
+            if !matches!(result, Err(Errno::ESTALE)) {
                 break result;
+            }
+            match $inner.refused(&judging, $nodes).await {
+                Refused::Repeat if attempts < ATTEMPTS_MAX => {}
+                Refused::Gone => break Err(Errno::ENOENT),
+                _ => break result,
             }
         }
     }};
@@ -74,6 +79,7 @@ pub(crate) struct Adaptor(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
+    pub(super) gone: Gone,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -93,6 +99,7 @@ impl Adaptor {
     pub(crate) fn new(fs: Arc<Vfs>, options: &Options) -> Self {
         Self(Arc::new(Inner {
             memory: Memory::new(options),
+            gone: Gone::default(),
             fs,
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -190,6 +197,7 @@ impl Inner {
     fn forget(&self, node: u64, count: u64) {
         let ino = Ino(node);
         self.memory.forget(node);
+        self.gone.forget(node);
         self.locking.forget(ino);
         self.fs.forget(ino, count);
     }
@@ -206,35 +214,59 @@ impl Inner {
         }
     }
 
-    /// Whether a request that a shard has refused is to be made again. A shard refuses what the kernel decided by attributes that
-    /// it does not know. Where they are so, it was just about to hear of them; else the kernel is to look again.
-    async fn is_to_repeat(&self, judging: &Judging<'_>, nodes: &[u64]) -> bool {
-        let mut are_same = judging.is_compared();
-        for node in nodes {
-            match self.fs.namespace().getattr(Ino(*node)).await {
-                Ok(attr) if self.memory.was_told(*node, &attr) => {}
-                Ok(_) => {
-                    are_same = false;
-                    if let Some(notifier) = self.notifier.get() {
-                        // A kernel that does not know the node has nothing to forget.
-                        let _ = notifier.forget_attributes(*node);
-                    }
-                }
-                Err(_) => are_same = false,
-            }
+    /// The kernel asks for the attributes of a node anew when it needs them next.
+    pub(super) fn forget_attributes_of(&self, node: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            // A kernel that does not know the node has nothing to forget.
+            let _ = notifier.forget_attributes(node);
         }
-        are_same
     }
 
-    async fn open(&self, reply: Reply, caller: Caller, node: u64, flags: OpenFlags) {
+    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes for a program of its owner or group is
+    /// none any more when this returns, for shards and kernel; of any other nothing is asked, and what is stored says it again.
+    fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
+        let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
+        self.fs.data().kill(ino, kill)?;
+        self.killed(ino.0);
+        Ok(())
+    }
+
+    /// Shards have taken off a file what a kernel may know of.
+    fn killed(&self, node: u64) {
+        // In this order: what the kernel is told from now on counts again.
+        self.memory.no_program(node);
+        self.forget_attributes_of(node);
+    }
+
+    async fn open(
+        &self,
+        reply: Reply,
+        caller: Caller,
+        node: u64,
+        (flags, kill): (OpenFlags, Option<Kill>),
+    ) {
         let ino = Ino(node);
-        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags).await) {
+        match judged!(self, caller, &[node], &[], |by| self.fs.open(by, ino, flags, kill).await) {
             Ok(opened) => {
+                self.appends(node, &opened, flags);
+                if kill.is_some() && self.memory.is_program(node) {
+                    self.killed(node);
+                }
                 if reply.opened(self.new_handle(), self.open_flags(&opened)).is_err() {
                     self.fs.release(ino).await;
                 }
             }
             Err(error) => failed(reply, error),
+        }
+    }
+
+    /// A file was opened.
+    fn appends(&self, node: u64, opened: &Opened, flags: OpenFlags) {
+        if flags.is_append() && !flags.is_read_only() {
+            self.memory.appends.opened(node, opened.attr.size);
+        }
+        if flags.truncates() {
+            self.memory.appends.told(node, 0);
         }
     }
 
@@ -261,14 +293,20 @@ impl Inner {
     async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
         let ino = Ino(node);
         match judged!(self, caller, &[node], &[], |by| self.fs.opendir(by, ino).await) {
-            Ok(handle) => {
-                let number = self.new_handle();
-                self.directories().insert(number, Arc::new(handle));
-                if reply.opened(number, 0).is_err() {
-                    self.directories().remove(&number);
-                }
+            // A removed directory can be opened by its descriptor, or as a working directory.
+            Err(_) if self.gone.contains(node) => {
+                self.opened(reply, DirHandle::new(ino));
             }
+            Ok(handle) => self.opened(reply, handle),
             Err(error) => failed(reply, error),
+        }
+    }
+
+    fn opened(&self, reply: Reply, handle: DirHandle) {
+        let number = self.new_handle();
+        self.directories().insert(number, Arc::new(handle));
+        if reply.opened(number, 0).is_err() {
+            self.directories().remove(&number);
         }
     }
 
@@ -276,6 +314,7 @@ impl Inner {
         let mut listing = Listing::new(size);
         let mut looked_up = Vec::new();
         let result = match self.directory(handle) {
+            Ok(handle) if self.gone.contains(handle.ino().0) => Ok(()),
             Ok(handle) => {
                 let add = |listed: crate::Listed<'_>| {
                     let (ino, mode) = (listed.ino, type_bits(listed.kind));
@@ -293,7 +332,10 @@ impl Inner {
                     }
                     is_full
                 };
-                self.fs.list(&handle, offset, plus, add).await
+                let listed = self.fs.list(&handle, offset, plus, add).await;
+                // A removed directory has no names, not even its own.
+                let is_gone = |errno| self.removed(handle.ino().0, errno).is_some();
+                listed.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) })
             }
             Err(error) => Err(error),
         };
@@ -305,6 +347,11 @@ impl Inner {
             looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
         }
     }
+}
+
+/// What an open takes off, by the kernel's flags of it.
+fn killed_by_open(open_flags: u32, caller: Caller) -> Option<Kill> {
+    (open_flags & abi::open::KILL_SUIDGID != 0).then_some(kill(caller))
 }
 
 /// Nothing is to be undone if nobody heard the answer.
@@ -442,28 +489,30 @@ impl Adaptor {
                 later!(this, reply, |this, reply| {
                     // What is stored meanwhile changes its times once more.
                     let is_settled = this.fs.data().is_stored(ino);
-                    let found = this.fs.getattr(ino).await;
+                    let found = this.getattr(ino).await;
                     this.attr(reply, found, is_settled);
                 });
             }
-            Operation::Setattr(set) => of_node!(
-                this,
-                reply,
-                request,
-                |this, by, ino| this.fs.setattr(by, ino, set_attr(&set)),
-                |this: &Inner, reply, changed| this.attr(reply, changed, true)
-            ),
+            Operation::Setattr(set) => {
+                let set = set_attr(&set, request.caller);
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, ino| this.setattr(by, ino, set.clone()),
+                    |this: &Inner, reply, changed| this.attr(reply, changed, true)
+                );
+            }
             Operation::Readlink => {
                 let node = Ino(request.node);
                 later!(this, reply, |this, reply| {
                     data(reply, this.fs.readlink(&Credentials::ROOT, node).await);
                 });
             }
-            Operation::Open { flags } => {
+            Operation::Open { flags, open_flags } => {
                 let (caller, node) = (request.caller, request.node);
-                later!(this, reply, |this, reply| this
-                    .open(reply, caller, node, OpenFlags(flags))
-                    .await)
+                let how = (OpenFlags(flags), killed_by_open(open_flags, caller));
+                later!(this, reply, |this, reply| this.open(reply, caller, node, how).await)
             }
             Operation::Opendir => {
                 let (caller, node) = (request.caller, request.node);
@@ -492,22 +541,31 @@ impl Adaptor {
                 |_: &Inner, reply, result| empty(reply, result)
             ),
             Operation::Getxattr { name, size } => {
-                let name = name.to_vec();
+                let (name, ino) = (name.to_vec(), request.node);
                 of_node!(
                     this,
                     reply,
                     request,
-                    |this, by, ino| this.fs.getxattr(by, ino, &name),
-                    |_: &Inner, reply, value| xattr(reply, size, usize::MAX, value)
+                    |this, by, node| this.fs.getxattr(by, node, &name),
+                    |this: &Inner, reply, value| {
+                        let value = this.or_none(ino, value, Err(Errno::ENODATA));
+                        xattr(reply, size, usize::MAX, value);
+                    }
                 );
             }
-            Operation::Listxattr { size } => of_node!(
-                this,
-                reply,
-                request,
-                |this, by, ino| this.fs.listxattr(by, ino),
-                |_: &Inner, reply, names| xattr(reply, size, XATTR_LIST_MAX, names)
-            ),
+            Operation::Listxattr { size } => {
+                let ino = request.node;
+                of_node!(
+                    this,
+                    reply,
+                    request,
+                    |this, by, node| this.fs.listxattr(by, node),
+                    |this: &Inner, reply, names| {
+                        let names = this.or_none(ino, names, Ok(Vec::new()));
+                        xattr(reply, size, XATTR_LIST_MAX, names);
+                    }
+                );
+            }
             Operation::Setxattr { name, value, flags } => {
                 let (name, value) = (name.to_vec(), value.to_vec());
                 of_node!(

@@ -4,11 +4,17 @@
 use std::sync::Arc;
 
 use pando_types::op::INLINE_MAX;
-use pando_types::{Errno, Ino};
+use pando_types::{Errno, Ino, Kill};
 
-use super::{Adaptor, COPY_MAX, data, empty, failed, ignore};
-use crate::device::{Operation, Reply, Request, abi::write, step_aside};
+use super::{Adaptor, COPY_MAX, Inner, data, empty, failed, ignore, kill};
+use crate::device::{Caller, Operation, Reply, Request, abi::write, step_aside};
 use crate::vfs::{OpenFlags, Vfs};
+
+/// What a change takes off of which the kernel does not say whether its caller has `CAP_FSETID`: none but user 0 is taken to have it.
+/// Of a user 0 who has not, the kernel takes it off by a SETATTR.
+fn killed_unflagged(caller: Caller) -> Option<Kill> {
+    (caller.uid != 0).then_some(kill(caller))
+}
 
 impl Adaptor {
     /// Operations on contents.
@@ -26,19 +32,27 @@ impl Adaptor {
             Operation::Write { offset, data, write_flags, flags } => {
                 // Pages written through a mapping belong where they are, whatever the handle they come by.
                 let from_mapping = write_flags & write::CACHE != 0;
-                let append = !from_mapping && OpenFlags(flags).is_append();
+                let appends = &self.0.memory.appends;
+                let append = !from_mapping
+                    && OpenFlags(flags).is_append()
+                    && appends.is_append(request.node, offset);
+                // The kernel takes this for the size before it sends the next.
+                appends.written(request.node, offset.saturating_add(data.len() as u64));
+                let at = (!append).then_some(offset);
                 let kills = write_flags & write::KILL_SUIDGID != 0;
-                let work = move |fs: &Vfs, reply: Reply, data: &[u8]| match fs
-                    .write(node, offset, data, append, kills)
-                {
-                    Ok(()) => ignore(reply.written(data.len() as u32)),
-                    Err(error) => failed(reply, error),
+                let kill = kills.then_some(kill(request.caller));
+                let work = move |inner: &Inner, reply: Reply, data: &[u8]| {
+                    let written = inner.kill(node, kill);
+                    match written.and_then(|()| inner.fs.write(node, at, data, kill)) {
+                        Ok(()) => ignore(reply.written(data.len() as u32)),
+                        Err(error) => failed(reply, error),
+                    }
                 };
                 if fs.data().write_waits(node, data.len() as u64) && !step_aside() {
-                    let (fs, data) = (Arc::clone(fs), data.to_vec());
-                    reply.queue(move |reply| work(&fs, reply, &data));
+                    let (inner, data) = (Arc::clone(&self.0), data.to_vec());
+                    reply.queue(move |reply| work(&inner, reply, &data));
                 } else {
-                    work(fs, reply, data);
+                    work(&self.0, reply, data);
                 }
             }
             Operation::Flush { lock_owner } => {
@@ -70,8 +84,12 @@ impl Adaptor {
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
             }
             Operation::Fallocate { offset, len, mode } => {
+                self.0.memory.appends.written(request.node, offset.saturating_add(len));
+                let (inner, kill) = (Arc::clone(&self.0), killed_unflagged(request.caller));
                 self.aside(true, reply, move |fs, reply| {
-                    empty(reply, fs.fallocate(node, offset, len, mode));
+                    let done = inner.kill(node, kill);
+                    let done = done.and_then(|()| fs.fallocate(node, (offset, len), mode, kill));
+                    empty(reply, done);
                 });
             }
             Operation::Lseek { offset, whence } => self.aside(true, reply, move |fs, reply| {
@@ -86,8 +104,11 @@ impl Adaptor {
             Operation::CopyFileRange { offset, to, to_offset, len, wide } => {
                 // So that a request does not last; the caller comes again for the rest.
                 let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
+                self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
+                let (inner, kill) = (Arc::clone(&self.0), killed_unflagged(request.caller));
                 self.aside(true, reply, move |fs, reply| {
-                    match fs.copy_range((node, offset), to, len) {
+                    let copied = inner.kill(to.0, kill);
+                    match copied.and_then(|()| fs.copy_range((node, offset), to, len, kill)) {
                         Ok(copied) if wide => ignore(reply.offset(copied)),
                         Ok(copied) => ignore(reply.written(copied as u32)),
                         Err(error) => failed(reply, error),

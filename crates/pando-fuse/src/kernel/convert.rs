@@ -1,7 +1,8 @@
 //! Between our types and the kernel's.
 
-use pando_types::{Attr, Errno, FileKind, SetAttr, TimeSet, Timestamp};
+use pando_types::{Attr, Errno, FileKind, Kill, SetAttr, TimeSet, Timestamp};
 
+use crate::device::Caller;
 use crate::device::abi::{self, fattr};
 
 /// Preferred size of reads and writes, bytes.
@@ -46,15 +47,21 @@ const fn time(seconds: u64, nanos: u32) -> Timestamp {
     Timestamp { seconds: seconds.cast_signed(), nanos }
 }
 
-/// What a SETATTR asks for.
-pub(super) fn set_attr(set: &abi::SetattrIn) -> SetAttr {
+/// What a change of content takes off that is made by a caller without `CAP_FSETID`.
+pub(super) const fn kill(caller: Caller) -> Kill {
+    Kill::UnlessOf(caller.gid)
+}
+
+/// What a SETATTR asks for. One that asks for nothing is what the kernel makes of `chown(-1, -1)`, and of what it takes off before it
+/// has somebody without `CAP_FSETID` change a content.
+pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
     let has = |bit| set.valid & bit != 0;
     let time_set = |given, now, seconds, nanos| match (has(given), has(now)) {
         (_, true) => Some(TimeSet::Now),
         (true, false) => Some(TimeSet::To(time(seconds, nanos))),
         (false, false) => None,
     };
-    SetAttr {
+    let mut asked = SetAttr {
         mode: has(fattr::MODE).then(|| permissions(set.mode)),
         uid: has(fattr::UID).then_some(set.uid),
         gid: has(fattr::GID).then_some(set.gid),
@@ -62,7 +69,14 @@ pub(super) fn set_attr(set: &abi::SetattrIn) -> SetAttr {
         size_by_handle: has(fattr::FH),
         atime: time_set(fattr::ATIME, fattr::ATIME_NOW, set.atime, set.atimensec),
         mtime: time_set(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
+        kill: None,
+    };
+    if asked == (SetAttr { size_by_handle: asked.size_by_handle, ..SetAttr::default() }) {
+        asked.kill = Some(if caller.uid == 0 { Kill::Programs } else { kill(caller) });
+    } else if asked.size.is_some() && has(fattr::KILL_SUIDGID) {
+        asked.kill = Some(kill(caller));
     }
+    asked
 }
 
 pub(super) fn file_attr(attr: &Attr) -> abi::Attr {
@@ -117,7 +131,10 @@ mod tests {
             atimensec: 800_000_000,
             ..Default::default()
         };
-        assert_eq!(set_attr(&all), SetAttr::default());
+        let user = Caller { uid: 5, gid: 6, pid: 7 };
+        let only = |kill| SetAttr { kill: Some(kill), ..SetAttr::default() };
+        assert_eq!(set_attr(&all, user), only(Kill::UnlessOf(6)));
+        assert_eq!(set_attr(&all, Caller { uid: 0, ..user }), only(Kill::Programs));
         let valid = fattr::MODE | fattr::ATIME | fattr::MTIME | fattr::MTIME_NOW | fattr::FH;
         let atime = Timestamp { seconds: -2, nanos: 800_000_000 };
         let expected = SetAttr {
@@ -127,6 +144,15 @@ mod tests {
             size_by_handle: true,
             ..SetAttr::default()
         };
-        assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }), expected);
+        assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }, user), expected);
+        for (kills, kill) in [(0, None), (fattr::KILL_SUIDGID, Some(Kill::UnlessOf(6)))] {
+            let valid = fattr::SIZE | kills;
+            let expected = SetAttr { size: Some(9), kill, ..SetAttr::default() };
+            assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }, user), expected);
+            // What a new owner takes off, the shard knows.
+            let valid = fattr::UID | kills;
+            let expected = SetAttr { uid: Some(5), ..SetAttr::default() };
+            assert_eq!(set_attr(&abi::SetattrIn { valid, ..all }, user), expected);
+        }
     }
 }

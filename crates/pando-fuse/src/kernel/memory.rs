@@ -3,12 +3,14 @@
 //! The kernel itself judges its callers (`default_permissions`), by attributes that it was told. Of several sessions each tells
 //! the shards what its kernel decided by, and a shard that knows better refuses. A session alone need not.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Name};
+use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Kill, Name};
 
+use super::appends::Appends;
 use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
@@ -31,9 +33,43 @@ pub(super) struct Memory {
     /// Requests under way that were judged by a kernel alone.
     under_way: AtomicUsize,
     told: Told,
+    /// What the kernel knows of sizes.
+    pub(super) appends: Appends,
+    programs: Programs,
     entry_timeout: Duration,
     attr_timeout: Duration,
     forgets_names: AtomicBool,
+}
+
+/// Files that the kernel takes for programs of their owner or group. They are few.
+#[derive(Default)]
+struct Programs {
+    nodes: Mutex<HashSet<u64>>,
+    /// How many there are, so that who changes another file does not wait for the lock.
+    count: AtomicUsize,
+}
+
+impl Programs {
+    fn change<T>(&self, change: impl FnOnce(&mut HashSet<u64>) -> T) -> T {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut nodes);
+        self.count.store(nodes.len(), Ordering::SeqCst);
+        result
+    }
+
+    fn add(&self, node: u64) {
+        self.change(|nodes| nodes.insert(node));
+    }
+
+    fn has(&self, node: u64) -> bool {
+        self.count.load(Ordering::SeqCst) > 0 && self.change(|nodes| nodes.contains(&node))
+    }
+
+    fn remove(&self, node: u64) {
+        if self.has(node) {
+            self.change(|nodes| nodes.remove(&node));
+        }
+    }
 }
 
 /// What is said to the kernel while this lives is said to a kernel that is alone, or to one that is not.
@@ -55,6 +91,8 @@ impl Memory {
             is_alone: RwLock::new(false),
             under_way: AtomicUsize::new(0),
             told: Told::default(),
+            appends: Appends::default(),
+            programs: Programs::default(),
             entry_timeout: options.entry_timeout,
             attr_timeout: options.attr_timeout,
             forgets_names: AtomicBool::new(false),
@@ -79,7 +117,7 @@ impl Memory {
     /// This session is alone on its volume.
     pub(super) fn begin_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.clear();
+        self.told.clear_names();
     }
 
     /// It is not alone any more. When this returns, all that was told to a kernel alone has been told.
@@ -132,9 +170,26 @@ impl Memory {
         was_told
     }
 
+    /// What the kernel was told last of a node.
+    pub(super) fn told_of(&self, node: u64) -> Option<Judged> {
+        self.told.of_node(node)
+    }
+
     /// The kernel forgets a node.
     pub(super) fn forget(&self, node: u64) {
         self.told.forget(node);
+        self.appends.forget(node);
+        self.programs.remove(node);
+    }
+
+    /// Whether the kernel was told of setuid or setgid of this file.
+    pub(super) fn is_program(&self, node: u64) -> bool {
+        self.programs.has(node)
+    }
+
+    /// Shards have taken these off a file, and the kernel is about to be told to forget its attributes.
+    pub(super) fn no_program(&self, node: u64) {
+        self.programs.remove(node);
     }
 }
 
@@ -157,6 +212,11 @@ impl Telling<'_> {
     /// is to be stored yet.
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
+        self.memory.told.put(node, attr.into());
+        self.memory.appends.told(node, attr.size);
+        if Kill::concerns(attr.mode) && attr.kind == FileKind::Regular {
+            self.memory.programs.add(node);
+        }
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),
@@ -164,7 +224,6 @@ impl Telling<'_> {
                 _ => Duration::ZERO,
             };
         }
-        self.memory.told.put(node, attr.into());
         // Every path begins there.
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
     }
@@ -206,7 +265,7 @@ impl Drop for Judging<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pando_types::{Judged, Timestamp};
+    use pando_types::Timestamp;
 
     fn attr(kind: FileKind, mode: u16) -> Attr {
         let zero = Timestamp::default();
@@ -274,5 +333,8 @@ mod tests {
         drop(judging);
         assert!(!memory.is_judging_alone());
         assert_eq!(memory.judge(CALLER, &[3], &[]).by().judge, Judge::Kernel(vec![]));
+        // It still decides by what it was told before.
+        let by_file = Judge::Kernel(vec![Judged::from(&file)]);
+        assert_eq!(memory.judge(CALLER, &[7], &[]).by().judge, by_file);
     }
 }

@@ -2,8 +2,10 @@
 
 pub(crate) mod adaptor;
 mod alone;
+mod appends;
 mod closing;
 mod convert;
+mod gone;
 mod locking;
 mod memory;
 pub mod session;

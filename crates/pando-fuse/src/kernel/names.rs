@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use pando_types::{Errno, Ino, Name};
+use pando_types::{Errno, Ino, Kill, Name};
 
-use super::{ATTEMPTS_MAX, Inner, empty, failed};
+use super::{ATTEMPTS_MAX, Inner, empty, failed, killed_by_open};
 use crate::device::{Caller, Entry, Operation, Reply, Request};
 use crate::kernel::convert::{node_kind, permissions};
+use crate::kernel::gone::Refused;
 use crate::vfs::OpenFlags;
 
 /// Checks a name, or answers what is wrong with it.
@@ -41,10 +42,11 @@ pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
             let at = (node, name!(name, reply));
             later!(inner, reply, |this, reply| this.look_up(reply, caller, at).await);
         }
-        Operation::Create { name, mode, flags } => {
+        Operation::Create { name, mode, flags, open_flags } => {
             let at = (node, name!(name, reply));
-            let (mode, flags) = (permissions(mode), OpenFlags(flags));
-            later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, flags).await);
+            let how = (OpenFlags(flags), killed_by_open(open_flags, caller));
+            let mode = permissions(mode);
+            later!(inner, reply, |this, reply| this.create(reply, caller, at, mode, how).await);
         }
         Operation::Mkdir { name, mode } => {
             let (name, mode) = (name!(name, reply), permissions(mode));
@@ -152,14 +154,15 @@ impl Inner {
         caller: Caller,
         (dir, name): (u64, Name),
         mode: u16,
-        flags: OpenFlags,
+        (flags, kill): (OpenFlags, Option<Kill>),
     ) {
         let parent = Ino(dir);
         let created = judged!(self, caller, &[dir], &[], |by| {
-            self.fs.create(by, parent, &name, mode, flags).await
+            self.fs.create(by, parent, &name, mode, flags, kill).await
         });
         match created {
             Ok(opened) => {
+                self.appends(opened.attr.ino.0, &opened, flags);
                 let delivery = {
                     let telling = self.memory.telling();
                     telling.name(dir, &name, &opened.attr);

@@ -2,7 +2,7 @@
 
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judge, Name};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Judge, Kill, Name};
 
 use super::Vfs;
 
@@ -73,23 +73,17 @@ pub struct Opened {
 }
 
 impl Vfs {
-    /// Opens a file.
+    /// Opens a file. `kill`: what its truncation takes off.
     pub async fn open(
         &self,
         by: &Credentials,
         ino: Ino,
         flags: OpenFlags,
+        kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
-        let mut attr = self.namespace.open(by, ino, flags.access(), truncates).await?;
+        let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
-        if truncates && by.uid != 0 {
-            // A user's truncation takes setuid and setgid off.
-            if let Err(errno) = self.data.kill_privileges_of(&mut attr) {
-                self.release(ino).await;
-                return Err(errno);
-            }
-        }
         Ok(opened(attr, info, flags))
     }
 
@@ -101,6 +95,7 @@ impl Vfs {
         name: &Name,
         mode: u16,
         flags: OpenFlags,
+        kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let node = NewNode { kind: FileKind::Regular, mode, rdev: 0, symlink: Vec::new() };
         let (attr, is_new) =
@@ -113,7 +108,7 @@ impl Vfs {
         let ino = attr.ino;
         let result = match attr.kind {
             // Nor has the caller's kernel judged it.
-            FileKind::Regular => self.open(&unjudged(by), ino, flags).await,
+            FileKind::Regular => self.open(&unjudged(by), ino, flags, kill).await,
             FileKind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EEXIST),
         };
@@ -142,21 +137,15 @@ impl Vfs {
         self.data.read(ino, offset, u64::from(len))
     }
 
-    /// Writes. With `append`, at the end. `kills`: by someone whose writes take setuid and setgid off.
+    /// Writes at `offset`, or at the end. `kill`: what that takes off.
     pub fn write(
         &self,
         ino: Ino,
-        offset: u64,
+        offset: Option<u64>,
         data: &[u8],
-        append: bool,
-        kills: bool,
+        kill: Option<Kill>,
     ) -> Result<(), Errno> {
-        if append {
-            self.data.append(ino, data)?;
-        } else {
-            self.data.write(ino, offset, data)?;
-        }
-        if kills { self.data.kill_privileges(ino) } else { Ok(()) }
+        self.data.write(ino, offset, data, kill).map(drop)
     }
 
     /// For `close`: hands on what was written.
@@ -169,9 +158,15 @@ impl Vfs {
         self.data.fsync(ino)
     }
 
-    /// `fallocate`, with its flags.
-    pub fn fallocate(&self, ino: Ino, offset: u64, len: u64, flags: u32) -> Result<(), Errno> {
-        self.data.fallocate(ino, offset, len, Allocate::from_flags(flags)?)
+    /// `fallocate` of `(offset, len)`, with its flags. `kill`: what that takes off.
+    pub fn fallocate(
+        &self,
+        ino: Ino,
+        range: (u64, u64),
+        flags: u32,
+        kill: Option<Kill>,
+    ) -> Result<(), Errno> {
+        self.data.fallocate(ino, range, Allocate::from_flags(flags)?, kill)
     }
 
     /// `SEEK_DATA` (3) and `SEEK_HOLE` (4).
@@ -183,9 +178,15 @@ impl Vfs {
         }
     }
 
-    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`.
-    pub fn copy_range(&self, from: (Ino, u64), to: (Ino, u64), len: u64) -> Result<u64, Errno> {
-        self.data.copy_range(from.0, from.1, to.0, to.1, len)
+    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`. `kill`: what that takes off the latter.
+    pub fn copy_range(
+        &self,
+        from: (Ino, u64),
+        to: (Ino, u64),
+        len: u64,
+        kill: Option<Kill>,
+    ) -> Result<u64, Errno> {
+        self.data.copy_range(from, to, len, kill)
     }
 }
 

@@ -105,6 +105,16 @@ impl State {
 }
 
 impl DirHandle {
+    /// Of this directory, at its beginning.
+    pub(crate) fn new(ino: Ino) -> Self {
+        Self { ino, state: Mutex::default() }
+    }
+
+    /// Which directory is listed.
+    pub(crate) fn ino(&self) -> Ino {
+        self.ino
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +124,7 @@ impl Vfs {
     /// Opens a directory for listing.
     pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(by, ino).await?;
-        Ok(DirHandle { ino, state: Mutex::default() })
+        Ok(DirHandle::new(ino))
     }
 
     /// Delivers entries after `position` until `add` says that there is no room for one. With `plus` each one delivered

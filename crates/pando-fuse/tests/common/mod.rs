@@ -12,7 +12,9 @@ use pando_data::{DataFs, Limits, Metadata, ObjectStore, WriteError};
 use pando_fuse::{Answer, Namespace, Pages, Vfs};
 use pando_types::op::{AccessMask, NewNode, ObjectId, Piece, RenameFlags, XattrMode};
 use pando_types::reply::Layout;
-use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SetAttr, ShardIndex, Timestamp};
+use pando_types::{
+    Attr, Credentials, Errno, FileKind, Ino, Kill, Name, SetAttr, ShardIndex, Timestamp,
+};
 
 use shards::{Shards, Store};
 
@@ -188,9 +190,10 @@ impl Metadata for Memory {
         base: Option<u64>,
         pieces: Vec<Piece>,
         mtime: Option<Timestamp>,
+        kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.shards.write_data(ino, base, pieces, mtime)
+        self.shards.write_data(ino, base, pieces, mtime, kill)
     }
 
     fn sync_file(&self, _: Ino) -> Result<(), Errno> {
@@ -329,10 +332,11 @@ impl Memory {
         ino: Ino,
         _: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Result<Attr, Errno> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         if truncate {
-            let set = SetAttr { size: Some(0), ..SetAttr::default() };
+            let set = SetAttr { size: Some(0), kill, ..SetAttr::default() };
             self.shards.setattr(by, ino, set)?;
         }
         self.attr_of(&self.tree(), ino)
@@ -488,8 +492,9 @@ impl Namespace for Memory {
         ino: Ino,
         access: AccessMask,
         truncate: bool,
+        kill: Option<Kill>,
     ) -> Answer<'a, Attr> {
-        now(self.do_open(by, ino, access, truncate))
+        now(self.do_open(by, ino, access, truncate, kill))
     }
 
     fn release<'a>(&'a self, ino: Ino) -> Answer<'a, ()> {

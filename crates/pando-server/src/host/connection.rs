@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pando_types::ShardIndex;
 use pando_types::op::Request;
 use pando_types::peer::Peer;
 use pando_types::reply::Reply;
+use pando_types::{KeyId, ShardIndex};
 
 use super::Host;
 use super::slot::Slot;
 use super::state::Incoming;
+use crate::metrics::{Counter, Counters};
 
 /// Which request of a connection is meant, and what it holds until it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,10 +20,14 @@ pub struct Asked {
     pub stream: u64,
     /// Memory, bytes.
     pub bytes: u32,
+    /// Bytes that its reply may have.
+    pub reply: u32,
 }
 
 /// The sending half of a connection from a client. Called by whichever thread ran the shard; never waits.
 pub trait ReplySink: Send + Sync {
+    /// By which key the client came.
+    fn key(&self) -> KeyId;
     /// Takes the reply to a request; `None`: there will be none. Answers whether it must be flushed, which it need not be if
     /// it must be already.
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool;
@@ -50,6 +55,14 @@ pub(crate) enum ReplyTo {
 }
 
 impl ReplyTo {
+    /// By which key the caller came. Callers in this process are the volume's owner.
+    pub(crate) fn key(&self) -> KeyId {
+        match self {
+            Self::Runner | Self::Slot(_) => KeyId::OWNER,
+            Self::Stream(sink, _) => sink.key(),
+        }
+    }
+
     /// Gives the reply; whom to flush afterwards is added to `sinks`.
     pub(crate) fn answer(self, reply: Box<Reply>, sinks: &mut Vec<Arc<dyn ReplySink>>) {
         match self {
@@ -110,6 +123,18 @@ impl Host {
     /// does not run here has begun all.
     pub fn batches(&self, shard: ShardIndex) -> u64 {
         self.shared.cell(shard).map_or(u64::MAX, |cell| cell.counters.batches.get())
+    }
+
+    /// Counts something of a shard that runs here, if there is something to count.
+    pub(crate) fn note(
+        &self,
+        shard: ShardIndex,
+        which: impl FnOnce(&Counters) -> Option<&Counter>,
+    ) {
+        let Some(cell) = self.shared.cell(shard) else { return };
+        if let Some(counter) = which(&cell.counters) {
+            counter.increment();
+        }
     }
 
     /// Runs a shard that runs here, unless another thread is at it, which then does it all.

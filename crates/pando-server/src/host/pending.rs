@@ -2,12 +2,14 @@
 //! second answer to an old tag reaches nobody.
 //!
 //! A repetition of a request that is still waited for keeps its tag, and the answer goes to where it came from last: the
-//! earlier one is given up, since a shard answers such a request but once.
+//! earlier one is given up, since a shard answers such a request but once. A repetition comes by the same key: what another key's client
+//! sends under the same identity has a tag of its own, and is for the shard to refuse.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use pando_core::contract::ClientTag;
+use pando_types::KeyId;
 use pando_types::op::{Request, RequestId};
 
 use super::connection::ReplyTo;
@@ -34,13 +36,13 @@ pub(crate) struct PendingCalls {
     places: Vec<(u32, Option<Pending>)>,
     free: Vec<u32>,
     /// Of requests that change something.
-    by_id: HashMap<RequestId, ClientTag, foldhash::fast::RandomState>,
+    by_id: HashMap<(KeyId, RequestId), ClientTag, foldhash::fast::RandomState>,
 }
 
 impl PendingCalls {
     pub(crate) fn insert(&mut self, pending: Pending) -> ClientTag {
-        let id = pending.id;
-        if id.sequence == 0 {
+        let id = (pending.to.key(), pending.id);
+        if pending.id.sequence == 0 {
             return self.place(pending);
         }
         if let Some(&tag) = self.by_id.get(&id)
@@ -55,19 +57,20 @@ impl PendingCalls {
     }
 
     fn place(&mut self, pending: Pending) -> ClientTag {
+        let key = pending.to.key();
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
             (self.places.len() - 1) as u32
         });
         let (generation, place) = &mut self.places[index as usize];
         *place = Some(pending);
-        tag(index, *generation)
+        tag(index, *generation, key)
     }
 
     /// The reply goes there now, if it is still to come.
     pub(crate) fn send_to(&mut self, wanted: ClientTag, to: ReplyTo) {
         if let Some((generation, Some(pending))) = self.places.get_mut(wanted.0 as u32 as usize)
-            && tag(wanted.0 as u32, *generation) == wanted
+            && tag(wanted.0 as u32, *generation, wanted.1) == wanted
         {
             pending.to = to;
         }
@@ -76,12 +79,12 @@ impl PendingCalls {
     pub(crate) fn remove(&mut self, wanted: ClientTag) -> Option<Pending> {
         let index = wanted.0 as u32;
         let (generation, place) = self.places.get_mut(index as usize)?;
-        if tag(index, *generation) != wanted {
+        if tag(index, *generation, wanted.1) != wanted {
             return None;
         }
         let pending = place.take()?;
         if pending.id.sequence > 0 {
-            self.by_id.remove(&pending.id);
+            self.by_id.remove(&(wanted.1, pending.id));
         }
         *generation = generation.wrapping_add(1);
         self.free.push(index);
@@ -99,6 +102,7 @@ impl PendingCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::connection::Asked;
     use pando_types::op::{Head, Op};
 
     #[test]
@@ -119,6 +123,45 @@ mod tests {
         assert!(slots[0].is_filled() && !slots[1].is_filled());
         assert!(calls.remove(tags[0]).is_some());
         assert!(calls.remove(tags[1]).is_none());
+        assert!(calls.by_id.is_empty());
+    }
+
+    /// A connection that came by a key.
+    struct By(KeyId, std::sync::atomic::AtomicUsize);
+
+    impl crate::host::connection::ReplySink for By {
+        fn key(&self) -> KeyId {
+            self.0
+        }
+
+        fn reply(&self, _: Asked, _: Option<&pando_types::reply::Reply>) -> bool {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            false
+        }
+
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn another_key_takes_nobodys_place() {
+        let mut request = Request {
+            head: Head::default(),
+            credentials: Default::default(),
+            op: Op::OpenSession,
+            trail: None,
+        };
+        request.head.id.sequence = 7;
+        let sinks = [1, 2].map(|key| std::sync::Arc::new(By(KeyId(key), Default::default())));
+        let mut calls = PendingCalls::default();
+        let tags = sinks.clone().map(|sink| {
+            let to = ReplyTo::Stream(sink, Asked { stream: 1, bytes: 1, reply: 1 });
+            calls.insert(Pending::new(to, &request, Instant::now()))
+        });
+        assert_ne!(tags[0], tags[1]);
+        assert_eq!((tags[0].1, tags[1].1), (KeyId(1), KeyId(2)));
+        let told = |sink: &By| sink.1.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(told(&sinks[0]), 0, "nothing was given up");
+        assert!(calls.remove(tags[1]).is_some() && calls.remove(tags[0]).is_some());
         assert!(calls.by_id.is_empty());
     }
 

@@ -14,7 +14,7 @@ use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out, Write};
 use pando_types::op::{Request, RequestId};
 use pando_types::peer::Peer;
 use pando_types::reply::{Refusal, Reply};
-use pando_types::{Errno, Lsn, ShardIndex};
+use pando_types::{Errno, KeyId, Lsn, ShardIndex};
 
 use super::cell::Cell;
 use super::connection::{ReplySink, ReplyTo};
@@ -235,7 +235,7 @@ impl State {
         shared: &Shared,
     ) -> Option<ClientTag> {
         cell.counters.requests.increment();
-        if let Some(reply) = self.read(cell, shared, &request) {
+        if let Some(reply) = self.read(cell, shared, to.key(), &request) {
             self.answered.push((to, reply, OpKind::of(&request.op), begun));
             // It may have been the first to look at a partition that is to merge.
             self.ready(cell, shared);
@@ -295,7 +295,7 @@ impl State {
         Now { nanos, epoch: cell.epoch, seen, durable }
     }
 
-    /// The reply to a request that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
+    /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
     pub(crate) fn answer_at_once(
         &mut self,
         cell: &Cell,
@@ -304,13 +304,19 @@ impl State {
         begun: Instant,
     ) -> Option<Box<Reply>> {
         self.moment = Moment::default();
-        let reply = self.read(cell, shared, request)?;
+        let reply = self.read(cell, shared, KeyId::OWNER, request)?;
         cell.counters.requests.increment();
         cell.latencies.record(OpKind::of(&request.op), nanos_of(begun.elapsed()));
         Some(reply)
     }
 
-    fn read(&mut self, cell: &Cell, shared: &Shared, request: &Request) -> Option<Box<Reply>> {
+    fn read(
+        &mut self,
+        cell: &Cell,
+        shared: &Shared,
+        key: KeyId,
+        request: &Request,
+    ) -> Option<Box<Reply>> {
         let acknowledged = match self.durability {
             Durability::Os => cell.written(),
             Durability::Disk => self.store.durable(),
@@ -322,7 +328,7 @@ impl State {
         let nanos = self.moment.nanos(shared);
         let now = self.now(nanos, cell);
         let reply =
-            self.machine.answer_at_once(now, request, &self.store).unwrap_or_else(|halt| {
+            self.machine.answer_at_once(now, key, request, &self.store).unwrap_or_else(|halt| {
                 halted(&halt, cell);
                 None
             })?;
@@ -471,6 +477,6 @@ fn halted(halt: &Halt, cell: &Cell) {
 }
 
 /// Tags are handed out by [`PendingCalls`] and mean nothing elsewhere.
-pub(crate) const fn tag(index: u32, generation: u32) -> ClientTag {
-    ClientTag((generation as u64) << 32 | index as u64)
+pub(crate) const fn tag(index: u32, generation: u32, key: KeyId) -> ClientTag {
+    ClientTag((generation as u64) << 32 | index as u64, key)
 }

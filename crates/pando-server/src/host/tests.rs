@@ -16,7 +16,7 @@ use pando_types::op::{
 };
 use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, DirId, DirRef, Errno, Ino, Lsn, SessionId, TxnId};
+use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
 /// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
 /// first. `EndSession` breaks it.
@@ -92,6 +92,7 @@ impl Machine for Toy {
     fn answer_at_once(
         &mut self,
         now: Now,
+        _: KeyId,
         request: &Request,
         _: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
@@ -268,7 +269,7 @@ fn write_of_an_object() -> Op {
         ObjectRange { object, offset: 0, len: 1, object_len: 1, store: 0, key: 0, codec: 0 };
     let pieces = vec![Piece { offset: 0, payload: Payload::Object(range) }];
     let file = FileRef { ino: Ino(5), at: FileAt::Link };
-    Op::WriteData { file, base: None, pieces, mtime: None }
+    Op::WriteData { file, base: None, pieces, mtime: None, kill: None }
 }
 
 #[test]
@@ -387,6 +388,10 @@ struct Watching {
 }
 
 impl ReplySink for Watching {
+    fn key(&self) -> KeyId {
+        KeyId::OWNER
+    }
+
     fn reply(&self, _: Asked, _: Option<&Reply>) -> bool {
         self.waiting.lock().unwrap().push(self.other.inbox.lock().len());
         false
@@ -406,7 +411,10 @@ fn other_shards_hear_before_who_is_answered() {
     let now = Now { nanos: 0, epoch: one.epoch, seen: Lsn(0), durable: Lsn(0) };
     let reply = toy.reply(RequestId::default(), now);
     let mut outbox = Outbox {
-        replies: vec![(ReplyTo::Stream(sink.clone(), Asked { stream: 1, bytes: 1 }), reply)],
+        replies: vec![(
+            ReplyTo::Stream(sink.clone(), Asked { stream: 1, bytes: 1, reply: 1 }),
+            reply,
+        )],
         peers: vec![(TWO, toy.peer(1, Say::Ask))],
         ..Outbox::default()
     };

@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use pando_net::{Closed, Inbound, Outbound};
-use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
+use pando_types::{KeyId, ShardIndex};
 use pando_wire::Message;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -18,7 +18,7 @@ use super::budget::{Budget, Share};
 use super::limits::CLIENT_FRAME_MAX;
 use super::sink::Sink;
 use super::worker::Worker;
-use super::{say, say_end};
+use super::{say, say_end, weight};
 use crate::host::connection::{Asked, ReplySink};
 
 /// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
@@ -34,6 +34,8 @@ const REQUEST_BYTES: usize = size_of::<Request>();
 enum End {
     Closed(Closed),
     OutOfTurn,
+    /// It takes none of its replies, and asked for many.
+    Replies,
     /// It holds a long frame while memory is short.
     Memory,
 }
@@ -47,12 +49,25 @@ impl From<Closed> for End {
 /// Serves it until it ends.
 pub(super) async fn serve(worker: Rc<Worker>, shard: ShardIndex, inbound: Inbound, from: String) {
     let out = Arc::new(Outbound::counted(inbound.stream().clone(), worker.writes.clone()));
-    let sink = Arc::new(Sink::new(out.clone(), worker.budgets.clients.clone()));
+    let budget = worker.budgets.clients.clone();
+    let sink = Arc::new(Sink::new(out.clone(), KeyId::OWNER, budget, worker.limits.replies_cut));
     let writing = worker.watch(out.clone(), from.clone());
-    let end = read(&worker, shard, inbound, &sink).await;
+    let mut end = read(&worker, shard, inbound, &sink).await;
+    if sink.is_cut() {
+        end = End::Replies;
+    }
     out.close();
     drop(writing);
+    worker.host.note(shard, |counters| match &end {
+        End::OutOfTurn | End::Closed(Closed::Frame(_) | Closed::Cut) => Some(&counters.bad_frames),
+        End::Replies | End::Memory => Some(&counters.cut_off),
+        End::Closed(Closed::End | Closed::Io(_)) => None,
+    });
     match end {
+        End::Replies => say(&format!(
+            "closed the connection from {from} to shard {shard}: more than {} bytes of replies wait for it",
+            worker.limits.replies_cut
+        )),
         End::Closed(closed) => {
             say_end(&format!("the connection from {from} to shard {shard}"), &closed)
         }
@@ -79,13 +94,15 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
     loop {
         // Below the limit: it was waited for, or nothing is under way yet.
         let room = limits.in_flight.saturating_sub(sink.in_flight()).max(1) as usize;
-        let is_more = match take(&mut inbound, &mut requests, room.min(BATCH_MAX)) {
+        let bytes = limits.replies.saturating_sub(sink.replies());
+        let is_more = match take(&mut inbound, &mut requests, room.min(BATCH_MAX), bytes) {
             Ok(is_more) => is_more,
             Err(end) => return end,
         };
         if !requests.is_empty() {
             let bytes = requests.iter().map(|(asked, _)| asked.bytes as usize).sum();
-            sink.took(requests.len(), bytes);
+            let replies = requests.iter().map(|(asked, _)| asked.reply as usize).sum();
+            sink.took(requests.len(), bytes, replies);
             worker.host.submit(shard, &as_sink, &mut requests);
             worker.run_soon();
         }
@@ -94,7 +111,7 @@ async fn read(worker: &Worker, shard: ShardIndex, mut inbound: Inbound, sink: &A
             yield_now().await;
         }
         sink.below(limits.in_flight).await;
-        sink.out.below(limits.replies).await;
+        sink.replies_below(limits.replies).await;
         if let Err(end) = await_memory(budget, &mut share, &inbound, sink, is_more).await {
             return end;
         }
@@ -175,13 +192,15 @@ async fn fill(
     .await
 }
 
-/// Whole requests at hand, so many at most; whether there may be more.
+/// Whole requests at hand, so many at most, whose replies take so many bytes and one more reply; whether there may be more.
 fn take(
     inbound: &mut Inbound,
     requests: &mut Vec<(Asked, Request)>,
     most: usize,
+    bytes_of_replies: usize,
 ) -> Result<bool, End> {
-    while requests.len() < most {
+    let mut replies = 0;
+    while requests.len() < most && (replies < bytes_of_replies || requests.is_empty()) {
         let before = inbound.pending();
         match inbound.next_message()? {
             Some((stream, Message::Request(mut request))) => {
@@ -195,7 +214,10 @@ fn take(
                 }
                 let frame = before - inbound.pending();
                 let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
-                requests.push((Asked { stream: stream.0, bytes }, request));
+                let reply = weight::of_reply(&request.op);
+                replies += reply;
+                let reply = u32::try_from(reply).unwrap_or(u32::MAX);
+                requests.push((Asked { stream: stream.0, bytes, reply }, request));
             }
             Some(_) => return Err(End::OutOfTurn),
             None => return Ok(false),

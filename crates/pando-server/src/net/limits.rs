@@ -9,8 +9,11 @@ pub struct Limits {
     pub connections: u32,
     /// Requests under way on one connection; beyond them it is read no further.
     pub in_flight: u32,
-    /// Bytes of replies that wait on one connection; beyond them it is read no further.
+    /// Bytes of replies that wait on one connection, or that requests under way may bring about; beyond them it is read no further.
     pub replies: usize,
+    /// Bytes of replies that wait on one connection beyond which it is cut off: only a client that asks for much at once and takes
+    /// none of it comes there.
+    pub replies_cut: usize,
     /// Bytes that wait on all connections of clients together: frames that are not whole, requests not answered, replies not
     /// taken. Beyond them, who holds more than his part (this, by `connections`) is read no further, and cut off if it is a frame.
     pub memory: usize,
@@ -29,6 +32,7 @@ impl Default for Limits {
             connections: 4096,
             in_flight: 1024,
             replies: 1 << 20,
+            replies_cut: 8 << 20,
             memory: 256 << 20,
             peer_memory: 256 << 20,
             stall: Duration::from_secs(60),

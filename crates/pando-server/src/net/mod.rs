@@ -25,6 +25,7 @@ mod peer;
 mod server;
 mod sink;
 mod tool;
+mod weight;
 mod worker;
 
 use pando_net::Closed;

@@ -1,9 +1,13 @@
 //! The replies' way out of one connection.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::task::Poll;
 
 use pando_net::Outbound;
+use pando_types::KeyId;
 use pando_types::reply::Reply;
 use pando_wire::{Stream, encode_reply};
 use tokio::sync::Notify;
@@ -14,7 +18,15 @@ use crate::host::connection::{Asked, ReplySink};
 /// See the module.
 pub(super) struct Sink {
     pub(super) out: Arc<Outbound>,
+    /// By which key the client came.
+    key: KeyId,
     budget: Arc<Budget>,
+    /// See [`Limits::replies_cut`](super::Limits).
+    replies_cut: usize,
+    /// Bytes that replies to requests under way may have.
+    promised: AtomicUsize,
+    /// It was cut off since more replies waited.
+    is_cut: AtomicBool,
     /// Requests taken and not answered.
     in_flight: AtomicU32,
     /// Bytes of theirs that the budget counts.
@@ -27,10 +39,19 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn new(out: Arc<Outbound>, budget: Arc<Budget>) -> Self {
+    pub(super) fn new(
+        out: Arc<Outbound>,
+        key: KeyId,
+        budget: Arc<Budget>,
+        replies_cut: usize,
+    ) -> Self {
         Self {
             out,
+            key,
             budget,
+            replies_cut,
+            promised: AtomicUsize::new(0),
+            is_cut: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
             held: AtomicUsize::new(0),
             answered_bytes: AtomicUsize::new(0),
@@ -39,8 +60,9 @@ impl Sink {
         }
     }
 
-    /// So many requests more are under way, and hold so many bytes together.
-    pub(super) fn took(&self, requests: usize, bytes: usize) {
+    /// So many requests more are under way, hold so many bytes together, and may be answered by so many.
+    pub(super) fn took(&self, requests: usize, bytes: usize, replies: usize) {
+        self.promised.fetch_add(replies, Ordering::AcqRel);
         self.in_flight.fetch_add(requests as u32, Ordering::AcqRel);
         self.held.fetch_add(bytes, Ordering::Relaxed);
         self.budget.take(bytes);
@@ -49,6 +71,35 @@ impl Sink {
     /// Requests under way.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Bytes of replies that wait, or may come of what is under way.
+    pub(super) fn replies(&self) -> usize {
+        self.promised.load(Ordering::Acquire) + self.out.waiting()
+    }
+
+    /// Whether it was cut off since too many replies waited.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Acquire)
+    }
+
+    /// Returns once [`Sink::replies`] are fewer than `bytes`, or the connection has ended.
+    pub(super) async fn replies_below(&self, bytes: usize) {
+        loop {
+            let mut answered = pin!(self.answered.notified());
+            if self.replies() < bytes || self.out.is_closed() {
+                return;
+            }
+            let mut drained = pin!(self.out.below(1));
+            let is_untaken = self.out.waiting() > 0;
+            poll_fn(|context| {
+                if is_untaken && drained.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(());
+                }
+                answered.as_mut().poll(context)
+            })
+            .await;
+        }
     }
 
     /// Bytes that requests under way hold.
@@ -69,10 +120,19 @@ impl Sink {
 }
 
 impl ReplySink for Sink {
+    fn key(&self) -> KeyId {
+        self.key
+    }
+
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool {
         if let Some(reply) = reply {
             self.out.append(|bytes| encode_reply(bytes, Stream(asked.stream), reply));
+            if self.out.waiting() > self.replies_cut {
+                self.is_cut.store(true, Ordering::Release);
+                self.out.close();
+            }
         }
+        self.promised.fetch_sub(asked.reply as usize, Ordering::AcqRel);
         self.answered_bytes.fetch_add(asked.bytes as usize, Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         !self.is_dirty.swap(true, Ordering::AcqRel)

@@ -106,7 +106,7 @@ fn another_volume_another_version_and_another_shard_are_told() {
 
         // Of a version whose frames nobody here can read.
         let mut bytes = framed(hello(served.volume).into());
-        bytes[8] = 9;
+        bytes[8] = VERSION + 1;
         let checksum = crc32c::crc32c(&bytes[8..]);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
         let told = say(&served.tcp(), &bytes).await;

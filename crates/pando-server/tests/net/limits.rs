@@ -287,6 +287,86 @@ fn answers_that_are_not_taken_are_counted_for_all_connections_together() {
     });
 }
 
+/// A root whose listing takes more than a quarter of a megabyte.
+async fn make_very_many_long_names(served: &Served) {
+    let session = open_session(served).await;
+    for sequence in 1..=1000 {
+        let id = RequestId { session, slot: 0, sequence };
+        let op = mkdir(&format!("{sequence:0>250}"));
+        let reply = crate::within(served.host.call(ShardIndex(0), request(id, op))).await.unwrap();
+        assert!(reply.result.is_ok());
+    }
+}
+
+fn ask_for_long_listings(client: &Client, count: u64) {
+    let list = Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 4096 };
+    let list = request(RequestId::default(), list);
+    for stream in 0..count {
+        client.out.append(|bytes| encode_request(bytes, pando_wire::Stream(stream), &list));
+    }
+    client.out.flush();
+}
+
+#[test]
+fn what_a_batch_may_bring_about_is_counted_before_it_is_run() {
+    const ASKED: u64 = 100;
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        make_very_many_long_names(&served).await;
+        let mut client = served.client(&served.unix()).await;
+        // All of these are there to be run at once, and would be 27 MiB.
+        ask_for_long_listings(&client, ASKED);
+        let mut witness = served.client(&served.unix()).await;
+        until(|| served.server.waiting().0 > 0).await;
+        all_are_looked_at(&mut witness).await;
+        let waiting = served.server.waiting().0;
+        assert!(waiting < 2 << 20, "{waiting} bytes");
+        // Whoever reads gets all of it.
+        for _ in 0..ASKED {
+            assert!(client.reply().await.unwrap().1.result.is_ok());
+        }
+        until(|| served.server.waiting() == (0, 0)).await;
+    });
+}
+
+#[test]
+fn whose_replies_are_more_than_is_allowed_is_cut_off_alone_and_counted() {
+    let volume = Volume::new(1);
+    let mut options = volume.options(0);
+    options.limits.replies_cut = 100 << 10;
+    let served = volume.serve(&[0], options);
+    run(async {
+        make_very_many_long_names(&served).await;
+        let mut witness = served.client(&served.unix()).await;
+        let mut greedy = served.client(&served.unix()).await;
+        ask_for_long_listings(&greedy, 1);
+        assert!(greedy.reply().await.is_none());
+        assert!(witness.works().await);
+        assert_eq!(served.counter("cut_off"), 1);
+        until(|| served.server.connections() == 1).await;
+    });
+}
+
+#[test]
+fn what_a_client_never_sends_is_counted() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    run(async {
+        let mut witness = served.client(&served.unix()).await;
+        let mut liar = served.client(&served.unix()).await;
+        let ask = pando_types::op::Alone::Ask;
+        liar.send(1, Op::Alone(SessionId(1), ask));
+        assert!(liar.reply().await.is_none());
+        let mut liar = served.client(&served.unix()).await;
+        liar.out.append(|bytes| bytes.extend_from_slice(&[0xff; 64]));
+        liar.out.flush();
+        assert!(liar.reply().await.is_none());
+        assert!(witness.works().await);
+        until(|| served.counter("bad_frames") == 2).await;
+    });
+}
+
 #[test]
 fn a_long_frame_is_cut_off_when_memory_is_short() {
     let volume = Volume::new(1);

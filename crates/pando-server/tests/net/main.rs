@@ -3,6 +3,7 @@
 mod batches;
 mod frames;
 mod handshake;
+mod keys;
 mod limits;
 mod order;
 mod peers;
@@ -87,6 +88,11 @@ impl Served {
 
     fn tcp(&self) -> Address {
         self.server.addresses()[1].clone()
+    }
+
+    /// What shard 0 and its shell have counted.
+    fn counter(&self, name: &str) -> u64 {
+        self.host.status()[0].counters[name]
     }
 
     async fn client(&self, address: &Address) -> Client {

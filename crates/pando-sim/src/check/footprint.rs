@@ -110,8 +110,9 @@ impl Footprint {
             | Op::Parent(ino) => self.reads.push(*ino),
             Op::Open { ino, truncate, .. } => {
                 self.changes.push(opens(*ino));
-                if *truncate { &mut self.changes } else { &mut self.reads }.push(data(*ino));
-                self.reads.push(*ino);
+                // What is truncated may lose setuid and setgid.
+                let of = if *truncate { &mut self.changes } else { &mut self.reads };
+                of.extend([data(*ino), *ino]);
             }
             Op::Release(ino) => self.changes.extend(all_of(*ino)),
             Op::SetAttr(ino, set) => {
@@ -121,8 +122,7 @@ impl Footprint {
                 of.push(data(*ino));
             }
             Op::Write(ino, ..) => {
-                self.changes.push(data(*ino));
-                self.reads.push(*ino);
+                self.changes.extend([data(*ino), *ino]);
             }
             Op::SetXattr(ino, ..) | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
             Op::EndSession => {}

@@ -10,13 +10,13 @@ use pando_types::peer::{
     Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
-    Access, Body, Delta, DirAttr, Found, Inspected, Layout, Listed, Refusal, Reply, Slice,
-    SlotNews, SplitHistory, Spread,
+    Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
+    Slice, SlotNews, SplitHistory, Spread,
 };
 use pando_types::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, Lock, LockHolder,
-    LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex, Radix,
-    Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, KeyId, Kill, Lock,
+    LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex,
+    Radix, Search, SessionId, SetAttr, ShardIndex, SlotIndex, TimeSet, Timestamp, Trail, TxnId,
 };
 use pando_wire::auth::{Secret, Side};
 use pando_wire::{
@@ -91,6 +91,7 @@ fn set() -> SetAttr {
         size_by_handle: true,
         atime: Some(TimeSet::Now),
         mtime: Some(TimeSet::To(TIME)),
+        kill: Some(Kill::UnlessOf(1000)),
     }
 }
 
@@ -132,12 +133,18 @@ fn ops() -> Vec<Op> {
         Op::GetAttr(file()),
         Op::SetAttr(file(), set()),
         Op::Readlink(file()),
-        Op::Open { file: linked(), access: 6, truncate: true },
+        Op::Open { file: linked(), access: 6, truncate: true, kill: Some(Kill::Programs) },
         Op::Release(file()),
         Op::ReleaseAll(ShardIndex(1), vec![file(), file()]),
         Op::Access(file(), 4),
         Op::ReadData { file: file(), offset: 1 << 30, len: 1 << 20 },
-        Op::WriteData { file: file(), base: Some(8), pieces, mtime: Some(TIME) },
+        Op::WriteData {
+            file: file(),
+            base: Some(8),
+            pieces,
+            mtime: Some(TIME),
+            kill: Some(Kill::All),
+        },
         Op::GetXattr(of_file(), b"user.a".to_vec()),
         Op::ListXattr(of_dir()),
         Op::SetXattr {
@@ -165,7 +172,13 @@ fn ops() -> Vec<Op> {
         Op::AddShard(SHARD),
         Op::Renew(SessionId(5)),
         Op::Alone(SessionId(5), Alone::Await),
-        Op::OpenName { dir: DIR, name: name(), access: 4, truncate: false },
+        Op::OpenName {
+            dir: DIR,
+            name: name(),
+            access: 4,
+            truncate: false,
+            kill: Some(Kill::UnlessOf(7)),
+        },
         Op::Glimpse(SHARD, vec![(DIR.id, name()), (DIR.id, name())]),
         Op::Lock(Ino(77), LOCK),
         Op::Unlock(Ino(77), LOCK.space, LOCK.owner, LockRange::ALL),
@@ -248,6 +261,7 @@ fn bodies() -> Vec<Body> {
             is_inline: false,
             inline: b"inline".to_vec(),
             slices: vec![SLICE, SLICE],
+            until: 1 << 40,
         }),
         Body::Parent(DIR, Some(name())),
         Body::StatFs { inodes: 1 << 30, bytes: 1 << 50 },
@@ -275,6 +289,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoSession,
         Refusal::Stale,
         Refusal::Slot(SLOT),
+        Refusal::Improper(Improper::ForeignObject),
     ]
 }
 
@@ -440,9 +455,9 @@ fn changes() -> Vec<Change> {
         Change::DropName { ino: Ino(78), dir, name: name(), at },
         Change::Own { dir, partition },
         Change::OwnSlot(SLOT),
-        Change::OpenSession(SessionId(5)),
+        Change::OpenSession(SessionId(5), KeyId(7)),
         Change::EndSession(SessionId(5)),
-        Change::Join(vec![SessionId(5), SessionId(6)]),
+        Change::Join(vec![(SessionId(5), KeyId::OWNER), (SessionId(6), KeyId(1 << 60))]),
     ]
 }
 

@@ -444,6 +444,16 @@ pub struct NullArgs {
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// What the kernel may remember: what a mount of Pando lets it that is alone on its volume, or one of several
+    #[arg(long, value_enum, default_value_t = NullKernel::Several)]
+    pub kernel: NullKernel,
+}
+
+/// See [`NullArgs::kernel`].
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NullKernel {
+    Several,
+    Alone,
 }
 
 /// Run another subcommand that ends when its parent dies

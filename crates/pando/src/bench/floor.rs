@@ -7,7 +7,7 @@ use pando_bench::mount::{self, Workers};
 use pando_bench::{Layout, Order, Phase, Report, Watch, Workload};
 use serde_json::json;
 
-use super::args::{FloorArgs, FloorPart};
+use super::args::{FloorArgs, FloorPart, Serve};
 use super::servers::Server;
 use super::watch::Progress;
 use super::{context, failure, show, with, worker};
@@ -42,7 +42,7 @@ pub fn run(args: &FloorArgs) -> Result<ExitCode, Failure> {
 }
 
 fn null(args: &FloorArgs, progress: &Progress) -> Result<Vec<Report>, Failure> {
-    let server = Server::null(args.threads)?;
+    let server = Server::null(Serve::Up, args.threads)?;
     let run = |clients| {
         let workload = Workload {
             clients,

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pando_bench::nullfs::{self, Behaviour};
+use pando_bench::nullfs::{self, Behaviour, Kernel};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::args::NullArgs;
+use super::args::{NullArgs, NullKernel};
 use crate::failure::Failure;
 use crate::output;
 
@@ -24,8 +24,12 @@ pub fn serve(args: &NullArgs) -> Result<ExitCode, Failure> {
         source: "null".to_owned(),
         ..defaults
     };
-    let mounted =
-        nullfs::mount(&args.mountpoint, &options, Behaviour::default()).map_err(Failure::plain)?;
+    let kernel = match args.kernel {
+        NullKernel::Several => Kernel::Several,
+        NullKernel::Alone => Kernel::Alone,
+    };
+    let behaviour = Behaviour { kernel, ..Behaviour::default() };
+    let mounted = nullfs::mount(&args.mountpoint, &options, behaviour).map_err(Failure::plain)?;
     output::json(&serde_json::json!({ "mount": mounted.mountpoint().display().to_string() }));
     while signals.pending().next().is_none() && !mounted.is_over() {
         std::thread::sleep(LOOK);

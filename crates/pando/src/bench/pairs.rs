@@ -34,7 +34,7 @@ pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {
     })?;
     let null = match &args.against {
         Some(_) => None,
-        None => Some(Server::null(args.threads)?),
+        None => Some(Server::null(args.serve, args.threads)?),
     };
     let (other, name) = match (&args.against, &null) {
         (Some(path), _) => (path.as_path(), path.display().to_string()),

@@ -102,8 +102,12 @@ fn measured(args: &PartsArgs, progress: &Progress) -> Result<Vec<[f64; 4]>, Fail
     let pando = |serve| {
         Server::pando(&Volume { serve, shards: 4, durability: "os", threads: args.threads })
     };
-    let servers =
-        [Server::null(args.threads)?, pando(Serve::Up)?, pando(Serve::Unix)?, pando(Serve::Tcp)?];
+    let servers = [
+        Server::null(Serve::Up, args.threads)?,
+        pando(Serve::Up)?,
+        pando(Serve::Unix)?,
+        pando(Serve::Tcp)?,
+    ];
     let mut found = vec![[const { Vec::new() }; 4]; OPERATIONS.len()];
     for round in 0..args.rounds {
         progress.part(&format!("mounts, round {} of {}", round + 1, args.rounds));

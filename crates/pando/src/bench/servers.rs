@@ -44,15 +44,17 @@ impl Server {
         Ok(Self { processes: Vec::new(), mountpoint, folder: Some(folder) })
     }
 
-    /// The null file system.
-    pub fn null(threads: Option<u16>) -> Result<Self, Failure> {
+    /// The null file system, whose kernel remembers what that of a mount does that is served so.
+    pub fn null(serve: Serve, threads: Option<u16>) -> Result<Self, Failure> {
         let mut server = Self::new()?;
         let mountpoint = &server.mountpoint;
         std::fs::create_dir(mountpoint).map_err(|error| {
             Failure::plain(format!("cannot make {}: {error}", mountpoint.display()))
         })?;
+        let kernel = if serve == Serve::Up { "alone" } else { "several" };
         let words = ["bench".into(), "null".into(), server.mountpoint.clone().into()];
-        server.start(words, option("--threads", threads))?;
+        let more = option("--kernel", Some(kernel)).chain(option("--threads", threads));
+        server.start(words, more)?;
         Ok(server)
     }
 

@@ -85,7 +85,8 @@ fn check_free(path: &Path) -> Result<(), Failure> {
 /// Detaches mounts whose process is gone, as the kernel tells by ENOTCONN.
 fn clear_dead(path: &Path) -> Result<(), Failure> {
     for _ in 0..DEAD_MAX {
-        match fs::metadata(path) {
+        // Unlike attributes, which the kernel may still remember, this is always asked for.
+        match rustix::fs::statfs(path).map_err(io::Error::from) {
             Err(error) if is_dead(&error) => {}
             _ => return Ok(()),
         }

@@ -14,7 +14,9 @@ use pando_server::store::{Room, Store, StoreOptions};
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
 use pando_types::peer::{Change, Peer, Prepare, Say};
 use pando_types::reply::{Body, Refusal, Reply};
-use pando_types::{Credentials, DirRef, FileKind, Lsn, Name, SessionId, ShardIndex, Timestamp};
+use pando_types::{
+    Credentials, DirRef, FileKind, KeyId, Lsn, Name, SessionId, ShardIndex, Timestamp,
+};
 use tempfile::TempDir;
 
 use crate::failure::Failure;
@@ -224,7 +226,7 @@ impl Shards {
         let order = self.secrets.order(name.as_bytes());
         let shard = known.map.shard(self.map.home(known.dir.id), known.map.locate(order).0);
         self.reply = None;
-        self.input(shard, Input::Client(ClientTag(0), Box::new(request.clone())))?;
+        self.input(shard, Input::Client(ClientTag(0, KeyId::OWNER), Box::new(request.clone())))?;
         self.reply.take().ok_or_else(|| Failure::plain("a repeated create is not answered"))
     }
 
@@ -293,7 +295,7 @@ impl Shards {
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
         self.reply = None;
-        self.input(shard, Input::Client(ClientTag(0), Box::new(request)))?;
+        self.input(shard, Input::Client(ClientTag(0, KeyId::OWNER), Box::new(request)))?;
         for _ in 0..TURNS_MAX {
             if let Some(reply) = self.reply.take() {
                 return Ok(reply.result);

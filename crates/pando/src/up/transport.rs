@@ -8,7 +8,7 @@ use pando_server::host::AtOnce;
 use pando_server::sessions::Sessions;
 use pando_types::ShardIndex;
 use pando_types::op::{Op, Request};
-use pando_types::reply::{Body, Reply};
+use pando_types::reply::{Body, Refusal, Reply};
 
 /// Calls go straight to the host; beginning and end of sessions are noted for the next start.
 pub struct InProcess {
@@ -24,7 +24,7 @@ impl InProcess {
     fn note(&self, ending: Option<pando_types::SessionId>, reply: &Reply) {
         let noted = match (&reply.result, ending) {
             (Ok(Body::Session(session)), _) => self.sessions.begun(*session),
-            (Ok(_), Some(session)) => self.sessions.ended(session),
+            (Ok(_) | Err(Refusal::NoSession), Some(session)) => self.sessions.ended(session),
             _ => Ok(()),
         };
         if let Err(error) = noted {

@@ -191,6 +191,12 @@ impl Volume {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// What its mount says of itself.
+    pub fn mount_status(&self) -> Value {
+        let output = pando().arg("status").arg(&self.mount).arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", all(&output)))
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("run/log")).unwrap_or_default()
     }

@@ -8,3 +8,4 @@ mod acts;
 mod counted;
 mod matrix;
 mod strict;
+mod who;

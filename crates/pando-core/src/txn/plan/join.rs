@@ -28,7 +28,7 @@ impl Join {
             return Next::Restart;
         }
         view.shard.add(view.ctx, self.shard);
-        let change = Change::Join(view.shard.sessions().collect());
+        let change = Change::Join(view.shard.session_keys().collect());
         Next::Decide(Decision {
             changes: alloc::vec![(0, change)],
             then: alloc::vec::Vec::new(),

@@ -296,7 +296,7 @@ impl<'v> Votes<'v> {
             Some(Seen::Partition(_, subdirs)) => *subdirs,
             _ => 0,
         });
-        seen.sum()
+        seen.fold(0, u64::saturating_add)
     }
 
     /// A locked link inode, or place for one: its step, and its attributes if it is there.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use pando_types::op::Place;
 use pando_types::peer::{Change, Prepare};
 use pando_types::reply::Body;
-use pando_types::{SessionId, ShardIndex};
+use pando_types::{KeyId, SessionId, ShardIndex};
 
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
@@ -16,6 +16,8 @@ pub enum Session {
     Begins {
         /// See [`SessionId::is_local`].
         is_local: bool,
+        /// Whose it will be.
+        key: KeyId,
     },
     /// This one ends.
     Ends(SessionId),
@@ -24,7 +26,7 @@ pub enum Session {
 impl Session {
     pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
         let session = match *self {
-            Self::Begins { is_local } => SessionId::new(view.txn.number, is_local),
+            Self::Begins { is_local, .. } => SessionId::new(view.txn.number, is_local),
             Self::Ends(session) => session,
         };
         let asked = view.votes.0.len() as u16;
@@ -32,7 +34,9 @@ impl Session {
             return Ok(Next::Ask(Place::Shard(ShardIndex(asked)), Prepare::Session(session)));
         }
         let (change, body) = match self {
-            Self::Begins { .. } => (Change::OpenSession(session), Body::Session(session)),
+            Self::Begins { key, .. } => {
+                (Change::OpenSession(session, *key), Body::Session(session))
+            }
             Self::Ends(_) => (Change::EndSession(session), Body::Done),
         };
         let changes: Vec<_> = (0..usize::from(asked)).map(|step| (step, change.clone())).collect();

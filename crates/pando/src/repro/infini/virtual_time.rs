@@ -21,7 +21,7 @@ use pando_server::store::{Room, Store, StoreOptions};
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::peer::{Peer, Prepare, Say};
 use pando_types::reply::Reply;
-use pando_types::{Credentials, Lsn, SessionId, ShardIndex, Timestamp};
+use pando_types::{Credentials, KeyId, Lsn, SessionId, ShardIndex, Timestamp};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -187,7 +187,7 @@ impl World {
         let id = RequestId { session: self.session, slot: caller as u16, sequence };
         let head = Head { id, ..Head::default() };
         let request = Request { head, credentials: Credentials::ROOT, op, trail: None };
-        let input = Input::Client(ClientTag(caller), Box::new(request));
+        let input = Input::Client(ClientTag(caller, KeyId::OWNER), Box::new(request));
         self.plan(self.now + self.costs.hop, Event::Frame(shard, input));
     }
 

@@ -1,0 +1,304 @@
+//! Messages of other shards that cannot be: of a server that is older, or at fault. Servers are trusted with data, but none of them
+//! may stop another. So what a message says is looked at before anything comes of it, and what cannot be is counted
+//! ([`Counters::bad_messages`](crate::Counters)) and refused:
+//!
+//! | message | what must be | else |
+//! |---|---|---|
+//! | all of a transaction's coordinator | it comes from that shard | nothing |
+//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, and of nothing else, which can be read | `PageDone(0)`: it is given up |
+//! | `Prepare` | the same of the last page, header, and outcomes; what only shard 0 is asked, or asks | `Voted(No(EIO))` |
+//! | `Voted(Yes)` | it tells what was asked | as if it were `No(EIO)` |
+//! | `Finish(Some)` | the step is prepared, or can be redone; each change is one of what it locked, and finds what it changes | nothing: the coordinator says it again, and people see that |
+//!
+//! What is read from the own store is another matter: a record there that cannot be stops the shard ([`Halt::Broken`]).
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use pando_placement::is_partition;
+use pando_types::op::Place;
+use pando_types::peer::{Change, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
+use pando_types::reply::Slice;
+use pando_types::{DirId, DirRef, Errno, Ino, LockSet, Name, ShardIndex, SlotIndex, TxnId};
+
+use crate::contract::{Halt, Need};
+use crate::ctx::{Ctx, Stop};
+use crate::keys::{self, Kind};
+use crate::names;
+use crate::record::{Content, Entry, Header, LinkedName, Outcome, Record, Xattrs};
+use crate::sessions::COORDINATOR;
+use crate::shard::Shard;
+use crate::txn::apply::is_dir;
+
+impl Shard {
+    /// Whether a message of another shard can be. One that cannot is refused, and is over with that.
+    pub(crate) fn is_sound(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) -> bool {
+        if peer.from == self.config.shard || sound(self.config.shard, peer) {
+            return true;
+        }
+        self.counters.bad_messages += 1;
+        let answer = match &peer.say {
+            Say::Page { .. } | Say::SlotPage { .. } => Say::PageDone(0),
+            Say::Prepare(..) => Say::Voted(Vote::No(Errno::EIO)),
+            _ => return false,
+        };
+        self.tell(ctx, Need::Committed, peer.from, (peer.txn, peer.step), answer);
+        false
+    }
+
+    /// Whether a decision of another shard finds here all that it changes, under the lock of its step, which is prepared.
+    pub(crate) fn is_applicable(
+        &mut self,
+        ctx: &Ctx<'_>,
+        from: ShardIndex,
+        at: (TxnId, u16),
+        changes: &[Change],
+    ) -> Result<bool, Halt> {
+        if from == self.config.shard {
+            return Ok(true);
+        }
+        let locked = self.prepared.get(&at).map(|(record, _)| &record.prepare);
+        let mut is_right =
+            locked.is_some_and(|prepare| changes.iter().all(|change| fits(prepare, change)));
+        for change in changes {
+            is_right = is_right && self.finds(ctx, change)?;
+        }
+        self.counters.bad_messages += u64::from(!is_right);
+        Ok(is_right)
+    }
+
+    fn finds(&mut self, ctx: &Ctx<'_>, change: &Change) -> Result<bool, Halt> {
+        match change {
+            Change::RemoveEntry { dir, name, .. } => self.finds_entry(ctx, *dir, name, |_| true),
+            Change::SetAccess { dir, name, access } => {
+                self.finds_entry(ctx, *dir, name, |value| is_dir(value, access.dir))
+            }
+            Change::PutEntry { dir, name, .. } => {
+                let order = self.order(name);
+                found(self.find_header(ctx, *dir, order))
+            }
+            Change::SetParent { dir, .. }
+            | Change::SetBase { dir, .. }
+            | Change::DropHome { dir, .. } => found(self.content(ctx, *dir)),
+            Change::SetHeader { dir, partition, .. } | Change::DropPartition { dir, partition } => {
+                let header = self.header_of(ctx, dir.id, *partition)?;
+                Ok(header.is_some_and(|header| header.ino == dir.ino))
+            }
+            Change::AddName { ino, .. } => {
+                let inode = self.link_inode(ctx, *ino)?;
+                Ok(inode.is_some_and(|inode| inode.attr.nlink < u32::MAX))
+            }
+            Change::DropName { ino, .. } => {
+                let inode = self.link_inode(ctx, *ino)?;
+                Ok(inode.is_some_and(|inode| inode.attr.nlink > 0))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn finds_entry(
+        &mut self,
+        ctx: &Ctx<'_>,
+        dir: DirRef,
+        name: &Name,
+        is: impl Fn(&pando_types::peer::EntryValue) -> bool,
+    ) -> Result<bool, Halt> {
+        let order = self.order(name);
+        if !found(self.find_header(ctx, dir, order))? {
+            return Ok(false);
+        }
+        Ok(names::find(ctx, dir.id, order, name)?.is_some_and(|found| is(&found.value)))
+    }
+}
+
+/// What was looked for under a lock is there, or is not.
+fn found<T>(looked: Result<T, Stop>) -> Result<bool, Halt> {
+    match looked {
+        Ok(_) => Ok(true),
+        Err(Stop::Halt(halt)) => Err(halt),
+        Err(Stop::Refuse(_) | Stop::Wait(_)) => Ok(false),
+    }
+}
+
+fn sound(own: ShardIndex, peer: &Peer) -> bool {
+    let is_coordinators = matches!(
+        peer.say,
+        Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. }
+    );
+    if is_coordinators && peer.from != peer.txn.shard {
+        return false;
+    }
+    match &peer.say {
+        Say::Page { dir, partition, given_back, radix, rows, .. } => {
+            let orders = pando_placement::range(*partition, *radix);
+            is_partition(*partition, *radix)
+                && !(given_back.is_some() && partition.0 == 0)
+                && rows.iter().all(|row| moves_with(dir.id, &orders, row))
+        }
+        Say::SlotPage { slot, rows, .. } => rows.iter().all(|row| is_of_slot(slot.slot, row)),
+        Say::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
+        Say::Versions { .. } => peer.from == COORDINATOR,
+        Say::VersionsKnown(_) | Say::AskVersions(_) => own == COORDINATOR,
+        _ => true,
+    }
+}
+
+fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Prepare) -> bool {
+    match prepare {
+        Prepare::Arrive(arrival) => {
+            let Ok(header) = Header::decode(&arrival.header) else { return false };
+            let orders = header.range();
+            is_partition(header.partition, header.radix)
+                && !(arrival.given_back && header.partition.0 == 0)
+                && arrival.rows.iter().all(|row| moves_with(arrival.dir.id, &orders, row))
+                && arrival.slots.iter().all(is_outcome)
+        }
+        Prepare::TakeSlot(arrival) => {
+            arrival.rows.iter().all(|row| is_of_slot(arrival.slot.slot, row))
+                && arrival.slots.iter().all(is_outcome)
+        }
+        Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
+        Prepare::Session(_) | Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
+        _ => true,
+    }
+}
+
+/// Whether a vote tells what was asked.
+pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
+    match prepare {
+        Prepare::Graph(_) => matches!(seen, Seen::Nothing | Seen::Position(_)),
+        Prepare::Name { .. } => matches!(seen, Seen::Name { .. }),
+        Prepare::Look(_) | Prepare::Home(_) => matches!(seen, Seen::Home { .. }),
+        Prepare::Partition { .. } => matches!(seen, Seen::Partition(..)),
+        Prepare::Link { new: false, .. } => matches!(seen, Seen::Link(..)),
+        Prepare::Arrive(_) | Prepare::TakeSlot(_) => matches!(seen, Seen::Arrived(_)),
+        Prepare::Invalidate { .. } => matches!(seen, Seen::Version(_)),
+        Prepare::Link { new: true, .. }
+        | Prepare::NewHome(_)
+        | Prepare::Session(_)
+        | Prepare::Join => *seen == Seen::Nothing,
+    }
+}
+
+/// Whether a change is one of what the step has locked.
+fn fits(prepare: &Prepare, change: &Change) -> bool {
+    match (prepare, change) {
+        (
+            Prepare::Name { dir, name, .. },
+            Change::RemoveEntry { dir: of, name: at, .. }
+            | Change::PutEntry { dir: of, name: at, .. }
+            | Change::SetAccess { dir: of, name: at, .. },
+        ) => (dir, name) == (of, at),
+        (
+            Prepare::Home(dir),
+            Change::SetParent { dir: of, .. }
+            | Change::SetBase { dir: of, .. }
+            | Change::DropHome { dir: of, .. },
+        ) => dir == of,
+        (Prepare::NewHome(id), Change::NewHome { dir, .. }) => *id == dir.id,
+        (
+            Prepare::Partition { dir, partition, .. },
+            Change::SetHeader { dir: of, partition: at, .. }
+            | Change::DropPartition { dir: of, partition: at },
+        ) => (dir, partition) == (of, at),
+        (Prepare::Link { ino, new: true }, Change::PutLink { inode, .. }) => *ino == inode.attr.ino,
+        (
+            Prepare::Link { ino, new: false },
+            Change::AddName { ino: of, .. } | Change::DropName { ino: of, .. },
+        ) => ino == of,
+        (Prepare::Arrive(arrival), Change::Own { dir, partition }) => {
+            let header = Header::decode(&arrival.header);
+            arrival.dir == *dir && header.is_ok_and(|header| header.partition == *partition)
+        }
+        (Prepare::TakeSlot(arrival), Change::OwnSlot(news)) => arrival.slot == *news,
+        (Prepare::Session(session), Change::OpenSession(of, _) | Change::EndSession(of)) => {
+            session == of
+        }
+        (Prepare::Join, Change::Join(_)) => true,
+        _ => false,
+    }
+}
+
+/// An outcome, as shards send each other what came of requests.
+fn is_outcome((key, value): &(Vec<u8>, Vec<u8>)) -> bool {
+    let is_key =
+        keys::slot_of(key).is_some_and(|(session, slot)| *key == keys::slot(session, slot));
+    is_key && Outcome::decode(value).is_ok()
+}
+
+/// Whether a row belongs to names of a directory in a range of orders.
+fn moves_with(dir: DirId, orders: &Range<u64>, row: &RowChange) -> bool {
+    let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
+    let is_inside = keys::order_of(key).is_some_and(|order| orders.contains(&order.0));
+    let kind = keys::MOVING.into_iter().find(|kind| keys::kind_of(key) == Some(*kind as u8));
+    let Some(kind) = kind.filter(|_| is_inside && keys::dir_of(key) == Some(dir)) else {
+        return false;
+    };
+    match row {
+        RowChange::Put(key, value) => is_dir_row(key, value),
+        RowChange::Delete(_) => true,
+        RowChange::DeleteRange(from, to) => from <= to && *to <= keys::dir(dir, kind, orders.end),
+    }
+}
+
+/// Whether a row belongs to a slot.
+fn is_of_slot(slot: SlotIndex, row: &RowChange) -> bool {
+    let (RowChange::Put(key, _) | RowChange::Delete(key) | RowChange::DeleteRange(key, _)) = row;
+    if keys::slot_of_row(key) != Some(slot) {
+        return false;
+    }
+    match row {
+        RowChange::Put(key, value) if keys::dir_of(key).is_some() => is_dir_row(key, value),
+        RowChange::Put(key, value) => is_link_row(key, value) || is_lock_row(key, value),
+        RowChange::Delete(_) => true,
+        RowChange::DeleteRange(from, to) => {
+            let spans = [keys::slot_dirs(slot), keys::slot_links(slot), keys::slot_locks(slot)];
+            from <= to && spans.iter().any(|(first, end)| first <= from && to <= end)
+        }
+    }
+}
+
+/// Lengths of a directory's row's key, with and without the offset of a slice.
+const DIR_KEY: usize = 26;
+const SLICE_KEY: usize = DIR_KEY + 8;
+
+fn is_dir_row(key: &[u8], value: &[u8]) -> bool {
+    let is = |kind: Kind| keys::kind_of(key) == Some(kind as u8);
+    if is(Kind::Slice) {
+        return key.len() == SLICE_KEY && Slice::decode(value).is_ok();
+    }
+    let is_readable = match () {
+        () if is(Kind::Content) => Content::decode(value).is_ok(),
+        () if is(Kind::DirXattr) || is(Kind::Xattr) => Xattrs::decode(value).is_ok(),
+        () if is(Kind::Header) => Header::decode(value).is_ok_and(|header| {
+            is_partition(header.partition, header.radix)
+                && keys::order_of(key).is_some_and(|order| order.0 == header.range().start)
+        }),
+        () if is(Kind::Entry) => Entry::decode(value).is_ok(),
+        () => is(Kind::Inline),
+    };
+    key.len() == DIR_KEY && is_readable
+}
+
+fn is_link_row(key: &[u8], value: &[u8]) -> bool {
+    let Some(Ok(ino)) = key.get(3..11).map(<[u8; 8]>::try_from) else { return false };
+    let ino = Ino(u64::from_be_bytes(ino));
+    let begins = |kind: Kind| key.strip_prefix(keys::link(ino, kind).as_slice());
+    if let Some(offset) = begins(Kind::Slice) {
+        return offset.len() == 8 && Slice::decode(value).is_ok();
+    }
+    if begins(Kind::LinkName).is_some() {
+        return LinkedName::decode(value)
+            .is_ok_and(|of| *key == keys::link_name(ino, of.dir.id, of.name.as_bytes()));
+    }
+    let is = |kind: Kind| begins(kind).is_some_and(<[u8]>::is_empty);
+    match () {
+        () if is(Kind::Entry) => Inode::decode(value).is_ok_and(|inode| inode.attr.ino == ino),
+        () if is(Kind::Xattr) => Xattrs::decode(value).is_ok(),
+        () => is(Kind::Inline),
+    }
+}
+
+fn is_lock_row(key: &[u8], value: &[u8]) -> bool {
+    let is_key = keys::lock_of(key).is_some_and(|(ino, session)| *key == keys::lock(ino, session));
+    is_key && LockSet::decode(value).is_ok()
+}

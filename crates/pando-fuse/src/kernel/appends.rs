@@ -1,0 +1,108 @@
+//! Which writes of a file that is open with `O_APPEND` go to its end.
+//!
+//! The kernel sends the flags of the file and an offset. It has put the offset to the end as it knows it, which another mount may
+//! have moved since, so that such a write goes to the end as the shards know it. A caller may ask for another place
+//! (`RWF_NOAPPEND`); the request does not say so. But then its offset is none that the kernel took for the end.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many of the last sizes count: between the kernel's look at the size and its request, answers may tell it others.
+const SIZES: usize = 8;
+
+/// What the kernel takes, and took, for the sizes of files that are appended to.
+#[derive(Default)]
+pub(super) struct Appends {
+    files: Mutex<HashMap<u64, Sizes>>,
+    /// Of these. Most mounts have none at most times, and look no further.
+    count: AtomicUsize,
+}
+
+/// The last sizes, the newest first.
+#[derive(Clone, Copy)]
+struct Sizes([u64; SIZES]);
+
+impl Sizes {
+    fn push(&mut self, size: u64) {
+        if self.0[0] != size {
+            self.0.rotate_right(1);
+            self.0[0] = size;
+        }
+    }
+}
+
+impl Appends {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Sizes>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, node: u64, change: impl FnOnce(&mut Sizes)) {
+        if self.count.load(Ordering::Relaxed) > 0
+            && let Some(sizes) = self.lock().get_mut(&node)
+        {
+            change(sizes);
+        }
+    }
+
+    /// A file of this size is opened to be appended to.
+    pub(super) fn opened(&self, node: u64, size: u64) {
+        let mut files = self.lock();
+        files.entry(node).or_insert(Sizes([size; SIZES])).push(size);
+        self.count.store(files.len(), Ordering::Relaxed);
+    }
+
+    /// The kernel is told this size, or takes it for the new one by itself.
+    pub(super) fn told(&self, node: u64, size: u64) {
+        self.change(node, |sizes| sizes.push(size));
+    }
+
+    /// The kernel was told that bytes up to `end` are written.
+    pub(super) fn written(&self, node: u64, end: u64) {
+        self.change(node, |sizes| {
+            if end > sizes.0[0] {
+                sizes.push(end);
+            }
+        });
+    }
+
+    /// Whether a write at `offset`, through a handle that appends, goes to the end of the file.
+    pub(super) fn is_append(&self, node: u64, offset: u64) -> bool {
+        self.lock().get(&node).is_none_or(|sizes| sizes.0.contains(&offset))
+    }
+
+    /// The kernel forgets a node.
+    pub(super) fn forget(&self, node: u64) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            let mut files = self.lock();
+            files.remove(&node);
+            self.count.store(files.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_at_what_the_kernel_took_for_the_end_goes_to_the_end() {
+        let appends = Appends::default();
+        assert!(appends.is_append(7, 3), "nothing is known of it");
+        appends.opened(7, 10);
+        appends.written(7, 14);
+        appends.written(7, 2);
+        for (offset, expected) in [(10, true), (14, true), (2, false), (0, false), (13, false)] {
+            assert_eq!(appends.is_append(7, offset), expected, "{offset}");
+        }
+        // Another mount has truncated it.
+        appends.told(7, 0);
+        assert!(appends.is_append(7, 0) && appends.is_append(7, 14));
+        (20..30).for_each(|size| appends.told(7, size));
+        assert!(!appends.is_append(7, 14) && appends.is_append(7, 29) && appends.is_append(7, 22));
+        appends.opened(7, 29);
+        assert!(appends.is_append(7, 22), "opened once more");
+        appends.forget(7);
+        assert!(appends.is_append(7, 1));
+    }
+}
