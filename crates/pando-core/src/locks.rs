@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_types::peer::Say;
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, SlotIndex, TxnId};
+use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::Input;
 use crate::ctx::Stop;
@@ -213,6 +213,18 @@ impl Locks {
             Some((LockKey::Name(_, order), _)) => Some(*order),
             _ => None,
         }
+    }
+
+    /// The first name in this range of orders that a transaction of another shard than `own` has locked.
+    pub fn name_of_others(
+        &self,
+        dir: DirId,
+        orders: &Range<u64>,
+        own: ShardIndex,
+    ) -> Option<LockKey> {
+        let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
+        let mut names = self.held.range(from..to);
+        names.find(|(_, lock)| lock.owner.shard != own).map(|(key, _)| *key)
     }
 
     /// Whether anything of a slot is locked.

@@ -29,7 +29,7 @@ impl Shard {
     ) -> Result<DirAttr, Stop> {
         let headers = self.headers(ctx, dir)?;
         for header in &headers {
-            self.counts_are_settled(dir, header.partition)?;
+            self.counts_are_settled(dir, header)?;
         }
         Ok(DirAttr {
             base: content.base,
@@ -52,16 +52,20 @@ impl Shard {
             let history = history(self.config.shard, &headers);
             return Err(pando_types::reply::Refusal::Redirect(history).into());
         }
-        self.counts_are_settled(dir.id, index)?;
+        self.counts_are_settled(dir.id, &header)?;
         Ok(Body::Delta(header.delta(self.config.shard)))
     }
 
-    /// Waits for a partition that is being given back to this one: its source may already tell that it has it no more.
-    fn counts_are_settled(&self, dir: DirId, index: PartitionIndex) -> Result<(), Stop> {
-        let key = LockKey::Partition(dir, index);
-        match self.locks.hold(key) {
-            Some((_, Hold::Arrival { .. })) => Err(Stop::Wait(key)),
-            _ => Ok(()),
+    /// Waits for a partition that is being given back to this one, as its source may already tell that it has it no more; and for what
+    /// other shards change in it, as they answer their callers before this one hears of it.
+    fn counts_are_settled(&self, dir: DirId, header: &Header) -> Result<(), Stop> {
+        let key = LockKey::Partition(dir, header.partition);
+        if let Some((_, Hold::Arrival { .. })) = self.locks.hold(key) {
+            return Err(Stop::Wait(key));
+        }
+        match self.locks.name_of_others(dir, &header.range(), self.config.shard) {
+            Some(name) => Err(Stop::Wait(name)),
+            None => Ok(()),
         }
     }
 

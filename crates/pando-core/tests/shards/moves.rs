@@ -366,3 +366,28 @@ fn a_claim_waits_until_what_it_rests_on_is_durable() {
     c.settle();
     assert_eq!(reachable(&mut c).len(), count);
 }
+
+/// Who moves a directory is answered before the owner of its new parent hears of it: whoever asks that one waits.
+#[test]
+fn a_directory_tells_at_once_of_what_was_moved_into_it() {
+    let mut c = Cluster::new(SHARDS, 100);
+    let made: Vec<_> = (0..20).map(|n| c.mkdir(ROOT, &format!("to{n}")).unwrap()).collect();
+    let to = *made.iter().find(|dir| c.home(**dir) != c.home(ROOT)).unwrap();
+    c.mkdir(ROOT, "moved").unwrap();
+    c.settle();
+    let moved = begin(&mut c, (ROOT, "moved"), (to, "here"), false);
+    while c.answer(moved.tag).is_none() {
+        assert!(c.step());
+    }
+    let home = c.home(to);
+    assert_eq!(c.at_once(home, Op::DirGetAttr(to)), None, "it has not heard of it yet");
+    let asked = c.start(home, Op::DirGetAttr(to), None);
+    let told = loop {
+        if let Some(told) = c.answer(asked) {
+            break told;
+        }
+        assert!(c.step());
+    };
+    let Ok(Body::Dir(attr)) = told else { panic!("{told:?}") };
+    assert_eq!(attr.deltas.iter().map(|delta| delta.subdirs).sum::<u64>(), 1);
+}

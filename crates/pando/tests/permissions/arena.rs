@@ -1,0 +1,264 @@
+//! The trees that are compared, and what a history of calls comes to in each.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
+
+use crate::callers::{Caller, PEOPLE, ROOT};
+use crate::common::site::Site;
+use crate::common::{Scratch, Volume};
+use crate::listed;
+
+/// One call of a person, through the first or the second mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub who: usize,
+    pub side: usize,
+    pub line: String,
+}
+
+impl Call {
+    pub fn new(who: usize, side: usize, line: impl Into<String>) -> Self {
+        Self { who, side, line: line.into() }
+    }
+
+    /// What is shown of it: `NAME/SIDE LINE`.
+    pub fn parse(text: &str) -> Self {
+        let (who, line) = text.trim().split_once(' ').unwrap();
+        let (name, side) = who.split_once('/').unwrap();
+        let who = PEOPLE.iter().position(|person| person.name == name).unwrap();
+        Self::new(who, side.parse().unwrap(), line)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} {}", PEOPLE[self.who].name, self.side, self.line)
+    }
+}
+
+/// Where a tree is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Local,
+    /// `pando up`.
+    Alone,
+    /// Two mounts of a volume that a server has.
+    Two,
+}
+
+/// Answers that ought to be the same.
+pub struct Difference {
+    pub call: Call,
+    pub kind: Kind,
+    pub expected: String,
+    pub found: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (expected, found) = (self.expected.split('\t'), self.found.split('\t'));
+        let (expected, found): (Vec<_>, Vec<_>) = (expected.collect(), found.collect());
+        let only = |one: &[&str], other: &[&str]| {
+            let lines = one.iter().filter(|line| !other.contains(line));
+            lines.copied().collect::<Vec<_>>().join("\n        ")
+        };
+        writeln!(f, "  {}: {:?}", self.call, self.kind)?;
+        writeln!(f, "  instead {}", only(&expected, &found))?;
+        write!(f, "  found   {}", only(&found, &expected))
+    }
+}
+
+struct Place {
+    kind: Kind,
+    /// Of each person one through each mount.
+    callers: Vec<[Caller; 2]>,
+    /// Removes the tree, after those in it.
+    _tree: Tree,
+}
+
+#[allow(dead_code, reason = "kept for what their ends remove")]
+enum Tree {
+    Local(Bound),
+    Alone(Volume),
+    Two(Site),
+}
+
+/// A folder bound onto itself.
+struct Bound(PathBuf, #[allow(dead_code, reason = "removed in the end")] Scratch);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+impl Place {
+    fn new(kind: Kind, options: &[&str]) -> Self {
+        let (tree, roots) = match kind {
+            Kind::Local => {
+                let bound = local(options);
+                let root = bound.0.clone();
+                (Tree::Local(bound), [root.clone(), root])
+            }
+            Kind::Alone => {
+                let volume = Volume::up(options);
+                let root = volume.mount.clone();
+                open_to_all(volume.scratch());
+                (Tree::Alone(volume), [root.clone(), root])
+            }
+            Kind::Two => {
+                let mut site = Site::new(&["all"], &[]);
+                site.mount(options);
+                site.mount(options);
+                open_to_all(site.scratch());
+                let roots = [site.at(0, ""), site.at(1, "")];
+                (Tree::Two(site), roots)
+            }
+        };
+        let stores = kind == Kind::Two;
+        let pair = |person| [0, 1].map(|side: usize| Caller::new(person, &roots[side], stores));
+        Self { kind, callers: PEOPLE.iter().map(pair).collect(), _tree: tree }
+    }
+}
+
+/// Those who call come to their tree by a path.
+fn open_to_all(scratch: &std::path::Path) {
+    fs::set_permissions(scratch, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// A folder of the local disk, mounted with the same options.
+fn local(options: &[&str]) -> Bound {
+    let scratch = Scratch::new();
+    open_to_all(scratch.path());
+    let path = scratch.path().join("local");
+    fs::create_dir(&path).unwrap();
+    mount_bind(&path, &path).expect("mounting needs root");
+    let mut flags = MountFlags::BIND | MountFlags::NOATIME;
+    flags.set(MountFlags::NOSUID, !options.contains(&"--suid"));
+    flags.set(MountFlags::NODEV, !options.contains(&"--dev"));
+    mount_remount(&path, flags, "").unwrap();
+    Bound(path, scratch)
+}
+
+/// The kernel of one of two mounts takes a directory's attributes for granted for so long after it asked (docs/design/alone.md).
+const A_JIFFY: Duration = Duration::from_millis(20);
+
+/// See the module.
+pub struct Arena {
+    places: Vec<Place>,
+    /// Of the last call.
+    side: usize,
+    /// Whether there is nothing to compare any more, after a difference that is to be.
+    pub parted: bool,
+    /// How many there have been.
+    pub calls: u64,
+    /// Why answers differed that are to.
+    pub listed: BTreeSet<&'static str>,
+}
+
+impl Arena {
+    /// The local disk and another tree, with options of the mounts.
+    pub fn new(other: Kind, options: &[&str]) -> Self {
+        let places = [Kind::Local, other].map(|kind| Place::new(kind, options));
+        Self { places: places.into(), side: 0, parted: false, calls: 0, listed: BTreeSet::new() }
+    }
+
+    /// All trees are empty and belong to root, and nobody holds anything.
+    pub fn reset(&mut self) {
+        self.parted = false;
+        for place in &mut self.places {
+            assert_eq!(place.callers[ROOT][0].ask("wipe"), "ok", "{:?}", place.kind);
+        }
+        self.to(1 - self.side);
+        for place in &mut self.places {
+            for caller in place.callers.iter_mut().flatten() {
+                caller.tell("reset");
+            }
+            for caller in place.callers.iter_mut().flatten() {
+                assert_eq!(caller.hear(), "ok");
+            }
+        }
+    }
+
+    /// The next call comes by that mount.
+    fn to(&mut self, side: usize) {
+        let is_two = self.places.iter().any(|place| place.kind == Kind::Two);
+        if is_two && self.side != side {
+            std::thread::sleep(A_JIFFY);
+        }
+        self.side = side;
+    }
+
+    /// The same call everywhere: what the local disk answers, unless another answers otherwise.
+    pub fn ask(&mut self, call: &Call) -> Result<String, Difference> {
+        self.to(call.side);
+        self.ask_at_once(call)
+    }
+
+    /// The same, of what the second mount has never asked for.
+    pub fn ask_at_once(&mut self, call: &Call) -> Result<String, Difference> {
+        self.calls += 1;
+        for place in &mut self.places {
+            place.callers[call.who][call.side].tell(&call.line);
+        }
+        let hear = |place: &mut Place| (place.kind, place.callers[call.who][call.side].hear());
+        let mut answers: Vec<_> = self.places.iter_mut().map(hear).collect();
+        let (_, expected) = answers.remove(0);
+        for (kind, found) in answers.into_iter().filter(|(_, found)| *found != expected) {
+            match listed::find(call, kind, &expected, &found) {
+                Some(listed) => {
+                    self.listed.insert(listed.why);
+                    self.parted |= listed.parts;
+                }
+                None => return Err(Difference { call: call.clone(), kind, expected, found }),
+            }
+        }
+        Ok(expected)
+    }
+
+    /// A history from the beginning, and then all that is there: the number of calls up to the first difference, and that.
+    pub fn run(&mut self, history: &[Call]) -> Option<(usize, Difference)> {
+        self.reset();
+        for (number, call) in history.iter().enumerate() {
+            if let Err(difference) = self.ask(call) {
+                return Some((number + 1, difference));
+            }
+            if self.parted {
+                return None;
+            }
+        }
+        let difference = looks().iter().find_map(|look| self.ask(look).err())?;
+        Some((history.len(), difference))
+    }
+
+    /// A history that differs, without what can be left out.
+    pub fn shortest(&mut self, mut history: Vec<Call>) -> Vec<Call> {
+        let mut size = history.len().div_ceil(2);
+        while size > 0 {
+            let mut start = 0;
+            while start < history.len() {
+                let end = (start + size).min(history.len());
+                let rest = [&history[..start], &history[end..]].concat();
+                if let Some((end, _)) = self.run(&rest) {
+                    history = rest;
+                    history.truncate(end);
+                } else {
+                    start = end;
+                }
+            }
+            size = if size == 1 { 0 } else { size.div_ceil(2) };
+        }
+        history
+    }
+}
+
+/// All that is there, by each mount.
+pub fn looks() -> [Call; 2] {
+    [0, 1].map(|side| Call::new(ROOT, side, "tree"))
+}
