@@ -346,6 +346,15 @@ impl Cluster {
         self.input(shard, Input::Client(ClientTag(tag, self.key), Box::new(request)));
     }
 
+    /// What is answered without effects; `None`: it is not.
+    pub fn at_once(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
+        let (head, credentials) = (Head::default(), self.by.clone());
+        let request = Request { head, credentials, op, trail: None };
+        let (now, key) = (self.moment(), self.key);
+        let (core, store) = &mut self.shards[usize::from(shard.0)];
+        core.answer_at_once(now, key, &request, store).unwrap().map(|reply| reply.result)
+    }
+
     /// Sessions that a shard knows, and whose they are.
     pub fn session_keys(&self, shard: ShardIndex) -> Vec<(SessionId, KeyId)> {
         self.shards[usize::from(shard.0)].0.session_keys().collect()

@@ -36,8 +36,10 @@ fn write(fd: &OwnedFd) {
     rustix::io::pwrite(fd, b"written", 0).unwrap();
 }
 
+type Change = (&'static str, fn(&OwnedFd));
+
 /// Each way of making a change that takes setuid off.
-const CHANGES: [(&str, fn(&OwnedFd)); 3] = [
+const CHANGES: [Change; 3] = [
     ("write", write),
     ("truncate", |fd| rustix::fs::ftruncate(fd, 2).unwrap()),
     ("fallocate", |fd| {
