@@ -70,7 +70,7 @@ const LISTED: &[Listed] = &[
         with: "",
         on_two: false,
         expected: "ok",
-        found: "EOPNOTSUPP",
+        found: "ENOTSUP",
         parts: false,
         why: "`exportfs_can_encode_fh`: FUSE_NO_EXPORT_SUPPORT, as a node number does not outlive the kernel's memory of it",
     },
