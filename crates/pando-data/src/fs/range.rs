@@ -1,8 +1,9 @@
 //! Operations on ranges: allocation, holes, seeking, copying.
 
 use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
-use pando_types::{Credentials, Errno, Ino, Kill, SetAttr};
+use pando_types::{Credentials, Errno, Ino, Kill, SetAttr, TimeSet};
 
+use super::write::now;
 use super::{DataFs, lock};
 use crate::inode::{Form, Inode, State};
 use crate::metadata::WriteError;
@@ -66,16 +67,17 @@ impl DataFs {
         let end = end.ok_or(Errno::EFBIG)?;
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
+        let mut is_told = false;
         if matches!(what, Allocate::PunchHole | Allocate::Zero { .. }) {
             self.flush_state(&inode, &mut state)?;
-            self.punch(&inode, &mut state, (offset, end), kill)?;
+            is_told = self.punch(&inode, &mut state, (offset, end), kill)?;
         }
         let grows = matches!(
             what,
             Allocate::Reserve { keep_size: false } | Allocate::Zero { keep_size: false }
         );
         if !grows {
-            return Ok(());
+            return if is_told { Ok(()) } else { self.touch(ino, &mut state) };
         }
         // The size may have been changed by another mount, and must not be cut.
         let size = self.metadata.getattr(ino)?.size.max(state.dirty.end());
@@ -86,20 +88,33 @@ impl DataFs {
             *lock(&inode.layout) = None;
             self.pages_follow(ino, before, attr.data_version);
             state.hear(&attr);
+            is_told = true;
         }
+        if is_told { Ok(()) } else { self.touch(ino, &mut state) }
+    }
+
+    /// Space was asked for, and nothing changes but the time (`file_modified`).
+    fn touch(&self, ino: Ino, state: &mut State) -> Result<(), Errno> {
+        if !state.dirty.is_empty() {
+            state.dirty_mtime = now();
+            return Ok(());
+        }
+        let set = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };
+        state.hear(&self.metadata.setattr(&Credentials::ROOT, ino, set)?);
         Ok(())
     }
 
+    /// Whether there was anything to make a hole of.
     fn punch(
         &self,
         inode: &Inode,
         state: &mut State,
         (offset, end): (u64, u64),
         kill: Option<Kill>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let end = end.min(self.metadata.getattr(inode.ino)?.size);
         if offset >= end {
-            return Ok(());
+            return Ok(false);
         }
         let piece = Piece { offset, payload: Payload::Hole(end - offset) };
         let before = state.version;
@@ -117,7 +132,7 @@ impl DataFs {
         }
         *lock(&inode.layout) = None;
         self.pages_follow(inode.ino, before, attr.data_version);
-        Ok(())
+        Ok(true)
     }
 
     /// Where the next data or hole at or after `offset` begins; the end of the file is a hole. `ENXIO` beyond it.

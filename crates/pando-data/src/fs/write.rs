@@ -117,7 +117,7 @@ impl DataFs {
 }
 
 /// The time of a write is taken here, so that it does not change when the data is flushed.
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: since.as_secs().cast_signed(), nanos: since.subsec_nanos() }
 }

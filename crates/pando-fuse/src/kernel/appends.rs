@@ -57,6 +57,11 @@ impl Appends {
         self.change(node, |sizes| sizes.push(size));
     }
 
+    /// A write at what the kernel took for the end, up to `end`: it takes that for the end now, and nothing else any more.
+    pub(super) fn appended(&self, node: u64, end: u64) {
+        self.change(node, |sizes| sizes.0 = [end; SIZES]);
+    }
+
     /// The kernel was told that bytes up to `end` are written.
     pub(super) fn written(&self, node: u64, end: u64) {
         self.change(node, |sizes| {
@@ -102,6 +107,8 @@ mod tests {
         assert!(!appends.is_append(7, 14) && appends.is_append(7, 29) && appends.is_append(7, 22));
         appends.opened(7, 29);
         assert!(appends.is_append(7, 22), "opened once more");
+        appends.appended(7, 31);
+        assert!(appends.is_append(7, 31) && !appends.is_append(7, 29));
         appends.forget(7);
         assert!(appends.is_append(7, 1));
     }

@@ -37,7 +37,12 @@ impl Adaptor {
                     && OpenFlags(flags).is_append()
                     && appends.is_append(request.node, offset);
                 // The kernel takes this for the size before it sends the next.
-                appends.written(request.node, offset.saturating_add(data.len() as u64));
+                let end = offset.saturating_add(data.len() as u64);
+                if append {
+                    appends.appended(request.node, end);
+                } else {
+                    appends.written(request.node, end);
+                }
                 let at = (!append).then_some(offset);
                 let kills = write_flags & write::KILL_SUIDGID != 0;
                 let kill = kills.then_some(kill(request.caller));

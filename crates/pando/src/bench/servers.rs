@@ -91,8 +91,14 @@ impl Server {
         }
         let (mut server, target) = Self::served(volume)?;
         let mount = server.mountpoint.clone().into();
-        server.start(["mount".into(), target.into(), mount], threads.chain(["--json".into()]))?;
+        let key = ["--key".into(), server.key().into(), "--json".into()];
+        server.start(["mount".into(), target.into(), mount], threads.chain(key))?;
         Ok(server)
+    }
+
+    /// The key of the volume's owner.
+    pub fn key(&self) -> PathBuf {
+        self.volume().join("keys/admin.pem")
     }
 
     /// Has one process serve the volume and mount it.

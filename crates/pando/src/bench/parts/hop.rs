@@ -20,8 +20,8 @@ use crate::failure::Failure;
 /// the moment in which whoever waits for the answer is told. With what codec and shard take.
 pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
     let volume = Volume { serve, shards: 1, durability: "os", threads: None };
-    let (_server, target) = Server::served(&volume)?;
-    let net = connect::connect(&Named::parse(&target)?, None)?;
+    let (server, target) = Server::served(&volume)?;
+    let net = connect::connect(&Named::parse(&target)?, Some(&server.key()))?;
     let request = || {
         let (credentials, op) = (Credentials::ROOT, Op::StatFs(ShardIndex(0)));
         Box::new(Request { head: Head::default(), credentials, op, trail: None })
