@@ -252,3 +252,9 @@ pub fn differences(one: &Path, other: &Path) -> Vec<String> {
     let new = other.iter().filter(|line| !here.contains(line)).map(|line| format!("+ {line}"));
     gone.chain(new).take(20).collect()
 }
+
+/// Waits until no kernel answers with attributes of a directory that are as old as now: several mounts let it for one unit of its
+/// time, 10 ms at most, which it rounds up (docs/SEMANTICS.md).
+pub fn outlive_attributes() {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}

@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::acts::{ACTS, Act, At, Held, NOBODY, become_nobody, open_dir, picture, plant};
-use crate::common::Scratch;
 use crate::common::site::Site;
+use crate::common::{Scratch, outlive_attributes};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
@@ -150,6 +150,9 @@ impl Views {
                         act.0
                     );
                     self.make(change, place);
+                    if self.here != self.there && change.is_loss() {
+                        outlive_attributes();
+                    }
                     is_known = true;
                 }
                 found.push(match call(act) {

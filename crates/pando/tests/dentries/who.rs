@@ -28,7 +28,7 @@ use rustix::thread::{
 
 use crate::acts::{ACTS, At, Held, picture, plant};
 use crate::common::site::Site;
-use crate::common::{Scratch, Volume};
+use crate::common::{Scratch, Volume, outlive_attributes};
 
 const OWNER: u32 = 20_001;
 const GROUP: u32 = 20_100;
@@ -144,6 +144,9 @@ impl Views {
                 };
                 // A thread that became another user cannot do this.
                 std::thread::scope(|scope| scope.spawn(|| self.make(then)).join().unwrap());
+                if self.here != self.there {
+                    outlive_attributes();
+                }
                 if by == By::Root {
                     who.be();
                 }

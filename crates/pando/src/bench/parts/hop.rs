@@ -15,13 +15,16 @@ use crate::bench::args::Serve;
 use crate::bench::servers::{Server, Volume};
 use crate::connect::{self, Named};
 use crate::failure::Failure;
+use crate::keys;
 
 /// Microseconds to and fro of the smallest request, one at a time: from the call in a thread like those that read from the kernel, to
 /// the moment in which whoever waits for the answer is told. With what codec and shard take.
 pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
     let volume = Volume { serve, shards: 1, durability: "os", threads: None };
     let (server, target) = Server::served(&volume)?;
-    let net = connect::connect(&Named::parse(&target)?, Some(&server.key()))?;
+    let named = Named::parse(&target)?;
+    let keys = keys::find(&named, Some(&server.key()))?;
+    let net = connect::connect(&named, keys)?;
     let request = || {
         let (credentials, op) = (Credentials::ROOT, Op::StatFs(ShardIndex(0)));
         Box::new(Request { head: Head::default(), credentials, op, trail: None })
