@@ -96,9 +96,11 @@ fn what_the_caller_may_not_remove_stays_and_is_told() {
     for name in ["d", "d/deep", "d/deep/er"] {
         chown(volume.mount.join(name), Some(USER), Some(USER)).unwrap();
     }
-    // The user may come to the volume's socket.
+    // The user owns the volume's folder, and so may come to its socket.
     fs::set_permissions(volume.scratch(), fs::Permissions::from_mode(0o755)).unwrap();
+    volume.stop();
     shell(volume.scratch(), &format!("chown -R {USER}:{USER} volume"));
+    volume.start(&TINY);
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=1234", "--regid=1234", "--clear-groups"]);

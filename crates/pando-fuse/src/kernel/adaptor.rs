@@ -10,7 +10,7 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
-use super::convert::{errno, file_attr, kill, set_attr, type_bits};
+use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::gone::{Gone, Refused};
 use super::locking::Locking;
 use super::memory::{Memory, Telling};
@@ -209,22 +209,6 @@ impl Inner {
         }
     }
 
-    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes for a program of its owner or group is
-    /// none any more when this returns, for shards and kernel; of any other nothing is asked, and what is stored says it again.
-    fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
-        let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
-        self.fs.data().kill(ino, kill)?;
-        self.killed(ino.0);
-        Ok(())
-    }
-
-    /// Shards have taken off a file what a kernel may know of.
-    fn killed(&self, node: u64) {
-        // In this order: what the kernel is told from now on counts again.
-        self.memory.no_program(node);
-        self.forget_attributes_of(node);
-    }
-
     async fn open(
         &self,
         reply: Reply,
@@ -340,11 +324,6 @@ impl Inner {
             looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
         }
     }
-}
-
-/// What an open takes off, by the kernel's flags of it.
-fn killed_by_open(open_flags: u32, caller: Caller) -> Option<Kill> {
-    (open_flags & abi::open::KILL_SUIDGID != 0).then_some(kill(caller))
 }
 
 fn entry_of(telling: &Telling<'_>, attr: &Attr, is_settled: bool) -> Entry {
@@ -496,7 +475,8 @@ impl Adaptor {
                 });
             }
             Operation::Setattr(set) => {
-                let set = set_attr(&set, request.caller);
+                let mut set = set_attr(&set, request.caller);
+                set.kill = set.kill.map(|_| this.killed_by(request.caller, request.node));
                 let was_settled = this.fs.data().is_stored(Ino(request.node));
                 of_node!(
                     this,
@@ -514,7 +494,8 @@ impl Adaptor {
             }
             Operation::Open { flags, open_flags } => {
                 let (caller, node) = (request.caller, request.node);
-                let how = (OpenFlags(flags), killed_by_open(open_flags, caller));
+                let kills = open_flags & abi::open::KILL_SUIDGID != 0;
+                let how = (OpenFlags(flags), kills.then(|| this.killed_by(caller, node)));
                 later!(this, reply, |this, reply| this.open(reply, caller, node, how).await)
             }
             Operation::Opendir => {

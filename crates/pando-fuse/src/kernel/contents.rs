@@ -4,16 +4,44 @@
 use std::sync::Arc;
 
 use pando_types::op::INLINE_MAX;
-use pando_types::{Errno, Ino, Kill};
+use pando_types::{Errno, Ino, Judged, Kill};
 
-use super::{Adaptor, COPY_MAX, Inner, data, empty, failed, ignore, kill};
+use super::{Adaptor, COPY_MAX, Inner, data, empty, failed, ignore};
 use crate::device::{Caller, Operation, Reply, Request, abi::write, step_aside};
+use crate::kernel::convert::kill;
+use crate::kernel::powers;
 use crate::vfs::{OpenFlags, Vfs};
 
-/// What a change takes off of which the kernel does not say whether its caller has `CAP_FSETID`: none but user 0 is taken to have it.
-/// Of a user 0 who has not, the kernel takes it off by a SETATTR.
-fn killed_unflagged(caller: Caller) -> Option<Kill> {
-    (caller.uid != 0).then_some(kill(caller))
+impl Inner {
+    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes for a program of its owner or group is
+    /// none any more when this returns, for shards and kernel; of any other nothing is asked, and what is stored says it again.
+    pub(super) fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
+        let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
+        self.fs.data().kill(ino, kill)?;
+        self.killed(ino.0);
+        Ok(())
+    }
+
+    /// What a change of content takes off that is made by a caller without `CAP_FSETID`: not an idle setgid of one of its groups.
+    pub(super) fn killed_by(&self, caller: Caller, node: u64) -> Kill {
+        let is_other = |told: &Judged| Kill::concerns(told.mode) && told.gid != caller.gid;
+        let told = self.memory.told_of(node).filter(is_other);
+        let of = told.filter(|told| powers::known(caller).is_some_and(|by| by.in_group(told.gid)));
+        of.map_or(kill(caller), |told| Kill::UnlessOf(told.gid))
+    }
+
+    /// Shards have taken off a file what a kernel may know of.
+    pub(super) fn killed(&self, node: u64) {
+        // In this order: what the kernel is told from now on counts again.
+        self.memory.no_program(node);
+        self.forget_attributes_of(node);
+    }
+
+    /// What a change takes off of which the kernel does not say whether its caller has `CAP_FSETID`: none but user 0 is taken to have
+    /// it. Of a user 0 who has not, the kernel takes it off by a SETATTR.
+    fn killed_unflagged(&self, caller: Caller, node: u64) -> Option<Kill> {
+        (caller.uid != 0).then(|| self.killed_by(caller, node))
+    }
 }
 
 impl Adaptor {
@@ -45,7 +73,7 @@ impl Adaptor {
                 }
                 let at = (!append).then_some(offset);
                 let kills = write_flags & write::KILL_SUIDGID != 0;
-                let kill = kills.then_some(kill(request.caller));
+                let kill = kills.then(|| self.0.killed_by(request.caller, request.node));
                 let work = move |inner: &Inner, reply: Reply, data: &[u8]| {
                     let written = inner.kill(node, kill);
                     match written.and_then(|()| inner.fs.write(node, at, data, kill)) {
@@ -90,7 +118,8 @@ impl Adaptor {
             }
             Operation::Fallocate { offset, len, mode } => {
                 self.0.memory.appends.written(request.node, offset.saturating_add(len));
-                let (inner, kill) = (Arc::clone(&self.0), killed_unflagged(request.caller));
+                let (inner, kill) =
+                    (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, request.node));
                 self.aside(true, reply, move |fs, reply| {
                     let done = inner.kill(node, kill);
                     let done = done.and_then(|()| fs.fallocate(node, (offset, len), mode, kill));
@@ -110,7 +139,8 @@ impl Adaptor {
                 // So that a request does not last; the caller comes again for the rest.
                 let (len, to) = (len.min(COPY_MAX), (Ino(to), to_offset));
                 self.0.memory.appends.written(to.0.0, to_offset.saturating_add(len));
-                let (inner, kill) = (Arc::clone(&self.0), killed_unflagged(request.caller));
+                let (inner, kill) =
+                    (Arc::clone(&self.0), self.0.killed_unflagged(request.caller, to.0.0));
                 self.aside(true, reply, move |fs, reply| {
                     let copied = inner.kill(to.0, kill);
                     match copied.and_then(|()| fs.copy_range((node, offset), to, len, kill)) {

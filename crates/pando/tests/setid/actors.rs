@@ -46,11 +46,6 @@ pub const ACTORS: [Actor; 10] = [
 ];
 
 impl Actor {
-    /// Whether the group of the file is one of the actor's, but not the one that it has now.
-    pub fn is_member_besides(&self) -> bool {
-        self.groups.contains(&GROUP)
-    }
-
     /// Whether the actor owns the file, or is root.
     pub fn may_change_owner(&self) -> bool {
         self.uid == 0 || self.uid == OWNER

@@ -1,7 +1,6 @@
 //! A volume for measuring: a server process for each shard, and a relay before all of them. Whatever happens, nothing of it stays.
 
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,29 +41,32 @@ impl Cluster {
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;
         let folder = Folder::new(&temporary.path().join("volume"))?;
         crate::format::format(&folder, shards)?;
+        let doors = temporary.path().to_owned();
+        // Without keys, which are no part of what is measured.
         let door = |shard| Door {
-            listen: Place::Tcp((Ipv4Addr::LOCALHOST, 0).into()),
+            listen: Place::Unix(doors.join(format!("relay-{shard}"))),
             to: Place::Unix(folder.server_socket(shard)),
         };
         let relay = Relay::start((0..shards).map(door).collect(), round_trip)
             .map_err(|error| Failure::plain(format!("cannot start the relay: {error}")))?;
         let (mut processes, mut servers) = (Vec::new(), Vec::new());
         for (shard, place) in (0..shards).zip(relay.places()) {
-            let Place::Tcp(at) = place else {
+            let Place::Unix(at) = place else {
                 return Err(Failure::plain("the relay does not listen where it should"));
             };
+            let address = Address::Unix(at.clone());
             let words = [
                 "server".into(),
                 OsString::from(folder.path()),
                 "--shard".into(),
                 shard.to_string().into(),
                 "--advertise".into(),
-                at.to_string().into(),
+                address.to_string().into(),
                 "--only-advertised".into(),
                 "--json".into(),
             ];
             processes.push(Process::start(&words)?.0);
-            servers.push(Address::Tcp(at.ip().to_string(), at.port()));
+            servers.push(address);
         }
         Ok(Self { _processes: processes, relay, servers, _folder: temporary })
     }
