@@ -28,6 +28,11 @@ impl Notifier {
         self.say(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
+    /// Whether whoever made the request with this number still waits for its answer.
+    pub fn awaits_answer(&self, request: u64) -> bool {
+        self.0.upgrade().is_some_and(|session| session.pending.contains(request))
+    }
+
     /// All names: each is asked for anew when next used. `EINVAL` before Linux 6.16. Any thread may say so.
     pub fn forget_names(&self) -> io::Result<()> {
         self.say(notify::INC_EPOCH, &[])

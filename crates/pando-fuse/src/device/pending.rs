@@ -112,6 +112,11 @@ impl Pending {
         self.lock().requests.get(&unique).is_some_and(|request| request.interrupted.is_none())
     }
 
+    /// Whether a request is still to be answered.
+    pub(super) fn contains(&self, unique: u64) -> bool {
+        self.lock().requests.contains_key(&unique)
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().requests.is_empty()

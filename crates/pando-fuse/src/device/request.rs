@@ -28,6 +28,8 @@ pub struct Caller {
     pub gid: u32,
     /// Thread; 0 if the kernel cannot say.
     pub pid: u32,
+    /// Number of the request, until it is answered.
+    pub request: u64,
 }
 
 /// What is to be done. Names are without their NUL, and otherwise as they came.
@@ -240,7 +242,12 @@ impl<'a> Request<'a> {
             unique: header.unique,
             opcode: header.opcode,
             node: header.nodeid,
-            caller: Caller { uid: header.uid, gid: header.gid, pid: header.pid },
+            caller: Caller {
+                uid: header.uid,
+                gid: header.gid,
+                pid: header.pid,
+                request: header.unique,
+            },
             operation: Body(body).operation(header.opcode).ok_or(malformed)?,
         })
     }

@@ -41,7 +41,7 @@ macro_rules! later {
 /// of it. `$work` is an expression of `Result` that uses `$by`.
 macro_rules! judged {
     ($inner:expr, $caller:expr, $nodes:expr, |$by:ident| $work:expr) => {{
-        let mut by = $inner.memory.caller($caller, $nodes);
+        let mut by = $inner.caller($caller, $nodes);
         loop {
             let $by = &by;
             let result = $work;
@@ -74,6 +74,8 @@ pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
     pub(super) gone: Gone,
+    /// Whether `/proc` tells of callers.
+    pub(super) sees_callers: bool,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -94,6 +96,7 @@ impl Adaptor {
         Self(Arc::new(Inner {
             memory: Memory::new(options),
             gone: Gone::default(),
+            sees_callers: super::powers::sees_callers(),
             fs,
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),

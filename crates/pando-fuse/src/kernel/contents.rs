@@ -9,7 +9,6 @@ use pando_types::{Errno, Ino, Judged, Kill};
 use super::{Adaptor, COPY_MAX, Inner, data, empty, failed, ignore};
 use crate::device::{Caller, Operation, Reply, Request, abi::write, step_aside};
 use crate::kernel::convert::kill;
-use crate::kernel::powers;
 use crate::vfs::{OpenFlags, Vfs};
 
 impl Inner {
@@ -26,7 +25,7 @@ impl Inner {
     pub(super) fn killed_by(&self, caller: Caller, node: u64) -> Kill {
         let is_other = |told: &Judged| Kill::concerns(told.mode) && told.gid != caller.gid;
         let told = self.memory.told_of(node).filter(is_other);
-        let of = told.filter(|told| powers::known(caller).is_some_and(|by| by.in_group(told.gid)));
+        let of = told.filter(|told| self.powers_of(caller).is_some_and(|by| by.in_group(told.gid)));
         of.map_or(kill(caller), |told| Kill::UnlessOf(told.gid))
     }
 

@@ -130,7 +130,7 @@ mod tests {
             atimensec: 800_000_000,
             ..Default::default()
         };
-        let user = Caller { uid: 5, gid: 6, pid: 7 };
+        let user = Caller { uid: 5, gid: 6, pid: 7, request: 8 };
         let kill = Some(Kill::UnlessOf(6));
         assert_eq!(set_attr(&all, user), SetAttr { kill, ..SetAttr::default() });
         let valid = fattr::MODE | fattr::ATIME | fattr::MTIME | fattr::MTIME_NOW | fattr::FH;

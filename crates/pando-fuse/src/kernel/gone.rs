@@ -14,7 +14,6 @@ use pando_types::{
 };
 
 use super::adaptor::Inner;
-use super::powers;
 use crate::device::Caller;
 
 /// What is to be done about a request that was refused.
@@ -99,7 +98,7 @@ impl Inner {
     ) -> Refused {
         match errno {
             Errno::EACCES | Errno::EPERM if by.uid != 0 && by.judge == Judge::Kernel => {
-                powers::known(caller).map_or(Refused::Finally, Refused::Known)
+                self.powers_of(caller).map_or(Refused::Finally, Refused::Known)
             }
             Errno::ESTALE => {
                 for node in nodes {

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use pando_types::{Attr, Credentials, FileKind, Ino, Judge, Judged, Kill};
+use pando_types::{Attr, FileKind, Ino, Judged, Kill};
 
 use super::appends::Appends;
-use super::powers;
 use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
@@ -125,14 +124,11 @@ impl Memory {
         Telling { memory: self, is_alone: self.read() }
     }
 
-    /// On whose behalf a request about these nodes is made. Where another group than its first may decide, all that `caller` may is
-    /// looked up at once; else when a shard refuses.
-    pub(super) fn caller(&self, caller: Caller, nodes: &[u64]) -> Credentials {
+    /// Whether another group of `caller` than its first may decide what it may do with these nodes.
+    pub(super) fn may_need_groups(&self, caller: Caller, nodes: &[u64]) -> bool {
         let needs =
-            |node: &u64| self.told.of(*node).is_some_and(|judged| may_need_groups(judged, caller));
-        let is_needed = caller.uid != 0 && nodes.iter().any(needs);
-        let known = is_needed.then(|| powers::known(caller)).flatten();
-        known.unwrap_or(Credentials { uid: caller.uid, gid: caller.gid, judge: Judge::Kernel })
+            |node: &u64| self.told.of(*node).is_some_and(|of| depends_on_groups(of, caller));
+        caller.uid != 0 && nodes.iter().any(needs)
     }
 
     /// For how long the kernel of one of several mounts may remember a file's name, and attributes.
@@ -164,7 +160,7 @@ impl Memory {
 }
 
 /// Whether another group than the first of `caller` may decide what it may do with this.
-const fn may_need_groups(of: Judged, caller: Caller) -> bool {
+const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
     let (group, others) = (of.mode >> 3 & 7, of.mode & 7);
     group != others && caller.uid != of.uid && caller.gid != of.gid
 }
@@ -292,22 +288,14 @@ mod tests {
     #[test]
     fn of_a_caller_more_is_looked_up_where_another_group_may_decide() {
         let memory = Memory::new(&Options::default());
-        let me = Caller {
-            uid: rustix::process::geteuid().as_raw() + 1,
-            gid: rustix::process::getegid().as_raw(),
-            pid: 0,
-        };
         // Of user 5 and group 6.
         for (node, mode) in [(1, 0o755), (2, 0o770), (3, 0o640)] {
             memory.telling().attributes(node, &attr(FileKind::Directory, mode), true);
         }
-        let judge = |caller, nodes: &[u64]| memory.caller(caller, nodes).judge;
-        let in_sight = Caller { uid: 9, gid: 9, pid: 0 };
-        assert_eq!(judge(in_sight, &[1, 2, 3]), Judge::Kernel, "it cannot be seen");
-        assert_eq!(judge(Caller { uid: 0, ..me }, &[2]), Judge::Kernel);
-        assert_eq!(judge(Caller { uid: 5, ..me }, &[2]), Judge::Kernel, "its owner");
-        assert!(may_need_groups(Judged { mode: 0o770, uid: 5, gid: 6 }, in_sight));
-        assert!(!may_need_groups(Judged { mode: 0o755, uid: 5, gid: 6 }, in_sight));
-        assert!(!may_need_groups(Judged { mode: 0o770, uid: 5, gid: 9 }, in_sight));
+        let needs = |uid, gid, nodes: &[u64]| {
+            memory.may_need_groups(Caller { uid, gid, pid: 1, request: 1 }, nodes)
+        };
+        assert!(needs(9, 9, &[1, 2]) && needs(9, 9, &[3]) && !needs(9, 9, &[1, 4]));
+        assert!(!needs(0, 0, &[2]) && !needs(5, 9, &[2]) && !needs(9, 6, &[2, 3]));
     }
 }

@@ -1,22 +1,49 @@
 //! Supplementary groups and capabilities of a caller, read from `/proc` where they decide.
 //!
 //! A request names the thread that made it. The thread waits in the kernel until its request is answered, even if it is killed
-//! meanwhile. So its number is no other's, and what it may do does not change: Linux keeps credentials by thread, and only a thread
-//! itself changes its own. A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is believed only
-//! if it shows the user and group of the request.
+//! meanwhile. So its number is no other's until then, and what it may do does not change: Linux keeps credentials by thread, and
+//! only a thread itself changes its own. An interrupted request is answered early, though, and a thread that was answered may end,
+//! or become another program. So what was read counts only if the request is still unanswered *after* it was read.
+//!
+//! A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is believed only if it shows the user and
+//! group of the request. One that writes asynchronously (`libaio`) does not wait; of a write only an idle setgid depends on this.
 
 use std::fs::File;
 use std::io::Read;
 
 use pando_types::{Credentials, Judge, Powers};
 
+use super::adaptor::Inner;
 use crate::device::Caller;
 
 /// Longest file of `/proc` that is read, bytes: 65,536 groups take less.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// A caller whose powers are known; none if the thread is out of sight, or shows other users than its request.
-pub(super) fn known(caller: Caller) -> Option<Credentials> {
+/// Whether `/proc` is that of the processes that requests name: of this process's own PID namespace.
+pub(super) fn sees_callers() -> bool {
+    let own = std::fs::read_link("/proc/self").ok();
+    own.is_some_and(|path| path.to_str() == Some(&std::process::id().to_string()))
+}
+
+impl Inner {
+    /// A caller whose powers are known; none if it cannot be seen, or does not wait any more.
+    pub(super) fn powers_of(&self, caller: Caller) -> Option<Credentials> {
+        let notifier = self.notifier().filter(|_| self.sees_callers)?;
+        let known = known(caller)?;
+        notifier.awaits_answer(caller.request).then_some(known)
+    }
+
+    /// On whose behalf a request about these nodes is made. Where another group than its first may decide, all that `caller` may is
+    /// looked up at once; else when a shard refuses.
+    pub(super) fn caller(&self, caller: Caller, nodes: &[u64]) -> Credentials {
+        let known = self.memory.may_need_groups(caller, nodes).then(|| self.powers_of(caller));
+        let by_kernel = Credentials { uid: caller.uid, gid: caller.gid, judge: Judge::Kernel };
+        known.flatten().unwrap_or(by_kernel)
+    }
+}
+
+/// What the thread shows; none if it is out of sight, or shows other users than its request.
+fn known(caller: Caller) -> Option<Credentials> {
     if caller.pid == 0 {
         return None;
     }
@@ -68,7 +95,7 @@ mod tests {
 
     #[test]
     fn groups_and_capabilities_are_found_among_the_lines() {
-        let caller = Caller { uid: 5, gid: 6, pid: 1 };
+        let caller = Caller { uid: 5, gid: 6, pid: 1, request: 0 };
         let powers = parse_status(STATUS, caller).unwrap();
         assert_eq!((powers.groups, powers.capabilities), (vec![4, 24, 1000], 10));
         assert_eq!(parse_status(STATUS, Caller { uid: 2, ..caller }), None, "works for another");
@@ -88,8 +115,8 @@ mod tests {
     #[test]
     fn a_thread_out_of_sight_has_none() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let of = |pid| known(Caller { uid, gid, pid });
+        let of = |pid| known(Caller { uid, gid, pid, request: 0 });
         assert_eq!((of(0), of(u32::MAX)), (None, None));
-        assert!(of(std::process::id()).is_some(), "/proc is needed");
+        assert!(of(std::process::id()).is_some() && sees_callers(), "/proc is needed");
     }
 }

@@ -3,7 +3,7 @@
 use pando_keys::Squash;
 use pando_net::Who;
 use pando_types::op::{Op, Request};
-use pando_types::{Errno, Judge};
+use pando_types::{Errno, FileKind, Judge};
 use pando_wire::{Ask, Role};
 
 /// Permission to write, in the mask of an open.
@@ -143,9 +143,18 @@ pub(super) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
         _ => {}
     }
     if let Some(squash) = who.squash() {
+        if makes_device(&request.op) {
+            // Whoever is root where the key is has no such right on the machines of others.
+            return Err(Errno::EPERM);
+        }
         squash_request(squash, request);
     }
     Ok(())
+}
+
+fn makes_device(op: &Op) -> bool {
+    let Op::Create { node, .. } = op else { return false };
+    matches!(node.kind, FileKind::CharDevice | FileKind::BlockDevice)
 }
 
 /// The shard judges, whatever the client's kernel has decided: that knew another user.
@@ -184,7 +193,7 @@ mod tests {
     use std::sync::Arc;
 
     use pando_keys::{Identity, KeyRole, Serial};
-    use pando_types::op::{FileAt, FileRef, Head};
+    use pando_types::op::{FileAt, FileRef, Head, NewNode};
     use pando_types::{
         Credentials, DirRef, Ino, KeyId, Name, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
     };
@@ -336,6 +345,16 @@ mod tests {
             pass(&who, &mut asked).unwrap();
             assert_eq!(asked.credentials, expected, "{squash}: {before:?}");
         }
+        let device = |kind| {
+            let node = NewNode { kind, mode: 0o666, rdev: 1, symlink: Vec::new() };
+            let name = Name::new(b"sda").unwrap();
+            let op = Op::Create { dir: DirRef::ROOT, name, node, exclusive: true, open: false };
+            let squashed = key(KeyRole::Client, false, Some(Squash::All { uid: 0, gid: 0 }));
+            pass(&squashed, &mut request(op, Credentials::ROOT))
+        };
+        assert_eq!(device(FileKind::BlockDevice), Err(Errno::EPERM));
+        assert_eq!(device(FileKind::CharDevice), Err(Errno::EPERM));
+        assert_eq!(device(FileKind::Fifo), Ok(()));
         let set = SetAttr { size: Some(0), size_by_handle: true, ..SetAttr::default() };
         let mut asked = request(Op::SetAttr(file(), set.clone()), Credentials::ROOT);
         pass(&key(KeyRole::Client, false, Some(all)), &mut asked).unwrap();
