@@ -110,17 +110,18 @@ impl Shard {
                 // Its client has had an answer, or it would not have gone on to this one.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
-            return Ok(match txn.and_then(|number| self.txns.get_mut(&number)) {
-                Some(txn) => {
-                    txn.repeat(tag);
-                    Repeated::UnderWay
-                }
-                // It waits to begin again: this repetition may as well.
-                None => Repeated::No,
+            if let Some(txn) = txn.and_then(|number| self.txns.get_mut(&number)) {
+                txn.repeat(tag);
+                return Ok(Repeated::UnderWay);
+            }
+            // It waits to begin again: this repetition may as well, unless its session ends.
+            return Ok(match self.is_ending(id.session) {
+                true => Repeated::Wait(LockKey::Session(id.session)),
+                false => Repeated::No,
             });
         }
-        // Its end is prepared: nothing more is run that somebody may rely on not to come any more (locks of programs).
-        if self.locks.free(LockKey::Session(id.session)).is_err() {
+        // It ends: nothing more is run that somebody may rely on not to come any more (locks of programs, a session alone).
+        if self.is_ending(id.session) {
             return Ok(Repeated::Wait(LockKey::Session(id.session)));
         }
         let slot = (id.session, id.slot);

@@ -3,7 +3,7 @@
 
 use pando_types::op::{Alone, Op, Request};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex};
+use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex, TxnId};
 
 use crate::client::{Ran, not_here};
 use crate::contract::ClientTag;
@@ -12,6 +12,7 @@ use crate::keys;
 use crate::locks::LockKey;
 use crate::record::{Record, SessionRecord};
 use crate::shard::Shard;
+use crate::txn::Txn;
 use crate::txn::plan::{Plan, Session};
 
 /// The shard that issues sessions and lets directories move.
@@ -47,6 +48,48 @@ impl Shard {
         ctx.put(keys::session(session), record.encode());
     }
 
+    /// Whether the end of a session is prepared here, or waits for transactions of the session. None of its requests is run then.
+    pub(crate) fn is_ending(&self, session: SessionId) -> bool {
+        self.ending.contains_key(&session) || self.locks.free(LockKey::Session(session)).is_err()
+    }
+
+    /// What the vote of this shard waits for before a session begins or ends. Transactions of the session that this shard coordinates
+    /// are decided or undone first, and no request begins another one meanwhile. What a decision has yet to change is locked
+    /// until it is changed. So nobody sees a change by a session that is over.
+    pub(crate) fn see_session(&mut self, txn: TxnId, session: SessionId) -> Result<(), Stop> {
+        self.must_have_joined()?;
+        self.locks.free_for(LockKey::Session(session), txn)?;
+        if self.runs_any_of(session) {
+            self.ending.insert(session, txn);
+            return Err(Stop::Wait(LockKey::Session(session)));
+        }
+        self.ending.remove(&session);
+        Ok(())
+    }
+
+    fn runs_any_of(&self, session: SessionId) -> bool {
+        self.txns.values().any(|txn| txn.holds_up() == Some(session))
+    }
+
+    /// A transaction, which is in no table now, is decided or undone: the end of its session may have waited for that.
+    pub(crate) fn no_longer_votes(&mut self, txn: &Txn) {
+        let Some(session) = txn.holds_up() else { return };
+        if self.ending.contains_key(&session) && !self.runs_any_of(session) {
+            let waiting = self.locks.wake(LockKey::Session(session));
+            self.ready.extend(waiting);
+        }
+    }
+
+    /// This transaction ends no session any more: whoever waits for that goes on.
+    pub(crate) fn forget_ending(&mut self, txn: TxnId) {
+        let session = self.ending.iter().find(|(_, by)| **by == txn).map(|(session, _)| *session);
+        if let Some(session) = session {
+            self.ending.remove(&session);
+            let waiting = self.locks.wake(LockKey::Session(session));
+            self.ready.extend(waiting);
+        }
+    }
+
     /// Tells the session that is alone, if any, that another one wants to begin. Whether there is one.
     fn recall(&mut self) -> bool {
         if self.alone.session.is_none() {
@@ -69,7 +112,10 @@ impl Shard {
         }
         match ask {
             Alone::Ask => {
-                let is_only = self.sessions.keys().eq([&session]) && !self.locks.any_session();
+                // One that is over here may have to hear of it on other shards, which serve it until then.
+                let is_settled =
+                    !self.locks.any_session() && !self.txns.values().any(Txn::is_about_a_session);
+                let is_only = self.sessions.keys().eq([&session]) && is_settled;
                 if is_only && !self.alone.is_recalled {
                     self.alone.session = Some(session);
                 }

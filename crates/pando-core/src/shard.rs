@@ -44,6 +44,8 @@ pub struct Shard {
     pub(crate) leases: Leases,
     /// Of the coordinator only.
     pub(crate) alone: AloneSession,
+    /// Sessions whose end waits for their transactions here, and the transaction that ends each.
+    pub(crate) ending: BTreeMap<SessionId, TxnId>,
     /// Of requests run here.
     pub(crate) outcomes: Outcomes,
     /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
@@ -124,6 +126,7 @@ impl Shard {
             opens: Opens::default(),
             locked: Locked::default(),
             sessions: BTreeMap::new(),
+            ending: BTreeMap::new(),
             outcomes: Outcomes::default(),
             running: BTreeMap::new(),
             txns: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -159,4 +160,30 @@ fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
     assert!(found.1);
     unmounted.unwrap();
     joined.leave();
+}
+
+/// An overlay over a tree whose names the kernel forgets at once answers `ESTALE` from then on.
+#[test]
+fn an_overlay_over_a_tree_of_a_mount_stays_usable_when_another_mount_joins() {
+    let volume = alone(&[]);
+    let lower = volume.mount.join("a/lower");
+    fs::create_dir_all(&lower).unwrap();
+    fs::write(lower.join("file"), "text").unwrap();
+    let aside = volume.scratch().join("aside");
+    fs::create_dir(&aside).unwrap();
+    mount_tmpfs(&aside, 1, MountFlags::empty());
+    let [upper, work, over] = ["upper", "work", "over"].map(|name| aside.join(name));
+    [&upper, &work, &over].into_iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let [l, u, w] = [&lower, &upper, &work].map(|dir| dir.to_str().unwrap());
+    let options = CString::new(format!("lowerdir={l},upperdir={u},workdir={w}")).unwrap();
+    rustix::mount::mount("overlay", &over, "overlay", MountFlags::empty(), options.as_c_str())
+        .expect("the kernel has overlayfs");
+    assert_eq!(fs::read_to_string(over.join("file")).unwrap(), "text");
+    let joined = Joined::new(&volume);
+    let found = fs::read_to_string(over.join("file"));
+    let made = fs::write(over.join("made"), "text");
+    joined.leave();
+    [&over, &aside].into_iter().for_each(|at| unmount(at, UnmountFlags::DETACH).unwrap());
+    assert_eq!(found.unwrap(), "text");
+    made.unwrap();
 }

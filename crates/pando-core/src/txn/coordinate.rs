@@ -348,6 +348,7 @@ impl Shard {
         decision: Decision,
     ) -> Result<(), Halt> {
         let id = self.id(number);
+        self.no_longer_votes(&txn);
         for (step, change) in decision.changes {
             txn.steps[step].changes.push(change);
         }
@@ -518,6 +519,7 @@ impl Shard {
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
         // It is in no table any more.
+        self.no_longer_votes(&txn);
         ctx.trace = txn.trace().unwrap_or(ctx.trace);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);

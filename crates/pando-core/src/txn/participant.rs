@@ -70,6 +70,7 @@ impl Shard {
         let floor = self.floors.get(&peer.txn.shard).copied().unwrap_or(0);
         let at = (peer.txn, peer.step);
         if peer.txn.number < floor {
+            self.forget_ending(peer.txn);
             if let Say::Finish(decision) = &peer.say {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
@@ -270,8 +271,7 @@ impl Shard {
                 None => return Ok(Vote::Busy),
             },
             Prepare::Session(session) => {
-                self.must_have_joined()?;
-                self.locks.free_for(LockKey::Session(*session), txn)?;
+                self.see_session(txn, *session)?;
                 Seen::Nothing
             }
             Prepare::Join => {
@@ -383,6 +383,7 @@ impl Shard {
     /// Undoes what a step prepared; without one, whatever of it waits.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
         self.locks.forget(at.0, at.1);
+        self.forget_ending(at.0);
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;

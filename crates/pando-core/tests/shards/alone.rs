@@ -1,10 +1,11 @@
 //! A session that is the only one, and what becomes of that when another wants to begin (docs/design/alone.md).
 
 use pando_types::op::{Alone, Op, RequestId};
+use pando_types::peer::{Peer, Say, Vote};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Errno, SessionId, ShardIndex};
+use pando_types::{DirRef, Errno, SessionId, ShardIndex, TxnId};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, dir_at};
 
 const SECOND: u64 = 1_000_000_000;
 const COORDINATOR: ShardIndex = ShardIndex(0);
@@ -126,4 +127,155 @@ fn after_a_restart_nobody_is_alone() {
     let begun = say(&mut c, Op::OpenSession);
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
     assert_eq!(ask(&mut c, session), Ok(Body::Alone(false)));
+}
+
+/// Until all shards have heard that a session is over, some serve it.
+#[test]
+fn until_every_shard_has_heard_that_another_session_is_over_nobody_is_alone() {
+    for restarts in [false, true] {
+        let (mut c, session) = cluster(LONG);
+        c.begin_session();
+        let other = c.session();
+        let ends = c.start(COORDINATOR, Op::EndSession(other), None);
+        while c.answer(ends).is_none() {
+            assert!(c.step(), "it comes to an end");
+        }
+        if restarts {
+            c.restart_one(COORDINATOR);
+            c.pass_time(SECOND);
+        }
+        let serves = |c: &Cluster, shard| c.session_keys(shard).iter().any(|it| it.0 == other);
+        let mut asked = 0;
+        while [1, 2].iter().any(|shard| serves(&c, ShardIndex(*shard))) {
+            let glance = c.glance(COORDINATOR, Op::Alone(session, Alone::Ask));
+            assert_eq!(glance, Some(Ok(Body::Alone(false))), "after {asked} messages");
+            asked += 1;
+            assert!(c.step(), "both hear of it");
+        }
+        assert!(asked > 1, "it takes messages");
+        c.settle();
+        assert_eq!(ask(&mut c, session), Ok(Body::Alone(true)));
+    }
+}
+
+/// A cluster, its local session, and a directory of shard 1 in which another session is making one of shard 2: what was sent for that is
+/// held up.
+struct Making {
+    c: Cluster,
+    session: SessionId,
+    dir: DirRef,
+    tag: u64,
+    txn: TxnId,
+}
+
+const MAKER: ShardIndex = ShardIndex(1);
+
+impl Making {
+    fn new() -> Self {
+        let (mut c, session) = cluster(LONG);
+        let (_, dir) = dir_at(&mut c, DirRef::ROOT, "dir", |home| home == MAKER);
+        c.settle();
+        c.begin_session();
+        for n in 0..100 {
+            let tag = c.start(MAKER, Op::Mkdir(dir, c.name(&format!("made{n}")), 0o755), None);
+            let txns = c.txns_on_their_way();
+            if let Some(txn) = txns.into_iter().find(|txn| txn.shard == MAKER && txn.number > 0) {
+                return Self { c, session, dir, tag, txn };
+            }
+            c.settle();
+        }
+        panic!("a directory has its home elsewhere");
+    }
+
+    /// Delivers all but what is about the transaction, until there is nothing.
+    fn deliver_others(&mut self) {
+        let txn = self.txn;
+        while self.c.step_of(|peer| peer.txn != txn) {}
+    }
+
+    /// The other session is about to end.
+    fn end(&mut self) -> u64 {
+        let (other, id) = (self.c.session(), RequestId::default());
+        let tag = self.c.send_as(COORDINATOR, id, Op::EndSession(other));
+        self.deliver_others();
+        tag
+    }
+
+    fn makes(&mut self, name: &str) -> u64 {
+        let op = self.c.create_op(self.dir, name, false);
+        self.c.start(MAKER, op, None)
+    }
+}
+
+/// A client that is cut off from shard 0 alone may be in the midst of a change when its lease ends.
+#[test]
+fn what_a_session_has_begun_comes_to_its_end_before_the_session_does() {
+    let mut m = Making::new();
+    let ends = m.end();
+    assert_eq!(m.c.answer(ends), None, "a transaction of it is under way");
+    let late = m.makes("late");
+    m.c.pass_time(SECOND);
+    m.deliver_others();
+    assert_eq!((m.c.answer(ends), m.c.answer(late)), (None, None));
+    let (session, txn) = (m.session, m.txn);
+    while m.c.step_of(|peer| peer.txn == txn) {
+        let glance = m.c.glance(COORDINATOR, Op::Alone(session, Alone::Ask));
+        assert_eq!(glance, Some(Ok(Body::Alone(false))));
+    }
+    let made = m.c.answer(m.tag);
+    assert!(matches!(made, Some(Ok(Body::Made(..)))), "{made:?}");
+    m.c.settle();
+    assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
+    assert_eq!(m.c.answer(late), Some(Err(Refusal::NoSession)));
+    assert_eq!(ask(&mut m.c, m.session), Ok(Body::Alone(true)));
+    m.c.act_in(m.session);
+    assert_eq!(m.c.lookup(m.dir, "late"), Err(Errno::ENOENT));
+    m.c.settle();
+    assert_eq!(m.c.in_flight(), [0; 4]);
+}
+
+/// One that must begin again does so no more.
+#[test]
+fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
+    let mut m = Making::new();
+    let ends = m.end();
+    // Whoever is asked is busy, so the transaction is undone.
+    let txn = m.txn;
+    let busy = m.c.take_all_messages().into_iter().find(|(_, peer)| peer.txn == txn);
+    let (from, asked) = busy.expect("it asks");
+    let vote = Peer { from, say: Say::Voted(Vote::Busy), ..*asked };
+    m.c.deliver(MAKER, vec![vote]);
+    m.c.settle();
+    assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
+    assert_eq!(m.c.answer(m.tag), Some(Err(Refusal::NoSession)));
+    assert_eq!(ask(&mut m.c, m.session), Ok(Body::Alone(true)));
+    assert_eq!(m.c.in_flight(), [0; 4]);
+}
+
+/// Shard 0 has forgotten that it was about to end the session: whose requests go on.
+#[test]
+fn an_end_that_is_given_up_holds_up_nothing() {
+    let mut m = Making::new();
+    let ends = m.end();
+    let late = m.makes("late");
+    assert_eq!(m.c.answer(late), None, "the session is about to end");
+    m.c.restart_one(COORDINATOR);
+    m.c.settle();
+    assert_eq!(m.c.answer(ends), None);
+    let (made, late) = (m.c.answer(m.tag), m.c.answer(late));
+    assert!(matches!((&made, &late), (Some(Ok(_)), Some(Ok(_)))), "{made:?} {late:?}");
+    assert_eq!(m.c.in_flight(), [0; 4]);
+}
+
+/// Both ends of the same session, numbered in that session itself, do not wait for each other.
+#[test]
+fn a_session_that_ends_itself_twice_at_once_does_not_wait_for_itself() {
+    let (mut c, _) = cluster(LONG);
+    c.begin_session();
+    let ends = [0; 2].map(|_| c.start(COORDINATOR, Op::EndSession(c.session()), None));
+    c.settle();
+    let answers = ends.map(|tag| c.answer(tag));
+    assert!(answers.iter().all(Option::is_some), "{answers:?}");
+    assert!(answers.contains(&Some(Ok(Body::Done))), "{answers:?}");
+    assert_eq!(c.in_flight(), [0; 4]);
 }

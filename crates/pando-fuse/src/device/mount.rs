@@ -335,7 +335,7 @@ fn devices_in(list: &[u8], path: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Undoes the octal escapes of `/proc` (`\040` for a space).
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(super) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {

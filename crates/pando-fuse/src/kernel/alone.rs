@@ -150,7 +150,7 @@ impl Inner {
 
     /// The kernel asks for each name anew when it is next used: at once, or when it has remembered all of them for as long as it may.
     fn forget_names(&self, ending: &Ending) {
-        // What is mounted on a directory would be taken off with its name.
+        // What is mounted on a directory would be taken off with its name, and an overlay would lose what it lies over.
         let has_submounts =
             self.device().is_none_or(|device| has_submounts(device).unwrap_or(true));
         let forgets = |notifier: &Notifier| !has_submounts && notifier.forget_names().is_ok();
