@@ -36,7 +36,7 @@ impl Bundle {
         Self::parse(path, &guard::read_secret(path)?)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, KeyError> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, KeyError> {
         let wrong = |what: &str| KeyError::File { path: path.to_owned(), what: what.to_owned() };
         let mut blocks = pem::read(path, text)?;
         let key = match (blocks.keys.pop(), blocks.keys.is_empty()) {

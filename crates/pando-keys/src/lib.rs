@@ -8,6 +8,8 @@ mod authority;
 mod bundle;
 mod error;
 mod folder;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guard;
 mod identity;
 mod issued;

@@ -28,4 +28,6 @@ pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
 pub use stream::{Detached, Stream, short_path};
 pub use tls::Keys;
+#[cfg(feature = "fuzzing")]
+pub use tls::fuzzing;
 pub use who::Who;

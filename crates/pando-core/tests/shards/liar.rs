@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{Cluster, Random};
-use pando_core::admission::{Asks, asks};
+use pando_core::admission::{Asks, SESSIONS_MAX, asks};
 use pando_types::op::{
     Alone, FileAt, FileRef, Head, NewNode, ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags,
     Request, RequestId, Target, XattrMode,
 };
-use pando_types::reply::{Body, Layout, Refusal};
+use pando_types::reply::{Body, Improper, Layout, Refusal, Reply};
 use pando_types::{
     Credentials, DirId, DirRef, FileKind, Ino, Judge, KeyId, Lock, LockKind, LockOwner, LockRange,
     LockSpace, Name, Order, PartitionIndex, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
@@ -24,6 +24,12 @@ const SHARDS: u16 = 3;
 const HONEST: KeyId = KeyId(5);
 const LIAR: KeyId = KeyId(6);
 const LIES_BETWEEN: usize = 6;
+/// Its requests have tags from here on.
+const LIAR_TAGS: u64 = 1 << 32;
+/// More rows than shards have before it speaks, with all that the honest client has meanwhile.
+const ROWS_BEGUN: usize = 20_000;
+/// Most rows that one request leaves: an outcome, a name and what is behind it, pieces of contents.
+const ROWS_A_REQUEST: usize = 16;
 
 /// What the honest client has.
 struct Honest {
@@ -48,38 +54,69 @@ struct Seen {
 }
 
 struct Liar {
-    random: Random,
+    choices: Choices,
     seen: Seen,
     sequence: u64,
     tag: u64,
     /// Requests that were done, of those that change something.
     done: usize,
+    /// Refusals that it was told, by [`Improper`].
+    improper: [u64; Improper::ALL.len()],
 }
 
-fn any(random: &mut Random) -> u64 {
-    match random.below(6) {
-        0 => 0,
-        1 => u64::MAX,
-        2 => i64::MAX as u64,
-        3 => random.below(64) as u64,
-        4 => 1 << random.below(64),
-        _ => random.0,
+/// By what the liar decides.
+enum Choices {
+    /// What looks random.
+    Random(Random),
+    /// What a fuzzer says. When there is no more, the liar is silent.
+    Bytes(std::vec::IntoIter<u8>),
+}
+
+impl Choices {
+    fn below(&mut self, bound: usize) -> usize {
+        match self {
+            Self::Random(random) => random.below(bound),
+            Self::Bytes(bytes) => {
+                let count = if bound <= 1 << 8 { 1 } else { 2 };
+                bytes.take(count).fold(0, |number, byte| number << 8 | usize::from(byte)) % bound
+            }
+        }
+    }
+
+    fn any(&mut self) -> u64 {
+        match self.below(6) {
+            0 => 0,
+            1 => u64::MAX,
+            2 => i64::MAX as u64,
+            3 => self.below(64) as u64,
+            4 => 1 << self.below(64),
+            _ => match self {
+                Self::Random(random) => random.0,
+                Self::Bytes(bytes) => {
+                    bytes.take(8).fold(0, |number, byte| number << 8 | u64::from(byte))
+                }
+            },
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Bytes(bytes) if bytes.as_slice().is_empty())
     }
 }
 
 impl Liar {
     fn below(&mut self, bound: usize) -> usize {
-        self.random.below(bound)
+        self.choices.below(bound)
     }
 
     fn any(&mut self) -> u64 {
-        any(&mut self.random)
+        self.choices.any()
     }
 
     fn of<T: Copy>(&mut self, from: fn(&Seen) -> &Vec<T>, else_: fn(u64) -> T) -> T {
         let count = from(&self.seen).len();
         match count > 0 && self.below(8) > 0 {
-            true => from(&self.seen)[self.random.below(count)],
+            true => from(&self.seen)[self.choices.below(count)],
             false => else_(self.any()),
         }
     }
@@ -94,7 +131,7 @@ impl Liar {
 
     fn object(&mut self) -> ObjectId {
         if self.below(2) == 0 {
-            let session = self.seen.sessions[self.random.below(self.seen.sessions.len())];
+            let session = self.seen.sessions[self.choices.below(self.seen.sessions.len())];
             return ObjectId(u128::from(session.0) << 64 | u128::from(self.any()));
         }
         self.of(|seen| &seen.objects, |n| ObjectId(n.into()))
@@ -120,7 +157,7 @@ impl Liar {
 
     fn file(&mut self) -> FileRef {
         if !self.seen.files.is_empty() && self.below(2) == 0 {
-            return self.seen.files[self.random.below(self.seen.files.len())].clone();
+            return self.seen.files[self.choices.below(self.seen.files.len())].clone();
         }
         let at = match self.below(3) {
             0 => FileAt::Link,
@@ -327,6 +364,7 @@ impl Liar {
                 c.step();
             }
             let Some(reply) = c.reply(self.tag) else { return };
+            self.count(&reply);
             if let Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)) = reply.result {
                 continue;
             }
@@ -338,6 +376,49 @@ impl Liar {
             }
             return self.learn(reply.result);
         }
+    }
+
+    fn count(&mut self, reply: &Reply) {
+        if let Err(Refusal::Improper(kind)) = reply.result {
+            self.improper[kind as usize] += 1;
+        }
+    }
+
+    /// Every request is answered by now. Each refusal was counted, and nothing is left of what was refused.
+    fn check(&mut self, c: &mut Cluster) {
+        for tag in LIAR_TAGS + 1..=self.tag {
+            if let Some(reply) = c.reply(tag) {
+                self.count(&reply);
+            }
+        }
+        let counted = c.counters().iter().fold([0; 6], |mut sum, n| {
+            sum.iter_mut().zip(n.improper).for_each(|(sum, n)| *sum += n);
+            sum
+        });
+        // One that is told again from its recorded outcome was counted the first time.
+        let again: u64 = c.counters().iter().map(|n| n.repeated).sum();
+        let mut kinds = self.improper.into_iter().zip(counted);
+        assert!(
+            kinds.all(|(told, counted)| (counted..=counted + again).contains(&told)),
+            "each refusal is told and counted: {:?}, {counted:?}, {again} again",
+            self.improper
+        );
+        assert_eq!(c.in_flight()[..3], [0; 3], "locks, transactions and steps are over");
+        let requests = (self.tag - LIAR_TAGS) as usize;
+        let rows = c.rows().len();
+        assert!(rows <= ROWS_BEGUN + ROWS_A_REQUEST * requests, "{rows} of {requests} requests");
+        let sessions = c.session_keys(ShardIndex(0)).iter().filter(|(_, key)| *key == LIAR).count();
+        assert!(sessions <= SESSIONS_MAX, "{sessions} sessions of one key");
+    }
+
+    /// It hears of all that the honest client has.
+    fn hear_of(&mut self, honest: &Honest, last: RequestId) {
+        let inos = honest.files.values().map(|(ino, _)| *ino);
+        let objects = honest.files.values().flat_map(|(_, objects)| objects.iter().copied());
+        let seen = &mut self.seen;
+        seen.inos = inos.chain(seen.inos.iter().copied().rev().take(100)).collect();
+        seen.objects = objects.chain(seen.objects.iter().copied().rev().take(100)).collect();
+        seen.ids = vec![last, RequestId { sequence: last.sequence + 1, ..last }];
     }
 
     fn learn(&mut self, result: Result<Body, Refusal>) {
@@ -449,7 +530,8 @@ impl Honest {
     }
 }
 
-fn run(seed: u64, steps: usize) {
+/// As many steps of the honest client as there are, or until the liar is silent; how often the liar was served, and the shards.
+fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
     let mut c = Cluster::new(SHARDS, 12);
     let home = c.mkdir(ROOT, "home").unwrap();
     let shared = c.mkdir(ROOT, "shared").unwrap();
@@ -466,22 +548,19 @@ fn run(seed: u64, steps: usize) {
     let mut honest = Honest { session, home, files: BTreeMap::new(), objects: 0, locked: None };
     let seen =
         Seen { sessions: vec![session, own], dirs: vec![ROOT, home, shared], ..Seen::default() };
-    let mut liar = Liar { random: Random(seed), seen, sequence: 1, tag: 1 << 32, done: 0 };
+    let improper = [0; Improper::ALL.len()];
+    let mut liar = Liar { choices, seen, sequence: 1, tag: LIAR_TAGS, done: 0, improper };
     let mut random = Random(seed ^ 0x5DEE_CE66);
     for step in 0..steps {
+        if liar.choices.is_over() {
+            break;
+        }
         for _ in 0..random.below(LIES_BETWEEN) {
             liar.lie(&mut c, own);
         }
         honest.as_self(&mut c, |honest, c| honest.work(c, &mut random));
-        // The liar hears of all that the honest client has.
-        let inos = honest.files.values().map(|(ino, _)| *ino);
-        let objects = honest.files.values().flat_map(|(_, objects)| objects.iter().copied());
         if step % 20 == 0 {
-            liar.seen.inos = inos.chain(liar.seen.inos.iter().copied().rev().take(100)).collect();
-            liar.seen.objects =
-                objects.chain(liar.seen.objects.iter().copied().rev().take(100)).collect();
-            liar.seen.ids =
-                vec![c.last_id(), RequestId { sequence: c.last_id().sequence + 1, ..c.last_id() }];
+            liar.hear_of(&honest, c.last_id());
             honest.as_self(&mut c, Honest::check);
         }
         // It may have ended its own session.
@@ -495,21 +574,37 @@ fn run(seed: u64, steps: usize) {
         }
     }
     c.settle();
+    liar.check(&mut c);
     honest.as_self(&mut c, Honest::check);
-    assert!(liar.done * 20 > steps, "{} of {steps}: it is served, where it may", liar.done);
-    let counters = c.counters();
-    let sum = |of: fn(&pando_core::Counters) -> u64| counters.iter().map(of).sum::<u64>();
-    assert!(sum(|n| n.foreign_sessions) > 0, "it has named the other's session");
-    let kinds = counters.iter().fold([0; 6], |mut sum, n| {
-        sum.iter_mut().zip(n.improper).for_each(|(sum, n)| *sum += n);
-        sum
-    });
-    assert!(kinds[..5].iter().all(|count| *count > 0), "each kind of lie was told: {kinds:?}");
+    (liar.done, c)
+}
+
+/// The liar does what a fuzzer says.
+pub fn by_bytes(bytes: &[u8]) {
+    run(Choices::Bytes(bytes.to_vec().into_iter()), 1, usize::MAX);
 }
 
 #[test]
 fn a_liar_harms_nobody() {
+    let steps = 3_000;
     for seed in 1..=4 {
-        run(seed, 3_000);
+        let (done, c) = run(Choices::Random(Random(seed)), seed, steps);
+        assert!(done * 20 > steps, "{done} of {steps}: it is served, where it may");
+        let counters = c.counters();
+        let sum = |of: fn(&pando_core::Counters) -> u64| counters.iter().map(of).sum::<u64>();
+        assert!(sum(|n| n.foreign_sessions) > 0, "it has named the other's session");
+        for kind in &Improper::ALL[..5] {
+            let count: u64 = counters.iter().map(|n| n.improper[*kind as usize]).sum();
+            assert!(count > 0, "each kind of lie was told, {} too", kind.name());
+        }
     }
+}
+
+/// Inputs of the fuzzer's target `shard`, those that once failed among them.
+#[test]
+fn a_liar_by_the_fuzzers_bytes_harms_nobody() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/shard");
+    let files = std::fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path());
+    let count = files.map(|file| by_bytes(&std::fs::read(file).unwrap())).count();
+    assert!(count > 0, "nothing is in {corpus}");
 }

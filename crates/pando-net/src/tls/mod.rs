@@ -7,7 +7,11 @@
 //! what was not answered may not have been done.
 
 mod alert;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod keys;
+#[cfg(any(test, feature = "fuzzing"))]
+mod pair;
 mod record;
 mod shake;
 #[cfg(test)]

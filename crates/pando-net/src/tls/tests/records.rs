@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{pair, side};
+use crate::tls::pair::{pair, side};
 use crate::tls::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD, Opener, RecordError, Sealer};
 
 fn sealed(sealer: &mut Sealer, content: &[u8]) -> Vec<u8> {

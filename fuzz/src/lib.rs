@@ -1,0 +1,42 @@
+//! Targets of the fuzzer. Each takes bytes and panics if a promise is broken.
+//!
+//! Harness code is that of the tests, included by its path: there is one of each.
+
+mod frames;
+#[path = "../../crates/pando-fuse/src/device"]
+pub mod device {
+    //! Of pando-fuse the parser only: the rest of it takes longer to build than all else here.
+    #[allow(missing_docs, reason = "see where they belong")]
+    pub mod abi;
+    pub mod request;
+}
+mod fuse;
+mod keys;
+#[allow(dead_code, reason = "tests use more of it")]
+#[path = "../../crates/pando-core/tests/shards/liar.rs"]
+mod liar;
+mod net;
+mod peers;
+mod records;
+#[allow(dead_code, reason = "tests use more of it")]
+#[path = "../../crates/pando-wire/tests/hostile/samples.rs"]
+mod samples;
+pub mod seeds;
+#[allow(dead_code, unused_imports, reason = "tests use more of it")]
+#[path = "../../crates/pando-core/tests/shards/support/mod.rs"]
+mod support;
+
+/// What a target is called, and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 8] = [
+    ("frames", frames::run),
+    ("records", records::run),
+    ("peers", peers::run),
+    ("hello", net::hello),
+    ("tls", net::tls),
+    ("keys", keys::run),
+    ("fuse", fuse::run),
+    ("shard", liar::by_bytes),
+];
