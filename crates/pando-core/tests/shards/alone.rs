@@ -245,6 +245,9 @@ fn what_a_session_has_to_begin_again_is_refused_when_the_session_ends() {
     let (from, asked) = busy.expect("it asks");
     let vote = Peer { from, say: Say::Voted(Vote::Busy), ..*asked };
     m.c.deliver(MAKER, vec![vote]);
+    m.c.pass_time(SECOND);
+    let begins = |of: &TxnId| of.shard == MAKER && *of > txn;
+    assert!(!m.c.txns_on_their_way().iter().any(begins), "it has begun again");
     m.c.settle();
     assert_eq!(m.c.answer(ends), Some(Ok(Body::Done)));
     assert_eq!(m.c.answer(m.tag), Some(Err(Refusal::NoSession)));
@@ -260,6 +263,10 @@ fn an_end_that_is_given_up_holds_up_nothing() {
     let late = m.makes("late");
     assert_eq!(m.c.answer(late), None, "the session is about to end");
     m.c.restart_one(COORDINATOR);
+    // What comes from there next says that all before is void.
+    let begins = m.c.send_as(COORDINATOR, RequestId::default(), Op::OpenSession);
+    m.deliver_others();
+    assert!(matches!(m.c.answer(begins), Some(Ok(Body::Session(_)))));
     m.c.settle();
     assert_eq!(m.c.answer(ends), None);
     let (made, late) = (m.c.answer(m.tag), m.c.answer(late));
