@@ -1,5 +1,4 @@
-//! Messages between shards, with pages of rows in them, as a server sends them that is at fault. No shard stops, and what is no
-//! part of any transaction leaves the tree alone.
+//! Messages between shards, with pages of rows in them, as a server sends them that is at fault. No shard stops.
 
 use pando_types::peer::Peer;
 use pando_types::{DirRef, ShardIndex, codec};
