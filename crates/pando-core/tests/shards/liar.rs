@@ -581,7 +581,7 @@ fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
 
 /// The liar does what a fuzzer says.
 pub fn by_bytes(bytes: &[u8]) {
-    run(Choices::Bytes(bytes.to_vec().into_iter()), 1, usize::MAX);
+    run(Choices::Bytes(Vec::from(bytes).into_iter()), 1, usize::MAX);
 }
 
 #[test]
