@@ -26,7 +26,7 @@ const AGAIN_AFTER: u64 = 2_000_000;
 
 /// What a coordinator's message waits for. A decision is synced. So is whatever a page of a split names, objects above
 /// all: its target may sync it at any time.
-fn need_of(say: &Say) -> Need {
+pub(super) fn need_of(say: &Say) -> Need {
     let names_object = |row: &RowChange| match row {
         RowChange::Put(key, _) => keys::is_slice(key),
         RowChange::Delete(_) | RowChange::DeleteRange(..) => false,
@@ -85,7 +85,7 @@ impl Shard {
         self.txns.insert(number, txn);
     }
 
-    fn id(&self, number: u64) -> TxnId {
+    pub(super) fn id(&self, number: u64) -> TxnId {
         TxnId { shard: self.config.shard, number }
     }
 
@@ -188,7 +188,7 @@ impl Shard {
     }
 
     /// Who owns a place, as far as is known here.
-    fn shard_of(&mut self, ctx: &Ctx<'_>, place: &Place) -> Result<ShardIndex, Halt> {
+    pub(super) fn shard_of(&mut self, ctx: &Ctx<'_>, place: &Place) -> Result<ShardIndex, Halt> {
         Ok(match place {
             Place::Order(dir, order) => self.route(ctx, dir.id, *order)?,
             Place::Home(dir) => self.config.map.home(dir.id),
@@ -543,69 +543,5 @@ impl Shard {
             }
         }
         Ok(())
-    }
-
-    /// Time has come: what was due begins again, what was not answered is sent again.
-    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
-        let now = ctx.now.nanos;
-        while let Some(entry) = self.later.first_entry()
-            && entry.key().0 <= now
-        {
-            self.ready.push_back(entry.remove());
-        }
-        let after = self.config.resend_after;
-        let due: Vec<u64> =
-            self.txns.iter().filter(|(_, t)| t.sent_at + after <= now).map(|(n, _)| *n).collect();
-        for number in due {
-            self.resend(ctx, number)?;
-        }
-        self.tick_versions(ctx);
-        self.tick_copies(ctx)?;
-        self.tick_counts(now);
-        self.end_expired(ctx)?;
-        self.ask_coordinators(ctx);
-        Ok(())
-    }
-
-    fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
-        let id = self.id(number);
-        let Some(txn) = self.txns.get_mut(&number) else { return Ok(()) };
-        txn.sent_at = ctx.now.nanos;
-        self.counters.resent += 1;
-        let mut again = Vec::new();
-        match &txn.sent {
-            Some((to, step, say)) => again.push((*to, *step, say.clone())),
-            None => {
-                for (step, to, changes) in &txn.finishing {
-                    again.push((*to, *step, Say::Finish(Some(changes.clone()))));
-                }
-            }
-        }
-        for (mut to, step, say) in again {
-            if let Say::Prepare(place, _) = &say {
-                to = self.shard_of(ctx, place)?;
-                if let Some(txn) = self.txns.get_mut(&number)
-                    && let Some(at) = txn.steps.get_mut(usize::from(step))
-                {
-                    at.to = to;
-                }
-            }
-            let need = need_of(&say);
-            self.tell(ctx, need, to, (id, step), say);
-        }
-        Ok(())
-    }
-
-    /// When `tick` has something to do next.
-    pub(crate) fn next_wake(&self) -> Option<u64> {
-        let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let resend = self.txns.values().map(|t| t.sent_at + self.config.resend_after).min();
-        let asked = self.prepared.values().map(|(_, at)| *at);
-        let heard = self.arriving.values().map(|(_, at)| *at);
-        let incoming = self.incoming.values().map(|(_, at)| *at);
-        let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
-        let moves = [self.copies_wake(), self.counts_wake()];
-        let others = [later, resend, ask, self.versions_wake(), self.leases.next_look()];
-        moves.into_iter().chain(others).flatten().min()
     }
 }

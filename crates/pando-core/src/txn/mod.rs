@@ -16,6 +16,7 @@
 //!
 //! Steps that touch locks of lower rank never come later, so waiting cannot form a circle (`LockKey`).
 
+mod again;
 pub mod apply;
 mod coordinate;
 pub mod graph;
