@@ -99,8 +99,9 @@ fn what_the_caller_may_not_remove_stays_and_is_told() {
     // The user owns the volume's folder, and so may come to its socket.
     fs::set_permissions(volume.scratch(), fs::Permissions::from_mode(0o755)).unwrap();
     volume.stop();
-    shell(volume.scratch(), &format!("chown -R {USER}:{USER} volume"));
+    shell(volume.scratch(), &format!("chown {USER}:{USER} volume volume/run"));
     volume.start(&TINY);
+    shell(volume.scratch(), &format!("chown -R {USER}:{USER} volume"));
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=1234", "--regid=1234", "--clear-groups"]);

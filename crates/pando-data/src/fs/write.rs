@@ -34,6 +34,20 @@ impl DataFs {
         Ok(offset)
     }
 
+    /// Writes at the end, which is at `known` at least.
+    pub fn append(
+        &self,
+        ino: Ino,
+        known: u64,
+        data: &[u8],
+        kill: Option<Kill>,
+    ) -> Result<(), Errno> {
+        let inode = self.open_file(ino)?;
+        let mut state = self.write_state(&inode);
+        let offset = known.max(state.visible_size());
+        self.write_locked(&inode, &mut state, (offset, data), kill)
+    }
+
     /// Takes off the file what a change takes off that is about to be made.
     pub fn kill(&self, ino: Ino, kill: Kill) -> Result<(), Errno> {
         let set = SetAttr { kill: Some(kill), ..SetAttr::default() };

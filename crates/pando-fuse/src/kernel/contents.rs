@@ -70,12 +70,15 @@ impl Adaptor {
                 } else {
                     appends.written(request.node, end);
                 }
-                let at = (!append).then_some(offset);
                 let kills = write_flags & write::KILL_SUIDGID != 0;
                 let kill = kills.then(|| self.0.killed_by(request.caller, request.node));
                 let work = move |inner: &Inner, reply: Reply, data: &[u8]| {
                     let written = inner.kill(node, kill);
-                    match written.and_then(|()| inner.fs.write(node, at, data, kill)) {
+                    let write = |()| match append {
+                        true => inner.fs.append(node, offset, data, kill),
+                        false => inner.fs.write(node, offset, data, kill),
+                    };
+                    match written.and_then(write) {
                         Ok(()) => ignore(reply.written(data.len() as u32)),
                         Err(error) => failed(reply, error),
                     }

@@ -127,15 +127,26 @@ impl Vfs {
         self.data.read(ino, offset, u64::from(len))
     }
 
-    /// Writes at `offset`, or at the end. `kill`: what that takes off.
+    /// Writes at `offset`. `kill`: what that takes off.
     pub fn write(
         &self,
         ino: Ino,
-        offset: Option<u64>,
+        offset: u64,
         data: &[u8],
         kill: Option<Kill>,
     ) -> Result<(), Errno> {
-        self.data.write(ino, offset, data, kill).map(drop)
+        self.data.write(ino, Some(offset), data, kill).map(drop)
+    }
+
+    /// The same at the end, which this kernel takes to be at `known`.
+    pub fn append(
+        &self,
+        ino: Ino,
+        known: u64,
+        data: &[u8],
+        kill: Option<Kill>,
+    ) -> Result<(), Errno> {
+        self.data.append(ino, known, data, kill)
     }
 
     /// For `close`: hands on what was written.

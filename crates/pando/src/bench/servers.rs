@@ -28,6 +28,9 @@ pub struct Server {
     folder: Option<TempDir>,
 }
 
+/// A mount that is not alone by then will not be.
+const ALONE_WITHIN: Duration = Duration::from_secs(20);
+
 /// How a volume is to be served.
 pub struct Volume<'a> {
     pub serve: Serve,
@@ -87,6 +90,7 @@ impl Server {
         if volume.serve == Serve::Up {
             let mut server = Self::idle(volume.shards)?;
             server.up(option("--durability", Some(volume.durability)).chain(threads))?;
+            server.await_alone()?;
             return Ok(server);
         }
         let (mut server, target) = Self::served(volume)?;
@@ -106,6 +110,27 @@ impl Server {
         let (volume, mount) = (self.volume().into(), self.mountpoint.clone().into());
         let words = ["up".into(), volume, "--mount".into(), mount, "--json".into()];
         self.start(words, more).map(drop)
+    }
+
+    /// Returns once the mount is alone on its volume, as it will be for the rest of its time.
+    fn await_alone(&self) -> Result<(), Failure> {
+        let failed = |why: &dyn std::fmt::Display| {
+            Failure::plain(format!("cannot ask the mount that was started: {why}"))
+        };
+        let program = std::env::current_exe().map_err(|error| failed(&error))?;
+        let begun = Instant::now();
+        while begun.elapsed() < ALONE_WITHIN {
+            let mut asked = Command::new(&program);
+            asked.arg("status").arg(&self.mountpoint).arg("--json");
+            let told = asked.output().map_err(|error| failed(&error))?;
+            let told: Value =
+                serde_json::from_slice(&told.stdout).map_err(|error| failed(&error))?;
+            if told["counters"]["alone"] == 1 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(failed(&"it is not alone on its volume"))
     }
 
     pub fn mountpoint(&self) -> &Path {

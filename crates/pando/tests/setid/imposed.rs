@@ -77,9 +77,7 @@ pub fn imposed(actor: &Actor, cell: &Cell, ext4: Seen) -> Seen {
         Taking::Owner if is_root && act == "chown to another, then write" => ext4,
         // Most who are root have the capability.
         Taking::Owner if is_root && is_idle(cell.mode) => with(&|mode| mode | SETGID),
-        Taking::NoOwner if is_idle(ext4.then.0) && actor.has_fsetid && !is_root => {
-            with(&|mode| mode & !SETGID)
-        }
+        Taking::NoOwner if is_idle(ext4.then.0) && actor.has_fsetid => with(&|mode| mode & !SETGID),
         _ => ext4,
     }
 }
