@@ -214,6 +214,7 @@ pub mod open {
 #[expect(missing_docs, reason = "named as the kernel's")]
 pub mod fopen {
     pub const KEEP_CACHE: u32 = 1 << 1;
+    pub const CACHE_DIR: u32 = 1 << 3;
     pub const NOFLUSH: u32 = 1 << 5;
 }
 

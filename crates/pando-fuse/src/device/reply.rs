@@ -199,6 +199,12 @@ impl Listing {
         Self { bytes: Vec::with_capacity(size.min(1 << 16)), size }
     }
 
+    /// Whether nothing was added.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Adds an entry after which a listing goes on at `position`; `mode` tells what it is. True if there is no room.
     pub fn add(&mut self, ino: u64, position: u64, mode: u32, name: &[u8]) -> bool {
         self.push(None, ino, position, mode, name)

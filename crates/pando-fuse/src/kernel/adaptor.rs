@@ -2,7 +2,6 @@
 //! at once if the shard is in this process and free. What concerns contents is done by the thread that read the request;
 //! if it has to store something it steps aside first, so that names need not wait for contents.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -10,16 +9,16 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
 use super::alone::Keeper;
 use super::closing::{Closed, Closing, may_overtake_a_close};
-use super::convert::{errno, file_attr, set_attr, type_bits};
+use super::convert::{errno, file_attr, set_attr};
 use super::gone::{Gone, Refused};
 use super::locking::Locking;
 use super::memory::{Memory, Telling};
 use super::session::{Mounted, Options};
 use crate::device::{
-    Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
+    Caller, Counts, Delivery, Entry, FileSystem, Notifier, Operation, Reply, Request, abi,
     abi::fopen, step_aside,
 };
-use crate::vfs::{DirHandle, OpenFlags, Opened, StatFs, Vfs};
+use crate::vfs::{OpenFlags, Opened, StatFs, Vfs};
 
 /// Unit of sizes in `statfs`, bytes.
 const STATFS_BLOCK: u32 = 4096;
@@ -76,7 +75,7 @@ pub(super) struct Inner {
     pub(super) gone: Gone,
     /// Whether `/proc` tells of callers.
     pub(super) sees_callers: bool,
-    directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
+    listings: Listings,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
     closing: Closing,
@@ -98,7 +97,7 @@ impl Adaptor {
             gone: Gone::default(),
             sees_callers: super::powers::sees_callers(),
             fs,
-            directories: Mutex::default(),
+            listings: Listings::default(),
             next_handle: AtomicU64::new(1),
             closing: Closing::default(),
             is_over: AtomicBool::new(false),
@@ -137,15 +136,7 @@ impl Inner {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn directories(&self) -> MutexGuard<'_, HashMap<u64, Arc<DirHandle>>> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn directory(&self, handle: u64) -> Result<Arc<DirHandle>, Errno> {
-        self.directories().get(&handle).cloned().ok_or(Errno::EBADF)
-    }
-
-    fn new_handle(&self) -> u64 {
+    pub(super) fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -157,7 +148,7 @@ impl Inner {
     }
 
     /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is forgotten.
-    fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) {
+    fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) -> Delivery {
         // Looked at first: it may have to wait for a disk, which whoever is not alone any more would wait for, too.
         let is_settled = was_settled && self.is_settled(attr);
         let delivery = {
@@ -167,6 +158,7 @@ impl Inner {
         if delivery.is_err() {
             self.forget(attr.ino.0, 1);
         }
+        delivery
     }
 
     /// Whether what is told of a file is all there is: nothing that was written to it is to be stored yet.
@@ -175,10 +167,10 @@ impl Inner {
     }
 
     /// The same, or what is wrong.
-    fn made(&self, reply: Reply, result: Result<Attr, Errno>) {
+    fn made(&self, reply: Reply, result: Result<Attr, Errno>) -> Delivery {
         match result {
             Ok(attr) => self.entry(reply, &attr, true),
-            Err(error) => failed(reply, error),
+            Err(error) => reply.error(errno(error)),
         }
     }
 
@@ -189,6 +181,7 @@ impl Inner {
         if !self.fs.namespace().knows(ino) {
             self.memory.forget(node);
             self.gone.forget(node);
+            self.listings.forget(node);
         }
     }
 
@@ -263,70 +256,6 @@ impl Inner {
             replies.into_iter().chain([last]).for_each(|reply| empty(reply, Ok(())));
         });
     }
-
-    async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
-        let ino = Ino(node);
-        match judged!(self, caller, &[node], |by| self.fs.opendir(by, ino).await) {
-            // A removed directory can be opened by its descriptor, or as a working directory.
-            Err(_) if self.gone.contains(node) => {
-                self.opened(reply, DirHandle::new(ino));
-            }
-            Ok(handle) => self.opened(reply, handle),
-            Err(error) => failed(reply, error),
-        }
-    }
-
-    fn opened(&self, reply: Reply, handle: DirHandle) {
-        let number = self.new_handle();
-        self.directories().insert(number, Arc::new(handle));
-        if reply.opened(number, 0).is_err() {
-            self.directories().remove(&number);
-        }
-    }
-
-    fn listed(&self, attr: &Attr) -> Entry {
-        let (entry_timeout, attr_timeout) = self.memory.given();
-        Entry { node: attr.ino.0, attr: file_attr(attr), entry_timeout, attr_timeout }
-    }
-
-    async fn list(&self, reply: Reply, handle: u64, offset: u64, size: u32, plus: bool) {
-        let mut listing = Listing::new(size);
-        let mut looked_up = Vec::new();
-        let result = match self.directory(handle) {
-            Ok(handle) if self.gone.contains(handle.ino().0) => Ok(()),
-            Ok(handle) => {
-                let add = |listed: crate::Listed<'_>| {
-                    let (ino, mode) = (listed.ino, type_bits(listed.kind));
-                    if !plus {
-                        return listing.add(ino.0, listed.position, mode, listed.name);
-                    }
-                    let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
-                    // The kernel takes these in after a recall, too, so they are as for one of several.
-                    let entry = attr.map(|attr| self.listed(attr));
-                    let is_full =
-                        listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
-                    if entry.is_some() && !is_full {
-                        looked_up.push(ino);
-                    } else if listed.attr.is_some() && !is_full {
-                        self.fs.forget(ino, 1);
-                    }
-                    is_full
-                };
-                let listed = self.fs.list(&handle, offset, plus, add).await;
-                // A removed directory has no names, not even its own.
-                let is_gone = |errno| self.removed(handle.ino().0, errno).is_some();
-                listed.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) })
-            }
-            Err(error) => Err(error),
-        };
-        let delivery = match result {
-            Ok(()) => reply.listing(&listing),
-            Err(error) => reply.error(errno(error)),
-        };
-        if delivery.is_err() || result.is_err() {
-            looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
-        }
-    }
 }
 
 fn entry_of(telling: &Telling<'_>, attr: &Attr, is_settled: bool) -> Entry {
@@ -386,10 +315,14 @@ fn statfs(reply: Reply, result: Result<StatFs, Errno>) {
 
 #[path = "contents.rs"]
 mod contents;
+#[path = "listings.rs"]
+mod listings;
 #[path = "locks.rs"]
 mod locks;
 #[path = "names.rs"]
 mod names;
+
+use listings::Listings;
 
 impl FileSystem for Adaptor {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
@@ -451,6 +384,7 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
         drop(self.0.keeper().take());
+        self.0.listings.end();
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
     }
@@ -511,10 +445,7 @@ impl Adaptor {
                     .await)
             }
             Operation::Releasedir { handle } => {
-                let handle = this.directories().remove(&handle);
-                if let Some(handle) = handle {
-                    this.fs.releasedir(&handle);
-                }
+                this.close_directory(handle);
                 empty(reply, Ok(()));
             }
             Operation::Statfs => {

@@ -138,6 +138,7 @@ impl Inner {
             // The mount is gone, and the session ends.
             return;
         }
+        self.forget_listings();
         self.forget_names(ending);
         self.forget_attributes();
         // If it does not get there, the session is over, and with it its being alone.

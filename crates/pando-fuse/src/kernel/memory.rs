@@ -166,6 +166,11 @@ const fn depends_on_groups(of: Judged, caller: Caller) -> bool {
 }
 
 impl Telling<'_> {
+    /// Whether it is said to a kernel alone.
+    pub(super) fn is_alone(&self) -> bool {
+        *self.is_alone
+    }
+
     /// For how long the kernel may remember what a name leads to.
     pub(super) fn entry_timeout(&self, kind: FileKind) -> Duration {
         match (*self.is_alone, kind) {

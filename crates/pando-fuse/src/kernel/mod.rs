@@ -6,6 +6,7 @@ mod appends;
 mod closing;
 mod convert;
 mod gone;
+mod kept;
 mod locking;
 mod memory;
 mod powers;

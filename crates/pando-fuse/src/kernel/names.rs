@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pando_types::{Errno, Ino, Name};
 
-use super::{Inner, empty, entry_of, failed};
+use super::{Inner, entry_of, failed};
 use crate::device::{Caller, Entry, Operation, Reply, Request};
-use crate::kernel::convert::{node_kind, permissions};
+use crate::kernel::convert::{errno, node_kind, permissions};
 use crate::kernel::gone::Refused;
 use crate::vfs::OpenFlags;
 
@@ -27,7 +27,9 @@ macro_rules! named {
         later!($inner, $reply, |$this, reply| {
             let $parent = Ino(dir);
             let result = judged!($this, caller, &[dir], |$by| $work.await);
-            $answer(&$this, reply, result);
+            let outcome = result.as_ref().map(drop).map_err(|errno| *errno);
+            let told = $answer(&$this, reply, result);
+            $this.changed(&[dir], outcome, told);
         })
     }};
 }
@@ -35,7 +37,8 @@ macro_rules! named {
 /// Answers a request.
 pub(super) fn answer(inner: &Arc<Inner>, request: &Request<'_>, reply: Reply) {
     let is_made = |this: &Inner, reply, made| this.made(reply, made);
-    let is_done = |_: &Inner, reply, result| empty(reply, result);
+    let is_done =
+        |_: &Inner, reply: Reply, result: Result<(), Errno>| reply.done(result.map_err(errno));
     let (caller, node) = (request.caller, request.node);
     match request.operation {
         Operation::Lookup { name } => {
@@ -131,7 +134,9 @@ impl Inner {
         let stored = self.fs.data().stored();
         let found = judged!(self, caller, &[dir], |by| { self.fs.lookup(by, parent, &name).await });
         match found {
-            Ok(attr) => self.entry(reply, &attr, stored == self.fs.data().stored()),
+            Ok(attr) => {
+                let _ = self.entry(reply, &attr, stored == self.fs.data().stored());
+            }
             Err(Errno::ENOENT) => self.absent(reply),
             Err(error) => failed(reply, error),
         }
@@ -160,7 +165,8 @@ impl Inner {
         let created = judged!(self, caller, &[dir], |by| {
             self.fs.create(by, parent, &name, mode, flags).await
         });
-        match created {
+        let outcome = created.as_ref().map(drop).map_err(|errno| *errno);
+        let told = match created {
             Ok(opened) => {
                 self.appends(opened.attr.ino.0, &opened, flags);
                 let is_settled = self.is_settled(&opened.attr);
@@ -173,9 +179,11 @@ impl Inner {
                     self.fs.release(opened.attr.ino).await;
                     self.forget(opened.attr.ino.0, 1);
                 }
+                delivery
             }
-            Err(error) => failed(reply, error),
-        }
+            Err(error) => reply.error(errno(error)),
+        };
+        self.changed(&[dir], outcome, told);
     }
 
     async fn rename(
@@ -191,6 +199,7 @@ impl Inner {
         let dirs = [from.0, to.0];
         let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
         let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
-        empty(reply, moved);
+        let told = reply.done(moved.map_err(errno));
+        self.changed(dirs, moved, told);
     }
 }

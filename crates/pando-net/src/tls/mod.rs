@@ -10,6 +10,8 @@ mod alert;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod keys;
+#[cfg(feature = "fuzzing")]
+pub mod measuring;
 #[cfg(any(test, feature = "fuzzing"))]
 mod pair;
 mod record;

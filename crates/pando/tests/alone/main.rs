@@ -1,62 +1,21 @@
 //! `pando up` alone on its volume lets the kernel remember names and attributes. Whoever joins finds nothing of that in the way.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod joined;
+mod listings;
 
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 
 use common::site::until;
-use common::{Volume, all, mount_tmpfs, pando};
+use common::{all, mount_tmpfs, pando};
+use joined::{Joined, alone, is_alone, status};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-
-fn status(mount: &Path) -> Value {
-    let output = pando().arg("status").arg(mount).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{}", all(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn is_alone(volume: &Volume) -> bool {
-    status(&volume.mount)["counters"]["alone"] == 1
-}
-
-/// A volume that is up, and alone.
-fn alone(extra: &[&str]) -> Volume {
-    let volume = Volume::up(extra);
-    until("it is alone", || is_alone(&volume));
-    volume
-}
-
-/// Another mount of the same volume.
-struct Joined(PathBuf, Pid);
-
-impl Joined {
-    fn new(volume: &Volume) -> Self {
-        let path = volume.scratch().join("joined");
-        let mut command = pando();
-        command.arg("mount").arg(&volume.folder).arg(&path).args(["-d", "--json"]);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", all(&output));
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let pid = Pid::from_raw(told["pid"].as_i64().unwrap() as i32).unwrap();
-        Self(path, pid)
-    }
-
-    fn leave(self) {
-        let output = pando().arg("umount").arg(&self.0).output().unwrap();
-        assert!(output.status.success(), "{}", all(&output));
-    }
-}
-
-impl Drop for Joined {
-    fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
+use rustix::process::{Signal, kill_process};
 
 #[test]
 fn what_a_kernel_alone_has_looked_for_once_it_does_not_ask_for_again() {
@@ -93,7 +52,7 @@ fn whoever_joins_and_whoever_was_alone_see_each_other_at_once() {
         fs::read_to_string(here("replaced")).unwrap();
         let joined = Joined::new(&volume);
         assert!(!is_alone(&volume));
-        let there = |what: &str| joined.0.join(name(what));
+        let there = |what: &str| joined.mount.join(name(what));
         fs::write(there("missing"), "made").unwrap();
         fs::rename(there("dir"), there("moved")).unwrap();
         fs::write(there("new"), "newer").unwrap();
@@ -114,10 +73,10 @@ fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
     fs::create_dir_all(volume.mount.join("in/it")).unwrap();
     let held = File::open(volume.mount.join("in/it")).unwrap();
     let joined = Joined::new(&volume);
-    fs::rename(joined.0.join("in"), joined.0.join("out")).unwrap();
+    fs::rename(joined.mount.join("in"), joined.mount.join("out")).unwrap();
     let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
     drop(rustix::fs::openat(&held, "made", flags, rustix::fs::Mode::RWXU).unwrap());
-    assert!(joined.0.join("out/it/made").exists());
+    assert!(joined.mount.join("out/it/made").exists());
     joined.leave();
 }
 
@@ -126,7 +85,7 @@ fn a_directory_that_a_program_is_in_stays_usable_when_another_mount_joins() {
 fn when_a_mount_that_joined_was_killed_the_other_is_alone_again_after_its_lease() {
     let volume = alone(&["--lease-ms", "2000"]);
     let joined = Joined::new(&volume);
-    kill_process(joined.1, Signal::KILL).unwrap();
+    kill_process(joined.pid, Signal::KILL).unwrap();
     assert!(!is_alone(&volume));
     until("it is alone again", || is_alone(&volume));
 }
@@ -153,7 +112,7 @@ fn what_is_mounted_on_a_directory_stays_when_another_mount_joins() {
     mount_tmpfs(&dir, 1, MountFlags::empty());
     fs::write(dir.join("within"), "text").unwrap();
     let joined = Joined::new(&volume);
-    fs::write(joined.0.join("seen"), "text").unwrap();
+    fs::write(joined.mount.join("seen"), "text").unwrap();
     let found = (fs::read_to_string(dir.join("within")), volume.mount.join("seen").exists());
     let unmounted = unmount(&dir, UnmountFlags::DETACH);
     assert_eq!(found.0.unwrap(), "text");

@@ -1,0 +1,228 @@
+//! Open directories, and what the kernel keeps of their listings.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pando_types::{Attr, Errno, FileKind, Ino};
+
+use super::{Inner, failed};
+use crate::device::{Caller, Delivery, Entry, Listing, Notifier, Reply, abi::fopen};
+use crate::kernel::convert::{errno, file_attr, type_bits};
+use crate::kernel::gone::Refused;
+use crate::kernel::kept::{Kept, Leave};
+use crate::vfs::DirHandle;
+
+/// How long a recall waits for the kernel to drop what it keeps of open directories. It does so at once, unless a program
+/// holds up its own listing of one, by reading it into memory that it lets nobody have.
+const DROPS_WITHIN: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Listings {
+    open: Mutex<HashMap<u64, Arc<Open>>>,
+    kept: Kept,
+    dropping: Dropping,
+}
+
+struct Open {
+    handle: DirHandle,
+    /// With which the kernel may keep its listing.
+    leave: Option<Leave>,
+}
+
+/// A thread that has the kernel drop listings, since that may have to wait for a caller.
+#[derive(Default)]
+struct Dropping(Mutex<Option<Sender<Job>>>);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Dropping {
+    /// Has the kernel drop its listings of these, and then `work` done; false if there is no thread to be had.
+    fn drop_then(
+        &self,
+        notifier: &Notifier,
+        nodes: Vec<u64>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> bool {
+        let notifier = notifier.clone();
+        let job: Job = Box::new(move || {
+            for node in nodes {
+                // A node that the kernel does not know any more has no listing.
+                let _ = notifier.inval_inode(node, 0, 0);
+            }
+            work();
+        });
+        let mut sender = lock(&self.0);
+        if let Some(sender) = &*sender {
+            return sender.send(job).is_ok();
+        }
+        let (new, jobs) = channel::<Job>();
+        let thread = std::thread::Builder::new().name("pando-listings".to_owned());
+        let began = thread.spawn(move || jobs.into_iter().for_each(|job| job())).is_ok();
+        began && sender.insert(new).send(job).is_ok()
+    }
+}
+
+impl Listings {
+    fn get(&self, handle: u64) -> Result<Arc<Open>, Errno> {
+        lock(&self.open).get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    /// The kernel forgets a node.
+    pub(super) fn forget(&self, node: u64) {
+        self.kept.forget(node);
+    }
+
+    /// It is unmounted. The thread ends by itself, and is not waited for.
+    pub(super) fn end(&self) {
+        lock(&self.dropping.0).take();
+    }
+}
+
+impl Inner {
+    pub(super) async fn opendir(&self, reply: Reply, caller: Caller, node: u64) {
+        let ino = Ino(node);
+        match judged!(self, caller, &[node], |by| self.fs.opendir(by, ino).await) {
+            // A removed directory can be opened by its descriptor, or as a working directory.
+            Err(_) if self.gone.contains(node) => {
+                self.opened(reply, DirHandle::new(ino), fopen::KEEP_CACHE, None);
+            }
+            Ok(handle) => {
+                // A kept listing names the parent, too.
+                let parent = match self.memory.is_alone() {
+                    true => self.fs.namespace().parent(ino).await.ok(),
+                    false => None,
+                };
+                let telling = self.memory.telling();
+                let (flags, leave) = match telling.is_alone() {
+                    true => self.listings.kept.open(node, parent),
+                    // The kernel would have to wait for whoever reads what it has kept.
+                    false => (fopen::KEEP_CACHE, None),
+                };
+                self.opened(reply, handle, flags, leave);
+            }
+            Err(error) => failed(reply, error),
+        }
+    }
+
+    fn opened(&self, reply: Reply, handle: DirHandle, flags: u32, leave: Option<Leave>) {
+        let number = self.new_handle();
+        lock(&self.listings.open).insert(number, Arc::new(Open { handle, leave }));
+        if reply.opened(number, flags).is_err() {
+            self.close_directory(number);
+        }
+    }
+
+    pub(super) fn close_directory(&self, handle: u64) {
+        let Some(open) = lock(&self.listings.open).remove(&handle) else { return };
+        self.fs.releasedir(&open.handle);
+        if let Some(leave) = open.leave {
+            self.listings.kept.close(leave);
+        }
+    }
+
+    fn listed(&self, attr: &Attr) -> Entry {
+        let (entry_timeout, attr_timeout) = self.memory.given();
+        Entry { node: attr.ino.0, attr: file_attr(attr), entry_timeout, attr_timeout }
+    }
+
+    pub(super) async fn list(&self, reply: Reply, handle: u64, offset: u64, size: u32, plus: bool) {
+        let mut listing = Listing::new(size);
+        let mut looked_up = Vec::new();
+        let mut leave = None;
+        let result = match self.listings.get(handle) {
+            Ok(open) if self.gone.contains(open.handle.ino().0) => {
+                leave = open.leave;
+                Ok(())
+            }
+            Ok(open) => {
+                leave = open.leave;
+                let handle = &open.handle;
+                let add = |listed: crate::Listed<'_>| {
+                    let (ino, mode) = (listed.ino, type_bits(listed.kind));
+                    if !plus {
+                        return listing.add(ino.0, listed.position, mode, listed.name);
+                    }
+                    let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
+                    // The kernel takes these in after a recall, too, so they are as for one of several.
+                    let entry = attr.map(|attr| self.listed(attr));
+                    let is_full =
+                        listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
+                    if entry.is_some() && !is_full {
+                        looked_up.push(ino);
+                    } else if listed.attr.is_some() && !is_full {
+                        self.fs.forget(ino, 1);
+                    }
+                    is_full
+                };
+                let listed = self.fs.list(handle, offset, plus, add).await;
+                // A removed directory has no names, not even its own.
+                let is_gone = |errno| self.removed(handle.ino().0, errno).is_some();
+                listed.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) })
+            }
+            Err(error) => Err(error),
+        };
+        let delivery = match result {
+            Ok(()) => self.deliver(reply, listing, leave),
+            Err(error) => reply.error(errno(error)),
+        };
+        if delivery.is_err() || result.is_err() {
+            looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
+        }
+    }
+
+    /// Answers with a part of a listing, or with its end.
+    fn deliver(&self, reply: Reply, listing: Listing, leave: Option<Leave>) -> Delivery {
+        let Some(leave) = leave else { return reply.listing(&listing) };
+        // A recall waits until the kernel has the answer.
+        let _telling = self.memory.telling();
+        if self.listings.kept.is_listed(leave) || !listing.is_empty() {
+            return reply.listing(&listing);
+        }
+        // With its end the kernel would take what it has for a whole listing.
+        let Some(notifier) = self.notifier() else { return reply.listing(&listing) };
+        self.listings.dropping.drop_then(notifier, vec![leave.node()], move || {
+            let _ = reply.listing(&listing);
+        });
+        Ok(())
+    }
+
+    /// The mount is not alone any more: the kernel keeps no listing from now on.
+    pub(in crate::kernel) fn forget_listings(&self) {
+        let nodes = self.listings.kept.end_period();
+        let Some(notifier) = self.notifier() else { return };
+        if nodes.is_empty() {
+            return;
+        }
+        let (done, is_done) = channel();
+        self.listings.dropping.drop_then(notifier, nodes, move || {
+            let _ = done.send(());
+        });
+        if is_done.recv_timeout(DROPS_WITHIN).is_err() {
+            self.listings.kept.give_up();
+        }
+    }
+
+    /// A change of names in these directories has come to an end, and the kernel was told, or not.
+    pub(super) fn changed(&self, nodes: &[u64], result: Result<(), Errno>, told: Delivery) {
+        let is_known = !matches!(result, Err(Errno::ETIMEDOUT | Errno::EIO));
+        if is_known && told.is_ok() {
+            return;
+        }
+        for node in nodes {
+            match is_known {
+                true => self.listings.kept.change(*node),
+                false => self.listings.kept.doubt(*node),
+            }
+        }
+        if let Some(notifier) = self.notifier() {
+            self.listings.dropping.drop_then(notifier, nodes.to_vec(), || {});
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Listings that a kernel alone keeps, and drops in time.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::Dir;
+
+use crate::common::site::until;
+use crate::joined::{Joined, alone, is_alone, status};
+
+/// Names in a directory, read through a handle from its beginning.
+fn names(handle: &mut Dir) -> BTreeSet<String> {
+    handle.rewind();
+    let mut names = BTreeSet::new();
+    while let Some(entry) = handle.read() {
+        let name = entry.unwrap().file_name().to_str().unwrap().to_owned();
+        if name != "." && name != ".." {
+            assert!(names.insert(name.clone()), "{name} twice");
+        }
+    }
+    names
+}
+
+fn open(dir: &Path) -> Dir {
+    Dir::new(OwnedFd::from(File::open(dir).unwrap())).unwrap()
+}
+
+fn listed(dir: &Path) -> BTreeSet<String> {
+    names(&mut open(dir))
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn make(dir: &Path, name: &str) {
+    fs::write(dir.join(name), "").unwrap();
+}
+
+/// Listings and looks at attributes that a mount was asked for.
+fn asked(mount: &Path) -> [u64; 2] {
+    let status = status(mount);
+    ["READDIR", "GETATTR"].map(|kind| status["requests"][kind].as_u64().unwrap_or(0))
+}
+
+#[test]
+fn what_was_listed_once_is_not_asked_for_again() {
+    let volume = alone(&[]);
+    let dir = volume.mount.join("dir");
+    fs::create_dir(&dir).unwrap();
+    (0..2000).for_each(|index| make(&dir, &format!("file-{index}")));
+    // The first listing drops what was kept before, the second is kept.
+    assert_eq!(listed(&dir).len(), 2000);
+    assert_eq!(listed(&dir).len(), 2000);
+    let before = asked(&volume.mount);
+    let mut held = open(&dir);
+    for _ in 0..5 {
+        assert_eq!((listed(&dir).len(), names(&mut held).len()), (2000, 2000));
+    }
+    assert_eq!(asked(&volume.mount)[0], before[0]);
+}
+
+#[test]
+fn a_kept_listing_shows_changes_of_its_own_kernel() {
+    let volume = alone(&[]);
+    let dir = volume.mount.join("dir");
+    fs::create_dir_all(dir.join("sub")).unwrap();
+    let mut held = open(&dir);
+    let mut is = |expected: &[&str]| {
+        for _ in 0..2 {
+            assert_eq!(listed(&dir), set(expected));
+            assert_eq!(names(&mut held), set(expected));
+        }
+    };
+    is(&["sub"]);
+    make(&dir, "a");
+    is(&["a", "sub"]);
+    fs::rename(dir.join("a"), dir.join("b")).unwrap();
+    is(&["b", "sub"]);
+    fs::hard_link(dir.join("b"), dir.join("c")).unwrap();
+    is(&["b", "c", "sub"]);
+    fs::rename(dir.join("c"), dir.join("sub/c")).unwrap();
+    is(&["b", "sub"]);
+    fs::remove_file(dir.join("b")).unwrap();
+    fs::remove_dir_all(dir.join("sub")).unwrap();
+    is(&[]);
+    std::os::unix::fs::symlink("to", dir.join("link")).unwrap();
+    is(&["link"]);
+}
+
+#[test]
+fn a_directory_that_moved_shows_its_new_parent() {
+    let volume = alone(&[]);
+    let path = |name: &str| volume.mount.join(name);
+    for dir in ["a/dir", "b"] {
+        fs::create_dir_all(path(dir)).unwrap();
+    }
+    let parent = |dir: &Path| {
+        let mut handle = open(dir);
+        let found = std::iter::from_fn(|| handle.read().map(Result::unwrap));
+        found.into_iter().find(|entry| entry.file_name() == c"..").unwrap().ino()
+    };
+    let ino = |dir: &str| std::os::unix::fs::MetadataExt::ino(&path(dir).metadata().unwrap());
+    for _ in 0..3 {
+        assert_eq!(parent(&path("a/dir")), ino("a"));
+    }
+    fs::rename(path("a/dir"), path("b/dir")).unwrap();
+    assert_eq!(parent(&path("b/dir")), ino("b"));
+}
+
+#[test]
+fn handles_from_before_another_mount_joins_show_what_it_does() {
+    let volume = alone(&[]);
+    let here = volume.mount.join("dir");
+    fs::create_dir(&here).unwrap();
+    make(&here, "first");
+    let mut held = open(&here);
+    let mut is = |expected: &[&str]| {
+        for _ in 0..2 {
+            assert_eq!(names(&mut held), set(expected));
+            assert_eq!(listed(&here), set(expected));
+        }
+    };
+    is(&["first"]);
+    let joined = Joined::new(&volume);
+    let there = joined.mount.join("dir");
+    is(&["first"]);
+    make(&there, "second");
+    is(&["first", "second"]);
+    make(&here, "third");
+    is(&["first", "second", "third"]);
+    fs::remove_file(there.join("first")).unwrap();
+    is(&["second", "third"]);
+    joined.leave();
+    until("it is alone again", || is_alone(&volume));
+    is(&["second", "third"]);
+    make(&here, "fourth");
+    is(&["fourth", "second", "third"]);
+}
+
+/// A stream of choices by seed.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Changes through two mounts of which one comes and goes, and listings by handles old and new, beside a set.
+#[test]
+fn no_listing_of_random_histories_is_stale() {
+    let volume = alone(&[]);
+    let here = volume.mount.join("dir");
+    fs::create_dir(&here).unwrap();
+    let mut choices = Choices(23);
+    let (mut model, mut joined) = (BTreeSet::new(), None::<Joined>);
+    let mut held: Vec<Dir> = Vec::new();
+    for step in 0..1500 {
+        let there = joined.as_ref().map(|joined| joined.mount.join("dir"));
+        let is_there = choices.below(4) != 0;
+        let dir = there.filter(|_| is_there).unwrap_or_else(|| here.clone());
+        let name = format!("name-{}", choices.below(40));
+        match choices.below(100) {
+            0 => match joined.take() {
+                Some(joined) => {
+                    joined.leave();
+                    until("it is alone again", || is_alone(&volume));
+                }
+                None => joined = Some(Joined::new(&volume)),
+            },
+            1..15 => {
+                make(&dir, &name);
+                model.insert(name);
+            }
+            15..25 => {
+                let removed = fs::remove_file(dir.join(&name));
+                assert_eq!(removed.is_ok(), model.remove(&name), "step {step}: {removed:?}");
+            }
+            25..32 => {
+                let to = format!("name-{}", choices.below(40));
+                let renamed = fs::rename(dir.join(&name), dir.join(&to));
+                assert_eq!(renamed.is_ok(), model.remove(&name), "step {step}: {renamed:?}");
+                if renamed.is_ok() {
+                    model.insert(to);
+                }
+            }
+            32..38 if held.len() < 4 => held.push(open(&here)),
+            32..41 if !held.is_empty() => {
+                let index = choices.below(held.len() as u64) as usize;
+                held.swap_remove(index);
+            }
+            41..85 if !held.is_empty() => {
+                let index = choices.below(held.len() as u64) as usize;
+                assert_eq!(names(&mut held[index]), model, "step {step}: by handle {index}");
+            }
+            // One that stops half way leaves half of a listing with the kernel.
+            85..90 if !held.is_empty() => {
+                let index = choices.below(held.len() as u64) as usize;
+                held[index].rewind();
+                let _ = held[index].read();
+            }
+            _ => assert_eq!(listed(&dir), model, "step {step}: of {}", dir.display()),
+        }
+    }
+}
