@@ -180,6 +180,9 @@ pub struct Config {
     /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then is refused with `EBUSY`, to be asked anew;
     /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
     pub versions_wait: u64,
+    /// A transaction waits so long for the next vote, and three times as long for all of them; then it is undone, and refused with `EBUSY`,
+    /// to be asked anew, nanoseconds.
+    pub votes_wait: u64,
     /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its name to another shard are refused with
     /// `EXDEV`, upon which programs copy it; so is another name for it, and a removal while it is open, with `EFBIG`.
     pub moved_slices: usize,
@@ -202,6 +205,7 @@ impl Config {
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,
             versions_wait: 10_000_000_000,
+            votes_wait: 4_000_000_000,
             moved_slices: 200_000,
         }
     }

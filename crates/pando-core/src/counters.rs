@@ -102,6 +102,8 @@ pub struct Counters {
     pub walks_overtaken: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
+    /// Transactions undone because a vote did not come, or would not have.
+    pub votes_given_up: u64,
     /// Sessions whose end was begun because their lease was over.
     pub sessions_expired: u64,
     /// Splits within this shard.

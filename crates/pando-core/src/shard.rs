@@ -1,9 +1,10 @@
 //! The state machine: what it holds, how an input goes through it, how it comes back after a restart.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cell::Cell;
-use pando_types::peer::Say;
+use pando_types::peer::{Peer, Say};
 use pando_types::{Ino, KeyId, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
@@ -66,6 +67,8 @@ pub struct Shard {
     pub(crate) floors: BTreeMap<ShardIndex, u64>,
     /// May go on.
     pub(crate) ready: VecDeque<Input>,
+    /// Shards whose votes did not come, and that have said nothing since: when they were asked last whether they are there.
+    pub(crate) silent: BTreeMap<ShardIndex, u64>,
     /// To be begun again, by time.
     pub(crate) later: BTreeMap<(u64, u64), Input>,
     /// Partitions worth looking at for a split.
@@ -136,6 +139,7 @@ impl Shard {
             finished: BTreeSet::new(),
             floors: BTreeMap::new(),
             ready: VecDeque::new(),
+            silent: BTreeMap::new(),
             later: BTreeMap::new(),
             grown: VecDeque::new(),
             shrunk: VecDeque::new(),
@@ -244,19 +248,10 @@ impl Shard {
         match input {
             Input::Client(tag, request) => self.client(ctx, tag, request),
             Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
-            Input::Peer(peer) => match peer.say {
-                Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
-                    self.participate(ctx, *peer)
-                }
-                Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => {
-                    self.coordinate(ctx, *peer)
-                }
-                Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
-                    self.hear_versions(ctx, *peer);
-                    Ok(())
-                }
-                Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),
-            },
+            Input::Peer(peer) => {
+                self.has_spoken(peer.from);
+                self.peer(ctx, peer)
+            }
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.ready.pop_front() {
                 Some(Input::Ready) | None => {
@@ -274,6 +269,22 @@ impl Shard {
                 }
                 Some(input) => self.dispatch(ctx, input),
             },
+        }
+    }
+
+    fn peer(&mut self, ctx: &mut Ctx<'_>, peer: Box<Peer>) -> Result<(), Halt> {
+        match peer.say {
+            Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. } => {
+                self.participate(ctx, *peer)
+            }
+            Say::Voted(_) | Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => {
+                self.coordinate(ctx, *peer)
+            }
+            Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => {
+                self.hear_versions(ctx, *peer);
+                Ok(())
+            }
+            Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),
         }
     }
 

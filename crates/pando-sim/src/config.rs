@@ -66,6 +66,8 @@ pub struct SimConfig {
     pub moves: u64,
     /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
     pub versions_wait: u64,
+    /// How long a transaction waits for a vote, nanoseconds.
+    pub votes_wait: u64,
     /// How often such a directory is emptied and filled again before it is removed.
     pub ebbs: u64,
     /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
@@ -196,6 +198,7 @@ impl SimConfig {
             ways_bytes: 1 << 20,
             moves: 0,
             versions_wait: 10 * SECOND,
+            votes_wait: random.between(20, 500) * MILLISECOND,
             ebbs: 0,
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,

@@ -514,6 +514,7 @@ fn core_config(
         ask_after: 60 * MILLISECOND,
         lease: config.lease,
         versions_wait: config.versions_wait,
+        votes_wait: config.votes_wait,
         ..Config::new(shard, map.clone(), secrets.clone())
     }
 }

@@ -23,6 +23,7 @@ impl Shard {
         for number in due {
             self.resend(ctx, number)?;
         }
+        self.give_up_votes(ctx)?;
         self.tick_versions(ctx);
         self.tick_copies(ctx)?;
         self.tick_counts(now);
@@ -69,7 +70,8 @@ impl Shard {
         let incoming = self.incoming.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);
         let moves = [self.copies_wake(), self.counts_wake()];
-        let others = [later, resend, ask, self.versions_wake(), self.leases.next_look()];
+        let others =
+            [later, resend, ask, self.versions_wake(), self.leases.next_look(), self.votes_wake()];
         moves.into_iter().chain(others).flatten().min()
     }
 }

@@ -78,6 +78,8 @@ impl Shard {
             steps: Vec::new(),
             sent: None,
             sent_at: 0,
+            begun_at: 0,
+            asked_at: 0,
             finishing: Vec::new(),
             then: Vec::new(),
             next_step: 0,
@@ -128,6 +130,13 @@ impl Shard {
         match next {
             Ok(Next::Ask(place, prepare)) => {
                 let to = self.shard_of(ctx, &place)?;
+                if self.is_not_awaited(&txn, to) {
+                    return self.give_up(ctx, number, txn);
+                }
+                if txn.steps.is_empty() {
+                    txn.begun_at = ctx.now.nanos;
+                }
+                txn.asked_at = ctx.now.nanos;
                 let step = txn.steps.len() as u16;
                 txn.steps.push(Step {
                     place: place.clone(),

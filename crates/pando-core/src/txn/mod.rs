@@ -19,6 +19,7 @@
 mod again;
 pub mod apply;
 mod coordinate;
+mod deadline;
 pub mod graph;
 pub mod participant;
 pub mod plan;
@@ -75,6 +76,9 @@ pub struct Txn {
     /// What was sent last while voting: to whom, which step, what.
     sent: Option<(ShardIndex, u16, Say)>,
     sent_at: u64,
+    /// When it began, and when it first asked for the vote that it waits for.
+    begun_at: u64,
+    asked_at: u64,
     /// After the decision: steps to finish, and what follows.
     finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
     then: Vec<(ShardIndex, Change)>,
@@ -93,6 +97,8 @@ impl Txn {
             steps: Vec::new(),
             sent: None,
             sent_at: 0,
+            begun_at: 0,
+            asked_at: 0,
             finishing: decided.steps,
             then: decided.then,
             next_step: decided.next_step,

@@ -24,6 +24,7 @@ mod namespace;
 mod power;
 mod releases;
 mod setid;
+mod silent;
 mod splits;
 mod support;
 mod three_renames;

@@ -122,6 +122,8 @@ impl Cluster {
                     partitions_per_shard: 2,
                     split_page_rows: 3,
                     handover_rate: u64::MAX,
+                    // What becomes of a transaction of which a shard is away is tried in `silent.rs`; else it waits.
+                    votes_wait: u64::MAX,
                     lease: LEASE,
                     ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
                 };

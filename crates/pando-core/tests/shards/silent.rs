@@ -1,0 +1,182 @@
+//! A shard that is away: what it has nothing to do with goes on, and what waits for its vote ends.
+
+use pando_types::op::Op;
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Errno, Order, SetAttr, ShardIndex, TimeSet, Timestamp};
+
+use super::support::Cluster;
+
+const SECOND: u64 = 1_000_000_000;
+const WAIT: u64 = 4 * SECOND;
+const AWAY: ShardIndex = ShardIndex(2);
+const BUSY: Result<Body, Refusal> = Err(Refusal::Errno(Errno::EBUSY));
+
+fn cluster() -> Cluster {
+    Cluster::with(3, |config| config.votes_wait = WAIT)
+}
+
+/// All that can be delivered is.
+fn deliver(c: &mut Cluster) {
+    while c.step() {}
+}
+
+fn list(dir: DirRef) -> Op {
+    Op::ReadDir { dir, from: Order(0), limit: 100 }
+}
+
+fn names(answer: Option<Result<Body, Refusal>>) -> Vec<String> {
+    match answer {
+        Some(Ok(Body::Page(page, None))) => page.iter().map(|it| it.name.to_string()).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes directories until one waits for the shard that is away, where its home is to be: its name, and the request's tag.
+fn stuck_mkdir(c: &mut Cluster, parent: DirRef) -> (String, u64) {
+    for n in 0..100 {
+        let name = format!("dir-{n}");
+        let op = Op::Mkdir(parent, c.name(&name), 0o755);
+        let tag = c.start(c.home(parent), op, None);
+        deliver(c);
+        if c.answer(tag).is_none() {
+            return (name, tag);
+        }
+    }
+    panic!("no home there");
+}
+
+#[test]
+fn a_name_that_waits_for_a_vote_keeps_nobody_from_listing() {
+    let mut c = cluster();
+    let (root, home) = (DirRef::ROOT, c.home(DirRef::ROOT));
+    c.create(root, "file").unwrap();
+    c.silence([AWAY]);
+    let (name, _) = stuck_mkdir(&mut c, root);
+    let shown = names(c.glance(home, list(root)));
+    assert!(shown.contains(&"file".to_owned()) && !shown.contains(&name), "{shown:?}");
+    // Whether it is there is in doubt: who asks for it waits.
+    assert_eq!(c.glance(home, Op::Lookup(root, c.name(&name))), None);
+}
+
+#[test]
+fn a_transaction_whose_vote_does_not_come_is_undone() {
+    let mut c = cluster();
+    let (root, home) = (DirRef::ROOT, c.home(DirRef::ROOT));
+    c.silence([AWAY]);
+    let (name, tag) = stuck_mkdir(&mut c, root);
+    c.wait(WAIT - SECOND);
+    assert_eq!(c.answer(tag), None);
+    c.wait(2 * SECOND);
+    assert_eq!(c.answer(tag), Some(BUSY));
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+    assert_eq!(c.counters()[usize::from(home.0)].votes_given_up, 1);
+    // The name is free, and nothing is left of it at the shard that was away.
+    c.create(root, &name).unwrap();
+    c.silence([]);
+    c.wait(5 * SECOND);
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+    c.unlink(root, &name).unwrap();
+    c.mkdir(root, &name).unwrap();
+}
+
+#[test]
+fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
+    let mut c = cluster();
+    let root = DirRef::ROOT;
+    c.silence([AWAY]);
+    stuck_mkdir(&mut c, root);
+    c.wait(WAIT + SECOND);
+    let mut busy = 0;
+    for n in 0..30 {
+        let op = Op::Mkdir(root, c.name(&format!("later-{n}")), 0o755);
+        let tag = c.start(c.home(root), op, None);
+        deliver(&mut c);
+        let answer = c.answer(tag).expect("it is answered at once");
+        busy += u32::from(answer == BUSY);
+    }
+    assert!(busy > 0);
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+    // It is asked each second whether it is there again.
+    c.silence([]);
+    c.wait(2 * SECOND);
+    for n in 0..30 {
+        c.mkdir(root, &format!("back-{n}")).unwrap();
+    }
+}
+
+/// The vote was given, and did not arrive.
+#[test]
+fn a_vote_that_comes_too_late_is_told_so() {
+    let mut c = cluster();
+    let (root, home) = (DirRef::ROOT, c.home(DirRef::ROOT));
+    let mut late = Vec::new();
+    let mut tag = 0;
+    for n in 0..100 {
+        let op = Op::Mkdir(root, c.name(&format!("dir-{n}")), 0o755);
+        tag = c.start(home, op, None);
+        while c.step() {
+            late = c.take_messages_to(home, AWAY);
+            if !late.is_empty() {
+                break;
+            }
+        }
+        if !late.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((late.len(), c.answer(tag)), (1, None));
+    c.silence([AWAY, home]);
+    c.wait(WAIT + SECOND);
+    assert_eq!(c.answer(tag), Some(BUSY));
+    c.silence([]);
+    c.deliver(home, late);
+    c.wait(3 * SECOND);
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+}
+
+#[test]
+fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
+    let mut c = Cluster::with(3, |config| {
+        (config.split_threshold, config.votes_wait) = (6, WAIT);
+    });
+    let root = DirRef::ROOT;
+    let mut dir = c.mkdir(root, "dir").unwrap();
+    for n in 0.. {
+        if c.home(dir) != AWAY {
+            break;
+        }
+        dir = c.mkdir(root, &format!("other-{n}")).unwrap();
+    }
+    for n in 0..60 {
+        c.create(dir, &format!("file-{n}")).unwrap();
+        c.settle();
+    }
+    assert!(!c.owned(AWAY, dir).is_empty(), "it has not split that far");
+    c.silence([AWAY]);
+    let touch = |c: &mut Cluster| {
+        let at = TimeSet::To(Timestamp::default());
+        let set = SetAttr { mtime: Some(at), ..SetAttr::default() };
+        let tag = c.start(c.home(dir), Op::DirSetAttr(dir, set), None);
+        deliver(c);
+        tag
+    };
+    let first = touch(&mut c);
+    assert_eq!(c.answer(first), None);
+    c.wait(WAIT + SECOND);
+    assert_eq!(c.answer(first), Some(BUSY));
+    // The next one is refused before it holds anything for long.
+    let second = touch(&mut c);
+    assert_eq!(c.answer(second), Some(BUSY));
+    let mut made = 0;
+    for n in 0..60 {
+        let name = format!("new-{n}");
+        let owner = c.owner(dir, &name);
+        if owner == AWAY {
+            continue;
+        }
+        let op = c.create_op(dir, &name, false);
+        assert!(matches!(c.poke(owner, 3, op), Some(Ok(_))), "{name}");
+        made += 1;
+    }
+    assert!(made > 0);
+}
