@@ -11,7 +11,7 @@ use crate::error::KeyError;
 use crate::identity::KeyRole;
 use crate::issued::{self, Issued};
 use crate::serial::Serial;
-use crate::trust::{Revocation, Trust, revocations};
+use crate::trust::{Revocation, Trust, authorities, revocations};
 use crate::{guard, pem, uri};
 
 /// Certificates of authorities.
@@ -22,6 +22,9 @@ pub const AUTHORITY_KEY: &str = "ca.key";
 pub const ISSUED: &str = "issued";
 /// What of it counts no more.
 pub const REVOKED: &str = "revoked";
+
+/// What an ended authority is called there.
+const ENDED_AUTHORITY: &str = "authority";
 
 /// How long the certificates last that a new volume has, days.
 pub const DAYS: u16 = 365;
@@ -200,19 +203,23 @@ impl KeysFolder {
         if ended.is_empty() {
             return Err(KeyError::Unknown(what.to_owned()));
         }
+        self.write_revoked(
+            ended.iter().map(|issued| (issued.identity.serial, issued.identity.name.as_str())),
+        )?;
+        Ok(ended)
+    }
+
+    /// Adds lines to what was revoked: serial numbers and names.
+    fn write_revoked<'a>(
+        &self,
+        ended: impl Iterator<Item = (Serial, &'a str)>,
+    ) -> Result<(), KeyError> {
         let at = OffsetDateTime::now_utc().replace_nanosecond(0);
         let at = at.map_err(|error| KeyError::Make(error.to_string()))?;
-        let mut text = String::new();
-        let before = self.revocations()?.into_iter();
-        for line in before.chain(ended.iter().map(|issued| Revocation {
-            serial: issued.identity.serial,
-            at,
-            name: issued.identity.name.clone(),
-        })) {
-            text.push_str(&format!("{line}\n"));
-        }
-        self.write(REVOKED, &text)?;
-        Ok(ended)
+        let now = ended.map(|(serial, name)| Revocation { serial, at, name: name.to_owned() });
+        let lines = self.revocations()?.into_iter().chain(now);
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        self.write(REVOKED, &text)
     }
 
     /// Makes another authority beside the one whose key this is. Its key takes the place of the old one's: here, or in the
@@ -239,15 +246,18 @@ impl KeysFolder {
         Ok(next)
     }
 
-    /// Ends the older of two authorities, and with it all that it issued. Unless it is forced, each name must have a
-    /// certificate of the newer one. What it ended.
+    /// Ends the older of two authorities, and with it all that it issued: it is among what is revoked, so that it ends also where a
+    /// key's file goes on to name it. Unless it is forced, each name must have a certificate of the newer one. What it ended.
     pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
-        // The newer one comes first.
-        let authorities = self.trust()?.authorities;
-        let [newer, _, ..] = authorities.as_slice() else {
+        // The newer one comes first. What a finish that was stopped has revoked already is still in the file.
+        let authorities = authorities(&self.path)?;
+        let [newer, older @ ..] = authorities.as_slice() else {
             return Err(KeyError::NotRotating);
         };
+        if older.is_empty() {
+            return Err(KeyError::NotRotating);
+        }
         let serial = authority_of(newer)?.1;
         let (kept, ended): (Vec<_>, Vec<_>) =
             self.valid()?.into_iter().partition(|issued| issued.authority == serial);
@@ -259,7 +269,10 @@ impl KeysFolder {
             let names = names.iter().map(|issued| issued.identity.name.clone());
             return Err(KeyError::InUse(names.collect()));
         }
-        self.write(AUTHORITIES, &pem::certificate(newer))?;
+        let older: Result<Vec<_>, _> = older.iter().map(|one| Ok(authority_of(one)?.1)).collect();
+        let revoked = self.trust()?.revoked;
+        let older = older?.into_iter().filter(|serial| !revoked.contains(serial));
+        self.write_revoked(older.map(|serial| (serial, ENDED_AUTHORITY)))?;
         for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
             if path.exists() {
                 let mut bundle = Bundle::read(&path)?;
@@ -268,6 +281,8 @@ impl KeysFolder {
                 guard::write_for_owner(&path, &bundle.to_pem())?;
             }
         }
+        // Last: by it a finish that was stopped is known for one.
+        self.write(AUTHORITIES, &pem::certificate(newer))?;
         Ok(ended)
     }
 

@@ -90,7 +90,7 @@ impl Keys {
             Source::Given(trust) => trust.clone(),
             Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
         };
-        trust.revoked.extend(self.0.heard.lock().iter());
+        trust.revoke(self.0.heard.lock().iter().copied());
         Ok(trust)
     }
 
