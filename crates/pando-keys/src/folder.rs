@@ -23,6 +23,8 @@ pub const ISSUED: &str = "issued";
 /// What of it counts no more.
 pub const REVOKED: &str = "revoked";
 
+/// Most keys that may be revoked: everybody is told of all of them.
+pub const REVOKED_MAX: usize = 100_000;
 /// What an ended authority is called there.
 const ENDED_AUTHORITY: &str = "authority";
 
@@ -202,6 +204,9 @@ impl KeysFolder {
         });
         if ended.is_empty() {
             return Err(KeyError::Unknown(what.to_owned()));
+        }
+        if self.revocations()?.len() + ended.len() > REVOKED_MAX {
+            return Err(KeyError::TooManyRevoked(REVOKED_MAX));
         }
         self.write_revoked(
             ended.iter().map(|issued| (issued.identity.serial, issued.identity.name.as_str())),

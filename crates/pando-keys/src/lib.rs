@@ -21,7 +21,7 @@ mod uri;
 pub use authority::{Authority, Wanted};
 pub use bundle::Bundle;
 pub use error::KeyError;
-pub use folder::{DAYS, KeysFolder};
+pub use folder::{DAYS, KeysFolder, REVOKED_MAX};
 pub use identity::{Identity, KeyRole, NAME_MAX, Squash, check_name, identity_of, validity_of};
 pub use issued::Issued;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use pando_keys::{KeyError, Serial};
+use pando_keys::{KeyError, REVOKED_MAX, Serial};
 
 use super::*;
 
@@ -81,6 +81,25 @@ fn what_is_revoked_counts_no_more_and_its_name_is_free_for_another() {
     assert!(matches!(folder.renew(&authority, "ada", 30, vec![]), Err(KeyError::Unknown(_))));
     let another = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
     assert_ne!(another.identity.key, first.identity.key);
+}
+
+#[test]
+fn no_more_is_revoked_than_everybody_is_told_of() {
+    let (_temp, folder) = made();
+    let authority = folder.authority(None).unwrap();
+    let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
+    let line = |number: u128| format!("{number:032x} 2026-01-02T03:04:05Z bob\n");
+    let full: String = (1..REVOKED_MAX as u128).map(line).collect();
+    let path = file(&folder, "revoked");
+    fs::write(&path, full + &line(0)).unwrap();
+    let error = folder.revoke("ada").unwrap_err();
+    assert!(matches!(error, KeyError::TooManyRevoked(REVOKED_MAX)), "{error}");
+    assert!(error.to_string().contains("pando auth rotate"), "{error}");
+    assert!(!folder.trust().unwrap().revoked.contains(&ada.identity.serial));
+    // An authority can be ended nevertheless.
+    folder.rotate(&authority, None).unwrap();
+    folder.finish_rotation(true).unwrap();
+    assert!(folder.trust().unwrap().revoked.contains(&authority.serial()));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod keys;
 mod pair;
 mod record;
 mod shake;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -29,6 +30,7 @@ pub use keys::Keys;
 pub use record::RecordError;
 pub(crate) use record::{Fed, HEAD, Opener, Sealer};
 pub(crate) use shake::{Shaken, accept, connect, write};
+pub use shown::Shown;
 
 /// Why there is no TLS on a connection.
 #[derive(Debug, thiserror::Error)]
