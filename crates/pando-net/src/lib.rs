@@ -27,6 +27,7 @@ pub use hosts::{HostsFolder, newest};
 pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
 pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
+pub use pando_keys::Serial;
 pub use stream::{Detached, Stream, short_path};
 pub use talk::pages_of;
 #[cfg(feature = "fuzzing")]
