@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::inbound::{Closed, Inbound};
 use crate::listener::Accepted;
-use crate::stream::Stream;
+use crate::stream::{Impostor, Stream};
 use crate::talk::{Talk, denied};
 use crate::tls::{self, Keys, Shown, TlsError};
 use crate::who::Who;
@@ -36,6 +36,9 @@ pub enum HandshakeError {
     /// Nobody listens there, or there is no way.
     #[error("cannot connect: {0}")]
     Unreached(io::Error),
+    /// Somebody listens there who may not serve.
+    #[error(transparent)]
+    Impostor(Impostor),
     /// It ended, or is no Pando.
     #[error(transparent)]
     Closed(#[from] Closed),
@@ -76,6 +79,14 @@ pub enum HandshakeError {
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         Self::Closed(Closed::Io(error))
+    }
+}
+
+impl HandshakeError {
+    /// Why there is no connection at all.
+    #[must_use]
+    pub fn unreached(error: io::Error) -> Self {
+        error.downcast().map_or_else(Self::Unreached, Self::Impostor)
     }
 }
 

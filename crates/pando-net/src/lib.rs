@@ -28,7 +28,7 @@ pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
 pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
 pub use pando_keys::Serial;
-pub use stream::{Detached, Stream, short_path};
+pub use stream::{Detached, Impostor, Stream, check_server, short_path};
 pub use talk::pages_of;
 #[cfg(feature = "fuzzing")]
 pub use tls::fuzzing;

@@ -196,7 +196,7 @@ pub(super) async fn dial(
     keys: Option<&Keys>,
 ) -> Result<Opened, HandshakeError> {
     let attempt = async {
-        let stream = Stream::connect(address).await.map_err(HandshakeError::Unreached)?;
+        let stream = Stream::connect(address).await.map_err(HandshakeError::unreached)?;
         let opened = open(stream, volume, role, keys).await?;
         if let Some(keys) = keys {
             learn(keys, &opened.welcome.revoked);

@@ -49,7 +49,7 @@ impl Murmur {
 
     /// Of those who were let in.
     pub(super) fn of_guests() -> Self {
-        Self::new(32, "connections were closed by this server, or were refused an answer")
+        Self::new(64, "connections were closed by this server, or were refused an answer")
     }
 
     fn new(most: u32, rest: &'static str) -> Self {
@@ -124,10 +124,10 @@ mod tests {
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);
         let said = |millis| murmur.line("x", at(millis)).is_some();
-        assert_eq!((0..1000).filter(|_| said(0)).count(), 32);
+        assert_eq!((0..1000).filter(|_| said(0)).count(), 64);
         assert!(!said(999) && said(1000) && !said(1001) && said(2000) && !said(2001));
         assert!(murmur.rest(at(3000)).unwrap().starts_with("1 more"));
         // After a long time as at the beginning, and no more.
-        assert_eq!((0..1000).filter(|_| said(1_000_000)).count(), 32);
+        assert_eq!((0..1000).filter(|_| said(1_000_000)).count(), 64);
     }
 }
