@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use pando_keys::{KeyError, REVOKED_MAX, Serial};
+use pando_keys::{KeyError, REVOCATIONS_MAX, Serial};
 
 use super::*;
 
@@ -89,11 +89,11 @@ fn no_more_is_revoked_than_everybody_is_told_of() {
     let authority = folder.authority(None).unwrap();
     let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
     let line = |number: u128| format!("{number:032x} 2026-01-02T03:04:05Z bob\n");
-    let full: String = (1..REVOKED_MAX as u128).map(line).collect();
+    let full: String = (1..REVOCATIONS_MAX as u128).map(line).collect();
     let path = file(&folder, "revoked");
     fs::write(&path, full + &line(0)).unwrap();
     let error = folder.revoke("ada").unwrap_err();
-    assert!(matches!(error, KeyError::TooManyRevoked(REVOKED_MAX)), "{error}");
+    assert!(matches!(error, KeyError::TooManyRevoked(REVOCATIONS_MAX)), "{error}");
     assert!(error.to_string().contains("pando auth rotate"), "{error}");
     assert!(!folder.trust().unwrap().revoked.contains(&ada.identity.serial));
     // An authority can be ended nevertheless.
