@@ -164,6 +164,7 @@ fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
         k if k == Kind::Refused as u8 => Message::Refused(parse(body, kind)?),
         k if k == Kind::Ask as u8 => Message::Ask(parse(body, kind)?),
         k if k == Kind::Told as u8 => Message::Told(parse(body, kind)?),
+        k if k == Kind::Revoked as u8 => Message::Revoked(parse(body, kind)?),
         k if UNASKED.contains(&k) => return Ok(None),
         _ => return Err(FrameError::Kind(kind)),
     };

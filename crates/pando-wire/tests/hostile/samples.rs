@@ -476,6 +476,8 @@ fn beginnings() -> Vec<Message> {
         Refused::NotOwner(1000),
         Refused::Key("why".to_owned()),
         Refused::Full(4096),
+        Refused::FullOfKey(512),
+        Refused::KeyEnded("why".to_owned()),
         Refused::Malformed("why".to_owned()),
         Refused::Stopping,
         Refused::Features { needed: 2, found: 1 },
@@ -491,6 +493,7 @@ fn beginnings() -> Vec<Message> {
             hosts: vec![hosting()],
             revoked: vec![[3; 16]],
         }),
+        Message::Revoked(vec![[4; 16], [5; 16]]),
     ];
     words.extend(refusals.map(Message::Refused));
     words

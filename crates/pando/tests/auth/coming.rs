@@ -224,6 +224,7 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     let mut open = Open::new();
     let host2 = open.to_file(&["add", "host2", "--role", "server"], "host2.pem");
     let ada = open.to_file(&["add", "ada"], "ada.pem");
+    let bob = open.to_file(&["add", "bob"], "bob.pem");
     fs::remove_file(open.site.folder.join("keys/ca.key")).unwrap();
     let of_ada = open.mount(&ada);
     let there = open.path("there");
@@ -263,4 +264,13 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     open.done(&["revoke", "ada"]);
     open.is_cut_off(of_ada);
     open.refused(&ada, "revoked");
+    // A mount hears from the other server that this one is none any more, and leaves it.
+    let of_bob = open.mount(&bob);
+    let looked =
+        |number: usize| fs::metadata(open.site.at(of_bob, &format!("dir-{number}/file"))).map(drop);
+    (0..8).for_each(|number| looked(number).unwrap());
+    open.done(&["revoke", "host2"]);
+    until("the mount leaves the server", || {
+        (0..8).any(|number| looked(number).is_err_and(is_timeout))
+    });
 }
