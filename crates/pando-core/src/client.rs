@@ -324,8 +324,8 @@ impl Shard {
             Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
             Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
             Op::ReadDir { dir, from, limit } => {
-                let by = request.trail.is_some().then_some(by);
-                self.read_dir(ctx, *dir, *from, *limit, by).map(Ran::from)
+                let by_path = request.trail.is_some();
+                self.read_dir(ctx, *dir, (*from, *limit), by, by_path).map(Ran::from)
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {

@@ -348,7 +348,7 @@ pub enum Op {
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
     /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With a trail, read permission
-    /// is needed; else it was checked when the directory was opened.
+    /// is needed; else it was checked when the directory was opened, or the caller is judged by the shard alone.
     ReadDir {
         /// Which directory.
         dir: DirRef,

@@ -182,10 +182,6 @@ fn squash_request(squash: Squash, request: &mut Request) {
             }
         }
     }
-    if let Op::SetAttr(_, set) | Op::DirSetAttr(_, set) = &mut request.op {
-        // That it was opened for writing is the client's word.
-        set.size_by_handle = false;
-    }
 }
 
 #[cfg(test)]
@@ -355,10 +351,5 @@ mod tests {
         assert_eq!(device(FileKind::BlockDevice), Err(Errno::EPERM));
         assert_eq!(device(FileKind::CharDevice), Err(Errno::EPERM));
         assert_eq!(device(FileKind::Fifo), Ok(()));
-        let set = SetAttr { size: Some(0), size_by_handle: true, ..SetAttr::default() };
-        let mut asked = request(Op::SetAttr(file(), set.clone()), Credentials::ROOT);
-        pass(&key(KeyRole::Client, false, Some(all)), &mut asked).unwrap();
-        let Op::SetAttr(_, now) = asked.op else { unreachable!() };
-        assert_eq!(now, SetAttr { size_by_handle: false, ..set });
     }
 }
