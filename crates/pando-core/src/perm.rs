@@ -93,12 +93,13 @@ pub fn judges_alone(by: &Credentials) -> bool {
 }
 
 /// What is asked for through something that is open. Linux decides when it is opened, of which a shard remembers nothing. So whom it
-/// judges alone needs the permission as it is now, or owns it, who could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`).
+/// judges alone needs the permission as it is now, or must own it: an owner could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`). Of all
+/// others their kernel has decided.
 pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
-    if judges_alone(by) && by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
+    if !judges_alone(by) || by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
 }
 
-/// The same of a listing that goes on. Of all others their kernel has decided when the directory was opened.
+/// The same of a listing that goes on.
 pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
 }

@@ -269,7 +269,7 @@ impl Inner {
         match judged!(self, caller, &[node], |by| self.fs.opendir(by, ino).await) {
             // A removed directory can be opened by its descriptor, or as a working directory.
             Err(_) if self.gone.contains(node) => {
-                self.opened(reply, DirHandle::new(ino));
+                self.opened(reply, DirHandle::new(ino, Credentials::ROOT));
             }
             Ok(handle) => self.opened(reply, handle),
             Err(error) => failed(reply, error),
