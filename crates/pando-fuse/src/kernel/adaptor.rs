@@ -285,7 +285,7 @@ impl Inner {
     }
 
     fn listed(&self, attr: &Attr) -> Entry {
-        let (entry_timeout, attr_timeout) = self.memory.given();
+        let (entry_timeout, attr_timeout) = self.memory.listed(attr);
         Entry { node: attr.ino.0, attr: file_attr(attr), entry_timeout, attr_timeout }
     }
 
@@ -301,11 +301,13 @@ impl Inner {
                         return listing.add(ino.0, listed.position, mode, listed.name);
                     }
                     let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
-                    // The kernel takes these in after a recall, too, so they are as for one of several.
                     let entry = attr.map(|attr| self.listed(attr));
                     let is_full =
                         listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
-                    if entry.is_some() && !is_full {
+                    if let Some(attr) = attr
+                        && !is_full
+                    {
+                        self.memory.tells(ino.0, attr);
                         looked_up.push(ino);
                     } else if listed.attr.is_some() && !is_full {
                         self.fs.forget(ino, 1);
@@ -324,7 +326,7 @@ impl Inner {
             Err(error) => reply.error(errno(error)),
         };
         if delivery.is_err() || result.is_err() {
-            looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
+            looked_up.into_iter().for_each(|ino| self.forget(ino.0, 1));
         }
     }
 }
