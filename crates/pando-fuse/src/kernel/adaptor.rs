@@ -14,6 +14,7 @@ use super::convert::{errno, file_attr, set_attr, type_bits};
 use super::gone::{Gone, Refused};
 use super::locking::Locking;
 use super::memory::{Memory, Telling};
+use super::powers::Sight;
 use super::session::{Mounted, Options};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Listing, Notifier, Operation, Reply, Request, abi,
@@ -74,8 +75,8 @@ pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
     pub(super) gone: Gone,
-    /// Whether `/proc` tells of callers.
-    pub(super) sees_callers: bool,
+    /// If `/proc` tells of callers.
+    pub(super) sight: Option<Sight>,
     directories: Mutex<HashMap<u64, Arc<DirHandle>>>,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -96,7 +97,7 @@ impl Adaptor {
         Self(Arc::new(Inner {
             memory: Memory::new(options),
             gone: Gone::default(),
-            sees_callers: super::powers::sees_callers(),
+            sight: Sight::new(),
             fs,
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
