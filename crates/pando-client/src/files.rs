@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// As [`Client::on_file`], on behalf of the first of these who may.
-    async fn by_any(
+    pub(crate) async fn by_any(
         &self,
         openers: &[Credentials],
         via: Via<'_>,

@@ -16,6 +16,7 @@ use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
 use crate::ops::data::Change;
+use crate::perm;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -350,7 +351,10 @@ impl Shard {
                 .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
                 .map(Ran::from),
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            // Where its inode is, which decides who may, is not told.
+            Op::Lock(..) if perm::judges_alone(by) => Err(Errno::EACCES.into()),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
+            Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
             Op::Unlock(ino, space, owner, range) => {
                 self.unlock_file(ctx, *ino, (*space, *owner), *range, session).map(Ran::from)
             }
@@ -391,6 +395,7 @@ impl Shard {
             | Op::SetXattr { target: Target::File(file), .. }
             | Op::RemoveXattr(Target::File(file), _) => link(file),
             Op::Lock(ino, _) | Op::Unlock(ino, ..) | Op::TestLock(ino, _) => self.open_link(*ino),
+            Op::LockOf(target, _) => self.open_link(target.ino()),
             _ => Ok(()),
         }
     }

@@ -3,8 +3,8 @@
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
 use pando_types::{
-    Attr, Capability, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet,
-    Timestamp,
+    Attr, Capability, Credentials, Errno, FileKind, Judge, Judged, Kill, Lock, LockKind, LockSpace,
+    Search, SetAttr, TimeSet, Timestamp,
 };
 
 /// Read.
@@ -102,6 +102,17 @@ pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(),
 /// The same of a listing that goes on.
 pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
+}
+
+/// What a lock of a program needs, as what Linux lets it be asked for through: a `flock` whatever the file was opened for, of others those
+/// that keep out readers a file that was opened for writing.
+pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errno> {
+    let may = |mask| check_held(attr, by, mask);
+    match (lock.space, lock.kind) {
+        (LockSpace::Flock, _) => may(R).or_else(|_| may(W)),
+        (LockSpace::Record, LockKind::Shared) => may(R),
+        (LockSpace::Record, LockKind::Exclusive) => may(W),
+    }
 }
 
 /// Whose file may get a further name (`may_linkat` with `fs.protected_hardlinks`): it could not be removed by its owner any more, and

@@ -2,7 +2,10 @@
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece, Target, XattrMode};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, DirRef, Errno, FileKind, Judge, Order, SetAttr, Trail};
+use pando_types::{
+    Credentials, DirRef, Errno, FileKind, Judge, Lock, LockKind, LockOwner, LockRange, LockSpace,
+    Order, SetAttr, ShardIndex, Trail,
+};
 
 use crate::support::Cluster;
 
@@ -172,5 +175,104 @@ fn values_of_extended_attributes_need_the_right_to_read() {
         c.by = by.clone();
         let got = Op::GetXattr(target, b"user.x".to_vec());
         assert_eq!(c.done(&got), expected, "{mode:o} by {by:?}");
+    }
+}
+
+fn lock(owner: u64, space: LockSpace, kind: LockKind) -> Lock {
+    Lock { space, owner: LockOwner(owner), range: LockRange::ALL, kind, pid: 7 }
+}
+
+/// Asks the shard that has locks of an inode.
+fn ask(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
+    let (ino, wanted) = match &op {
+        Op::Lock(ino, wanted) => (*ino, *wanted),
+        Op::LockOf(target, wanted) => (target.ino(), *wanted),
+        op => panic!("{op:?} is about no lock"),
+    };
+    let test = Op::TestLock(ino, wanted);
+    let mut all = (0..c.shard_count()).map(ShardIndex);
+    let at = all.find(|shard| matches!(c.run(*shard, test.clone()), Ok(Body::Lock(_))));
+    let answer = c.run(at.expect("one has them"), op);
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4], "{answer:?}");
+    answer
+}
+
+#[test]
+fn a_lock_needs_the_right_that_it_is_asked_for_with_or_the_file_itself() {
+    use LockKind::{Exclusive, Shared};
+    use LockSpace::{Flock, Record};
+    let kernel = Credentials { uid: 9, gid: 9, judge: Judge::Kernel };
+    let table = [
+        (0o600, user(9), [false, false, false]),
+        (0o604, user(9), [true, true, false]),
+        (0o602, user(9), [true, false, true]),
+        (0o660, Credentials::new(9, 9, vec![GROUP]), [true, true, true]),
+        (0o666, Credentials::new(9, 9, vec![GROUP]), [true, true, true]),
+        (0o606, Credentials::new(9, 9, vec![GROUP]), [false, false, false]),
+        (0o000, user(OWNER), [true, true, true]),
+        (0o000, Credentials::ROOT, [true, true, true]),
+        (0o000, kernel, [true, true, true]),
+    ];
+    for (shards, (mode, by, expected)) in
+        [1, 3].into_iter().flat_map(|shards| table.clone().map(|row| (shards, row)))
+    {
+        let mut c = Cluster::new(shards, 100);
+        let file = file(&mut c, mode);
+        let dir = c.mkdir(ROOT, "dir").unwrap();
+        c.done(&Op::DirSetAttr(dir, owned(mode))).unwrap();
+        for step in ["entry", "link", "dir"] {
+            let target = match step {
+                "entry" => Target::File(file.clone()),
+                "link" => {
+                    c.by = Credentials::ROOT;
+                    let name = c.name("link");
+                    c.done(&Op::Link(file.clone(), ROOT, name)).unwrap();
+                    Target::File(FileRef { ino: file.ino, at: FileAt::Link })
+                }
+                _ => Target::Dir(dir),
+            };
+            c.by = by.clone();
+            for ((space, kind), may) in [(Flock, Exclusive), (Record, Shared), (Record, Exclusive)]
+                .into_iter()
+                .zip(expected)
+            {
+                let asked = ask(&mut c, Op::LockOf(target.clone(), lock(1, space, kind)));
+                let expected =
+                    if may { Ok(Body::Lock(None)) } else { Err(Refusal::Errno(Errno::EACCES)) };
+                assert_eq!(asked, expected, "{step} {mode:o} {space:?} {kind:?} by {by:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lock_of_an_inode_whose_place_is_not_told_is_refused() {
+    for (by, expected) in [
+        (user(OWNER), Err(Refusal::Errno(Errno::EACCES))),
+        (Credentials::ROOT, Ok(Body::Lock(None))),
+        (Credentials { judge: Judge::Kernel, ..user(9) }, Ok(Body::Lock(None))),
+    ] {
+        let mut c = Cluster::new(2, 100);
+        let file = file(&mut c, 0o666);
+        c.by = by.clone();
+        let wanted = lock(1, LockSpace::Flock, LockKind::Shared);
+        assert_eq!(ask(&mut c, Op::Lock(file.ino, wanted)), expected, "{by:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_another_has_is_in_the_way_whoever_asks_and_a_file_elsewhere_is_told() {
+    let mut c = Cluster::new(3, 100);
+    let file = file(&mut c, 0o666);
+    let exclusive = |owner| lock(owner, LockSpace::Record, LockKind::Exclusive);
+    let target = |at| Target::File(FileRef { ino: file.ino, at });
+    assert_eq!(ask(&mut c, Op::Lock(file.ino, exclusive(1))), Ok(Body::Lock(None)));
+    c.by = user(9);
+    let of = ask(&mut c, Op::LockOf(target(file.at.clone()), exclusive(2)));
+    assert!(matches!(of, Ok(Body::Lock(Some(holder))) if holder.lock.owner == LockOwner(1)));
+    for at in [FileAt::Link, FileAt::Name(ROOT, c.name("none"))] {
+        let asked = ask(&mut c, Op::LockOf(target(at), exclusive(1)));
+        assert_eq!(asked, Err(Refusal::NotUnderName));
     }
 }

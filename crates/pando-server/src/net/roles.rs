@@ -3,7 +3,7 @@
 use pando_keys::Squash;
 use pando_net::Who;
 use pando_types::op::{Op, Request};
-use pando_types::{Errno, FileKind, Judge};
+use pando_types::{Errno, FileKind, Judge, LockKind, LockSpace};
 use pando_wire::{Ask, Role};
 
 /// Permission to write, in the mask of an open.
@@ -107,10 +107,14 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::Alone(..)
         | Op::Release(_)
         | Op::ReleaseAll(..)
-        | Op::Lock(..)
         | Op::Unlock(..)
         | Op::TestLock(..)
         | Op::Sync(_) => Kind::Reads,
+        // Of a file that is open for writing, unless it is a `flock`.
+        Op::Lock(_, lock) | Op::LockOf(_, lock) => match (lock.space, lock.kind) {
+            (LockSpace::Record, LockKind::Exclusive) => Kind::Changes,
+            _ => Kind::Reads,
+        },
         // An open is a read unless it is for writing.
         Op::Open { access, truncate, .. } | Op::OpenName { access, truncate, .. } => {
             if *truncate || *access & W != 0 { Kind::Changes } else { Kind::Reads }
@@ -191,7 +195,8 @@ mod tests {
     use pando_keys::{Identity, KeyRole, Serial};
     use pando_types::op::{FileAt, FileRef, Head, NewNode};
     use pando_types::{
-        Credentials, DirRef, Ino, KeyId, Name, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
+        Credentials, DirRef, Ino, KeyId, Lock, LockOwner, LockRange, Name, Powers, SessionId,
+        SetAttr, ShardIndex, SlotIndex,
     };
     use pando_wire::{MoveAsk, MoveToken};
 
@@ -254,6 +259,10 @@ mod tests {
     fn each_request_is_for_whom_the_table_says() {
         let name = || Name::new(b"name").unwrap();
         let open = |access, truncate| Op::Open { file: file(), access, truncate, kill: None };
+        let lock = |space, kind| {
+            let (owner, range) = (LockOwner(1), LockRange::ALL);
+            Op::Lock(Ino(9), Lock { space, owner, range, kind, pid: 1 })
+        };
         // Which of: the owner, a client, a client that may only read.
         const ALL: [Result<(), Errno>; 3] = [Ok(()); 3];
         const CHANGES: [Result<(), Errno>; 3] = [Ok(()), Ok(()), Err(Errno::EROFS)];
@@ -295,6 +304,9 @@ mod tests {
                 CHANGES,
             ),
             (Op::GarbageDone(SHARD, Vec::new()), CHANGES),
+            (lock(LockSpace::Record, LockKind::Exclusive), CHANGES),
+            (lock(LockSpace::Record, LockKind::Shared), ALL),
+            (lock(LockSpace::Flock, LockKind::Exclusive), ALL),
             (Op::HandOver(SHARD, SlotIndex(1), SHARD), SPREADS),
             (Op::AddShard(SHARD), SPREADS),
         ];

@@ -1,5 +1,6 @@
 # What a user does on a mount whose key makes nobody of root. Arguments: what to do, where, the user, its further groups.
 import errno
+import fcntl
 import mmap
 import os
 import sys
@@ -56,6 +57,24 @@ def works():
     assert len(os.listdir(".")) == 303
     assert sum(entry.stat().st_size for entry in os.scandir(".")) == 300 + 9 + len(BIG) + 70_000
     os.fsync(os.open(".", os.O_RDONLY))
+
+
+def locks():
+    with open("own/small", "r+b") as file, open("own/small", "rb") as reading:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 2)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        fcntl.lockf(reading, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(reading, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            raise AssertionError("two have it")
+    # Nobody is told by whom a directory was opened, so of one that has not to be everybody's it depends on the key.
+    handle = os.open("open", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
 
 
 def reads():

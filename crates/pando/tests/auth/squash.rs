@@ -45,6 +45,7 @@ fn where_root_is_nobody_others_work_as_anywhere_and_root_may_not() {
 
     act("works", &first, ANN, &[]);
     act("reads", &second, ANN, &[]);
+    act("locks", &second, ANN, &[]);
     act("shares", &second, BOB, &[GROUP]);
     act("holds", &first, ANN, &[]);
     for user in [0, BOB] {
@@ -52,6 +53,12 @@ fn where_root_is_nobody_others_work_as_anywhere_and_root_may_not() {
             act("may_not", at, user, &[]);
         }
     }
+    // Where everybody is Ann, root is, too.
+    let as_ann = format!("all:{ANN}:{ANN}");
+    let all = open.to_file(&["add", "all", "--squash", &as_ann], "all.pem");
+    let all = open.mount(&all);
+    let all = open.site.at(all, "");
+    act("locks", &all, 0, &[]);
     // Whoever's key is its own is refused nothing.
     assert_eq!(fs::read(open.site.at(trusted, "shared/file")).unwrap(), b"text more");
     assert_eq!(fs::read_dir(open.site.at(trusted, "own")).unwrap().count(), 304);
