@@ -25,6 +25,7 @@ mod power;
 mod releases;
 mod setid;
 mod splits;
+mod squashed;
 mod support;
 mod three_renames;
 mod traces;

@@ -30,7 +30,7 @@ const BATCH_MAX: usize = 32;
 /// While memory is short, it is looked again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a request takes besides its frame's bytes.
+/// What a request takes besides its frame's bytes, which are as many as its names and values have, and its lists.
 const REQUEST_BYTES: usize = size_of::<Request>();
 
 /// Why the server ends a connection by itself.
@@ -268,7 +268,8 @@ fn take(
                     return Err(End::OutOfTurn);
                 }
                 let frame = before - inbound.pending();
-                let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
+                let bytes = frame + REQUEST_BYTES + inbound.heap();
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 let reply = weight::of_reply(&request.op);
                 replies += reply;
                 let reply = u32::try_from(reply).unwrap_or(u32::MAX);

@@ -182,6 +182,8 @@ fn ops() -> Vec<Op> {
         Op::Lock(Ino(77), LOCK),
         Op::Unlock(Ino(77), LOCK.space, LOCK.owner, LockRange::ALL),
         Op::TestLock(Ino(77), LOCK),
+        Op::LockOf(of_file(), LOCK),
+        Op::LockOf(of_dir(), LOCK),
     ]
 }
 
@@ -364,6 +366,7 @@ fn says() -> Vec<Say> {
             slots: slots(),
         }),
         Prepare::Join,
+        Prepare::LookFile { dir: DIR, name: name(), ino: Ino(77) },
     ];
     let mut says: Vec<_> =
         prepares.into_iter().map(|prepare| Say::Prepare(place(), prepare)).collect();

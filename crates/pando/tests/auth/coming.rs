@@ -13,13 +13,13 @@ use crate::common::site::{Site, until};
 use crate::common::{all, is_mounted, pando, pando_within};
 
 /// A volume whose server listens for other machines.
-struct Open {
-    site: Site,
+pub struct Open {
+    pub site: Site,
     address: String,
 }
 
 impl Open {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut site = Site::new(&[], &[]);
         site.serve("all", &["--listen", "127.0.0.1:0"]);
         let address = site.tcp();
@@ -42,7 +42,7 @@ impl Open {
     }
 
     /// `pando auth … > NAME`.
-    fn to_file(&self, words: &[&str], name: &str) -> String {
+    pub fn to_file(&self, words: &[&str], name: &str) -> String {
         let path = self.path(name);
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o644);
@@ -52,7 +52,7 @@ impl Open {
     }
 
     /// Another mount, by number.
-    fn mount(&mut self, key: &str) -> usize {
+    pub fn mount(&mut self, key: &str) -> usize {
         let number = self.site.mounts.len();
         let path = self.path(&format!("mount-{number}"));
         self.site.mount_at(self.address.clone().as_ref(), path, &["--key", key, "--timeout", "2"]);
