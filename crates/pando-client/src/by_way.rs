@@ -10,8 +10,7 @@ use crate::call::{Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::names::{Entry, brief};
 use crate::nodes::Spot;
-
-const READ: AccessMask = 4;
+use crate::openers::{READ, WRITE};
 
 /// See the module. Each call is what that of the same name of [`Client`] is.
 #[derive(Clone, Copy)]
@@ -164,7 +163,10 @@ impl<'a> ByWay<'a> {
         let op = Op::Create { dir: at.dir, name: name.clone(), node, exclusive, open };
         let (Entry { attr, spot }, is_new, session) = client.create_by(c, &op, at.on).await?;
         match open {
-            true => client.opened(attr.ino, spot, asked, session, 1).await,
+            true => {
+                client.opened(attr.ino, spot, asked, session, 1).await;
+                client.openers.opened(attr.ino, c, READ | WRITE);
+            }
             false => client.nodes.look_up(attr.ino, spot, asked),
         }
         Ok((attr, is_new))

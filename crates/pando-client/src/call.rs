@@ -555,6 +555,7 @@ fn concerns_only_its_session(op: &Op) -> bool {
             | Op::Release(_)
             | Op::ReleaseAll(..)
             | Op::Lock(..)
+            | Op::LockOf(..)
             | Op::Unlock(..)
     )
 }

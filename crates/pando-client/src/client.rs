@@ -13,6 +13,7 @@ use crate::counters::Counters;
 use crate::doubts::Doubts;
 use crate::locks::Locks;
 use crate::nodes::Nodes;
+use crate::openers::Openers;
 use crate::renames::Renames;
 use crate::route::Routes;
 use crate::sessions::Sessions;
@@ -45,11 +46,15 @@ pub struct Options {
     /// Whether components of a path whose directories are not remembered are guessed and asked for all at once; else one after
     /// the other. For measurements: there is no other reason to do without.
     pub guesses: bool,
+    /// Whether contents of open files are asked for on behalf of those who opened them, as the superuser may not have them: the key
+    /// makes somebody else of it.
+    pub as_openers: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { slots: 256, patience: None, ways_bytes: 32 << 20, guesses: true }
+        let ways_bytes = 32 << 20;
+        Self { slots: 256, patience: None, ways_bytes, guesses: true, as_openers: false }
     }
 }
 
@@ -63,6 +68,7 @@ pub struct Client {
     pub(crate) doubts: Doubts,
     pub(crate) routes: Routes,
     pub(crate) nodes: Nodes,
+    pub(crate) openers: Openers,
     pub(crate) locks: Locks,
     pub(crate) renames: Renames,
     pub(crate) ways: Ways,
@@ -104,6 +110,7 @@ impl Client {
             sessions: Sessions::new(),
             doubts: Doubts::default(),
             ways: Ways::new(options.ways_bytes),
+            openers: Openers::new(options.as_openers),
             options,
             routes: Routes::new(map),
             nodes: Nodes::new(),
@@ -172,6 +179,12 @@ impl Client {
         let state = self.sessions.state();
         let session = self.sessions.id();
         state.is_live(session).then(|| self.nodes.not_held(session))
+    }
+
+    /// Whether what is open is asked for on behalf of those who opened it: [`Options::as_openers`].
+    #[must_use]
+    pub const fn asks_as_openers(&self) -> bool {
+        self.options.as_openers
     }
 
     /// What was sent so far.

@@ -190,6 +190,7 @@ fn subjects(op: &Op) -> Vec<Subject> {
         | Op::SetXattr { target: Target::File(file), .. }
         | Op::RemoveXattr(Target::File(file), _) => vec![inode(file)],
         Op::Lock(ino, _) | Op::Unlock(ino, ..) => vec![Subject::Locks(*ino)],
+        Op::LockOf(target, _) => vec![Subject::Locks(target.ino())],
         Op::DirSetAttr(dir, _)
         | Op::SetXattr { target: Target::Dir(dir), .. }
         | Op::RemoveXattr(Target::Dir(dir), _) => vec![Subject::Inode(dir.ino)],

@@ -8,6 +8,7 @@ use crate::cache::{At, OnPath};
 use crate::call::{Asked, Backoff, Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::{Spot, Stamp};
+use crate::openers::{READ, WRITE};
 
 /// How many places a file is looked for at, while this client itself moves files about.
 const PLACES_MAX: u32 = 64;
@@ -99,6 +100,7 @@ impl Client {
         // If it was found elsewhere, the table knows already.
         let spot = self.nodes.find(file.ino).unwrap_or(Spot::File(file.at));
         self.opened(file.ino, spot, asked, session, 0).await;
+        self.openers.opened(file.ino, c, if truncate { access | WRITE } else { access });
         Ok(attr)
     }
 
@@ -126,6 +128,7 @@ impl Client {
     /// that gets lost would keep an orphan for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
         let (file, excess, _pinned) = self.nodes.close(ino)?;
+        self.openers.closed(ino);
         self.let_go_in(&file, excess).await
     }
 
@@ -150,7 +153,47 @@ impl Client {
 
     async fn read_some(&self, file: &FileRef, offset: u64, len: u64) -> Result<Layout, Errno> {
         let op = |file| Op::ReadData { file, offset, len };
-        take!(self.by_ino(SYSTEM, file, op).await?, Body::Layout(layout) => layout)
+        let body = match self.openers.of(file.ino, READ) {
+            None => self.by_ino(SYSTEM, file, op).await,
+            Some(openers) => {
+                let asked = Box::pin(self.by_any(&openers, Via::Current, file, op)).await;
+                asked.map_err(|failure| stale(failure.into()))
+            }
+        };
+        take!(body?, Body::Layout(layout) => layout)
+    }
+
+    /// As [`Client::on_file`], on behalf of the first of these who may.
+    pub(crate) async fn by_any(
+        &self,
+        openers: &[Credentials],
+        via: Via<'_>,
+        file: &FileRef,
+        op: impl Fn(FileRef) -> Op,
+    ) -> Result<Body, Failure> {
+        let mut refused = Failure::Errno(Errno::EACCES);
+        for by in openers {
+            match self.on_file(via, by, file, &op).await {
+                Err(failure @ Failure::Errno(Errno::EACCES | Errno::EPERM)) => refused = failure,
+                answer => return answer,
+            }
+        }
+        Err(refused)
+    }
+
+    /// Changes attributes of a file through a descriptor that was opened for writing.
+    pub async fn setattr_open(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        let Some(openers) = self.openers.of(ino, WRITE) else {
+            return self.setattr(SYSTEM, ino, set).await;
+        };
+        let mut refused = Errno::EACCES;
+        for by in &openers {
+            match self.setattr(by, ino, set.clone()).await {
+                Err(errno @ (Errno::EACCES | Errno::EPERM)) => refused = errno,
+                answer => return answer,
+            }
+        }
+        Err(refused)
     }
 
     /// Lays `pieces` over the data; see [`Op::WriteData`].
@@ -164,11 +207,14 @@ impl Client {
     ) -> Result<Attr, WriteError> {
         let file = self.file(ino, Errno::EISDIR).map_err(WriteError::Errno)?;
         let op = |file| Op::WriteData { file, base, pieces: pieces.clone(), mtime, kill };
-        let written = match self.locks.session_of(ino) {
-            None => self.on_file(Via::Current, SYSTEM, &file, op).await,
+        let openers = self.openers.of(ino, WRITE);
+        let written = match (self.locks.session_of(ino), &openers) {
+            (None, None) => self.on_file(Via::Current, SYSTEM, &file, op).await,
+            (None, Some(openers)) => Box::pin(self.by_any(openers, Via::Current, &file, op)).await,
             // What was written under a lock is not written any more once the lock is lost.
-            Some(session) => {
-                let writing = self.on_file(Via::In(&session), SYSTEM, &file, op);
+            (Some(session), openers) => {
+                let openers = openers.as_deref().unwrap_or(std::slice::from_ref(SYSTEM));
+                let writing = self.by_any(openers, Via::In(&session), &file, op);
                 let written = Box::pin(self.within(self.deadline(Via::Current), writing)).await;
                 written.unwrap_or(Err(Failure::Errno(Errno::ETIMEDOUT)))
             }

@@ -46,6 +46,7 @@ mod names;
 #[cfg(feature = "net")]
 pub mod net;
 mod nodes;
+mod openers;
 mod pages;
 pub mod path;
 mod releases;

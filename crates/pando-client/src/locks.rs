@@ -16,20 +16,22 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
 use foldhash::fast::RandomState;
-use pando_types::op::Op;
+use pando_types::op::{FileRef, Op, Target};
 use pando_types::reply::Body;
 use pando_types::{
-    Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSet, LockSpace, SessionId,
+    Errno, Ino, Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace, SessionId,
 };
 use parking_lot::Mutex;
 
 use crate::call::{Failure, Via, take};
 use crate::client::{Client, SYSTEM};
+use crate::nodes::Spot;
+use crate::openers::{READ, WRITE};
 use crate::sessions::Session;
 
 /// The first pause of who waits, and the longest, nanoseconds; each is up to a half longer.
@@ -44,6 +46,8 @@ pub(crate) struct Locks {
     /// How many, to be read without the lock.
     count: AtomicUsize,
     owners: Mutex<HashMap<Key, Owner, RandomState>>,
+    /// Shards judge who asks: the key says as whom its holder acts.
+    are_judged: AtomicBool,
     /// Who is told of locks that are lost.
     told: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
@@ -194,7 +198,7 @@ impl Locks {
 
 impl Client {
     /// Asks for a lock of a file; who is in the way, if somebody is. `EIO`: the owner had locks of this file, and has lost them
-    /// with a session. `ENOLCK`: there are too many. `EBADF`: the owner was forgotten.
+    /// with a session. `ENOLCK`: there are too many. `EBADF`: the owner was forgotten. `EACCES`: whoever has it open may not, by now.
     pub async fn try_lock(&self, ino: Ino, lock: Lock) -> Result<Option<LockHolder>, Errno> {
         let turn = Turn::of(&self.locks, (ino, lock.owner)).await;
         loop {
@@ -216,7 +220,7 @@ impl Client {
             });
             let Some(before) = before else { return Err(Errno::EIO) };
             let had_none = before.0.is_empty();
-            match self.run_under(&session, &Op::Lock(ino, lock)).await {
+            match self.ask_for(&session, ino, lock).await {
                 Ok(Body::Lock(None)) => return Ok(None),
                 Ok(Body::Lock(Some(holder))) => {
                     turn.with(|owner| {
@@ -232,7 +236,7 @@ impl Client {
                 }
                 Err(Failure::Over) if had_none => turn.with(|owner| owner.set = before),
                 Err(Failure::Over) => return Err(Errno::EIO),
-                Err(Failure::Errno(errno @ (Errno::ENOLCK | Errno::EINVAL))) => {
+                Err(Failure::Errno(errno @ (Errno::ENOLCK | Errno::EINVAL | Errno::EACCES))) => {
                     turn.with(|owner| owner.set = before);
                     return Err(errno);
                 }
@@ -325,6 +329,44 @@ impl Client {
             }
             self.transport.sleep(pause).await;
             pause = (pause * 2).min(1000 * PAUSE);
+        }
+    }
+
+    /// Where shards believe this client's kernel, without a word on whose behalf and where the file is.
+    async fn ask_for(&self, session: &Arc<Session>, ino: Ino, lock: Lock) -> Result<Body, Failure> {
+        if !self.locks.are_judged.load(Ordering::Relaxed) {
+            let answer = self.run_under(session, &Op::Lock(ino, lock)).await;
+            if !matches!(answer, Err(Failure::Errno(Errno::EACCES))) {
+                return answer;
+            }
+            self.locks.are_judged.store(true, Ordering::Relaxed);
+        }
+        Box::pin(self.ask_judged(session, ino, lock)).await
+    }
+
+    async fn ask_judged(
+        &self,
+        session: &Arc<Session>,
+        ino: Ino,
+        lock: Lock,
+    ) -> Result<Body, Failure> {
+        let writes = (lock.space, lock.kind) == (LockSpace::Record, LockKind::Exclusive);
+        let openers = self.openers.of(ino, if writes { WRITE } else { READ });
+        let openers = openers.as_deref().unwrap_or(std::slice::from_ref(SYSTEM));
+        let deadline = self.deadline(Via::Current);
+        match self.nodes.find(ino).map_err(Failure::Errno)? {
+            Spot::File(at) => {
+                let op = |file| Op::LockOf(Target::File(file), lock);
+                let file = FileRef { ino, at };
+                let asking = self.by_any(openers, Via::In(session), &file, op);
+                let asked = Box::pin(self.within(deadline, asking)).await;
+                asked.unwrap_or(Err(Failure::Errno(Errno::ETIMEDOUT)))
+            }
+            // Nothing opens a directory at the shards, so who has it open is not known.
+            Spot::Dir(dir) => {
+                let op = Op::LockOf(Target::Dir(dir), lock);
+                self.run_within(session, SYSTEM, &op, deadline).await
+            }
         }
     }
 

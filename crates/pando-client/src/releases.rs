@@ -22,6 +22,7 @@ impl Client {
     pub async fn release_all(&self, inos: &[Ino]) -> Result<(), Errno> {
         let (mut pins, mut all, mut told) = (Vec::new(), Vec::new(), Ok(()));
         for ino in inos {
+            self.openers.closed(*ino);
             match self.nodes.close(*ino) {
                 Ok((file, Some(session), pin)) => {
                     pins.push(pin);

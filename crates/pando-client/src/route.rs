@@ -81,6 +81,7 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
 
         Op::Lock(ino, _) | Op::Unlock(ino, ..) => (Route::Link(*ino), true),
         Op::TestLock(ino, _) => (Route::Link(*ino), false),
+        Op::LockOf(target, _) => (Route::Link(target.ino()), true),
 
         Op::DirGetAttr(dir) | Op::DirAccess(dir, _) | Op::Parent(dir) => (Route::Home(*dir), false),
         Op::DirSetAttr(dir, _) => (Route::Home(*dir), true),

@@ -10,7 +10,7 @@
 //! | what changes | places, inos | needs a session and a sequence; then permission |
 //! | `WriteData` | objects | each was made in the request's own session ([`Improper::ForeignObject`]) |
 //! | `Open`, `OpenName`, `Create`, `Release`, `ReleaseAll` | opens | those of the request's own session only |
-//! | `Lock`, `Unlock` | locks | those of the request's own session only |
+//! | `Lock`, `LockOf`, `Unlock` | locks | those of the request's own session only; of `LockOf`, permission |
 //! | `OpenSession`, `OpenLocalSession` | nothing | how many sessions the key has already ([`SESSIONS_MAX`]) |
 //! | `EndSession` | a session | it is one of the key's; the owner may end any |
 //! | `Renew`, `Alone` | a session | it is one of the key's |
@@ -96,6 +96,7 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::DirSetAttr(..)
         | Op::GarbageDone(..)
         | Op::Lock(..)
+        | Op::LockOf(..)
         | Op::Unlock(..) => Asks::Changes,
         Op::OpenSession | Op::OpenLocalSession => Asks::Begins,
         Op::Renew(session) | Op::Alone(session, _) => Asks::OfSession(*session),

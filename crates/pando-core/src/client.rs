@@ -16,6 +16,7 @@ use crate::ctx::{Ctx, Stop};
 use crate::keys;
 use crate::locks::LockKey;
 use crate::ops::data::Change;
+use crate::perm;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -324,8 +325,8 @@ impl Shard {
             Op::DirSetAttr(..) => self.dir_setattr(ctx, tag, request),
             Op::DirAccess(dir, mask) => self.dir_access(ctx, *dir, *mask, by).map(Ran::from),
             Op::ReadDir { dir, from, limit } => {
-                let by = request.trail.is_some().then_some(by);
-                self.read_dir(ctx, *dir, *from, *limit, by).map(Ran::from)
+                let by_path = request.trail.is_some();
+                self.read_dir(ctx, *dir, (*from, *limit), by, by_path).map(Ran::from)
             }
             Op::Parent(dir) => self.parent(ctx, *dir).map(Ran::from),
             Op::StatFs(_) => {
@@ -350,7 +351,10 @@ impl Shard {
                 .open_name(ctx, (*dir, name), *access, (*truncate, *kill), session, by)
                 .map(Ran::from),
             Op::Glimpse(_, places) => self.glimpse(ctx, places, by).map(Ran::from),
+            // Where its inode is, which decides who may, is not told.
+            Op::Lock(..) if perm::judges_alone(by) => Err(Errno::EACCES.into()),
             Op::Lock(ino, lock) => self.lock_file(ctx, *ino, lock, session).map(Ran::from),
+            Op::LockOf(target, lock) => self.lock_of(ctx, tag, request, (target, lock), session),
             Op::Unlock(ino, space, owner, range) => {
                 self.unlock_file(ctx, *ino, (*space, *owner), *range, session).map(Ran::from)
             }
@@ -391,6 +395,7 @@ impl Shard {
             | Op::SetXattr { target: Target::File(file), .. }
             | Op::RemoveXattr(Target::File(file), _) => link(file),
             Op::Lock(ino, _) | Op::Unlock(ino, ..) | Op::TestLock(ino, _) => self.open_link(*ino),
+            Op::LockOf(target, _) => self.open_link(target.ino()),
             _ => Ok(()),
         }
     }

@@ -30,11 +30,13 @@ pub enum TxnKind {
     Handover,
     /// A shard that is added.
     Join,
+    /// A lock of a program, by a caller whom the shard alone judges.
+    Lock,
 }
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -47,6 +49,7 @@ impl TxnKind {
         Self::Merge,
         Self::Handover,
         Self::Join,
+        Self::Lock,
     ];
 
     /// In a word.
@@ -65,6 +68,7 @@ impl TxnKind {
             Self::Merge => "merge",
             Self::Handover => "handover",
             Self::Join => "join",
+            Self::Lock => "lock",
         }
     }
 }
@@ -87,11 +91,11 @@ pub struct Counters {
     /// Inputs that had to wait for a lock.
     pub waited: u64,
     /// Transactions begun here, by [`TxnKind`].
-    pub txns_begun: [u64; 12],
+    pub txns_begun: [u64; TxnKind::ALL.len()],
     /// Transactions committed here, by [`TxnKind`].
-    pub txns_committed: [u64; 12],
+    pub txns_committed: [u64; TxnKind::ALL.len()],
     /// Transactions that had a participant on another shard and committed, by [`TxnKind`].
-    pub txns_remote: [u64; 12],
+    pub txns_remote: [u64; TxnKind::ALL.len()],
     /// Rights to move directories to another parent that were given; at shard 0 only.
     pub claims: u64,
     /// Of those, given while another stood.

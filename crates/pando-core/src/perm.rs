@@ -3,8 +3,8 @@
 use pando_types::op::AccessMask;
 use pando_types::peer::Inherit;
 use pando_types::{
-    Attr, Capability, Credentials, Errno, FileKind, Judge, Judged, Kill, Search, SetAttr, TimeSet,
-    Timestamp,
+    Attr, Capability, Credentials, Errno, FileKind, Judge, Judged, Kill, Lock, LockKind, LockSpace,
+    Search, SetAttr, TimeSet, Timestamp,
 };
 
 /// Read.
@@ -14,7 +14,10 @@ pub const W: AccessMask = 2;
 /// Execute or search.
 pub const X: AccessMask = 1;
 
+const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
+/// Setgid of a file that its group may execute.
+const SETGID_PROGRAM: u16 = SETGID | 0o010;
 const STICKY: u16 = 0o1000;
 
 /// Whether `by` has all of `mask` on an object. The superuser has, but for executing a file that nobody may execute.
@@ -84,6 +87,43 @@ pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(),
     check(attr.kind, attr.mode, attr.uid, attr.gid, by, mask)
 }
 
+/// Whether no kernel has judged a caller that could be believed: it came with a key that says as whom its holder acts.
+pub fn judges_alone(by: &Credentials) -> bool {
+    by.uid != 0 && matches!(by.judge, Judge::Shard(_))
+}
+
+/// What is asked for through something that is open. Linux decides when it is opened, of which a shard remembers nothing. So whom it
+/// judges alone needs the permission as it is now, or must own it: an owner could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`). Of all
+/// others their kernel has decided.
+pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
+    if !judges_alone(by) || by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
+}
+
+/// The same of a listing that goes on.
+pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
+    if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
+}
+
+/// What a lock of a program needs, as what Linux lets it be asked for through: a `flock` whatever the file was opened for, of others those
+/// that keep out readers a file that was opened for writing.
+pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errno> {
+    let may = |mask| check_held(attr, by, mask);
+    match (lock.space, lock.kind) {
+        (LockSpace::Flock, _) => may(R).or_else(|_| may(W)),
+        (LockSpace::Record, LockKind::Shared) => may(R),
+        (LockSpace::Record, LockKind::Exclusive) => may(W),
+    }
+}
+
+/// Whose file may get a further name (`may_linkat` with `fs.protected_hardlinks`): it could not be removed by its owner any more, and
+/// its names may be in a directory that others read. Of callers with a kernel of their own that has decided.
+pub fn check_link(attr: &Attr, by: &Credentials) -> Result<(), Errno> {
+    let is_program = attr.mode & SETUID != 0 || attr.mode & SETGID_PROGRAM == SETGID_PROGRAM;
+    let is_safe =
+        || attr.kind == FileKind::Regular && !is_program && check_attr(attr, by, R | W).is_ok();
+    if !judges_alone(by) || by.uid == attr.uid || is_safe() { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 /// The same on the directory a partition belongs to.
 pub fn check_dir(dir: &Inherit, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     check(FileKind::Directory, dir.mode, dir.uid, dir.gid, by, mask)
@@ -117,7 +157,7 @@ pub fn inherit(
     if kind == FileKind::Directory {
         return Ok((mode | SETGID, dir.gid));
     }
-    if mode & (SETGID | 0o010) != (SETGID | 0o010) {
+    if mode & SETGID_PROGRAM != SETGID_PROGRAM {
         return Ok((mode, dir.gid));
     }
     match gives_setgid(dir.uid, dir.gid, by) {
@@ -166,8 +206,11 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
             }
         }
     }
-    if set.size.is_some() && !set.size_by_handle {
-        check_attr(attr, by, W)?;
+    match set.size {
+        Some(_) if !set.size_by_handle => check_attr(attr, by, W)?,
+        // That it was opened for writing is the client's word.
+        Some(_) if judges_alone(by) => check_held(attr, by, W)?,
+        _ => {}
     }
     for time in [set.atime, set.mtime].into_iter().flatten() {
         match time {
@@ -181,7 +224,7 @@ pub fn check_setattr(attr: &Attr, set: &SetAttr, by: &Credentials) -> Result<Set
 
 /// Whether it is known what a change of owner takes off the file.
 fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
-    let depends = attr.kind != FileKind::Directory && attr.mode & (SETGID | 0o010) == SETGID;
+    let depends = attr.kind != FileKind::Directory && attr.mode & SETGID_PROGRAM == SETGID;
     !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
 }
 

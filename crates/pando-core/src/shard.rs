@@ -8,7 +8,7 @@ use pando_types::peer::{Peer, Say};
 use pando_types::{Ino, KeyId, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
-use crate::counters::Counters;
+use crate::counters::{Counters, TxnKind};
 use crate::ctx::{Ctx, broken};
 use crate::dirs::Dirs;
 use crate::invalidation::{Broadcast, Versions};
@@ -303,8 +303,8 @@ impl Shard {
 
     /// Transactions begun here since the start and not over, by [`TxnKind`].
     #[must_use]
-    pub fn txns_alive(&self) -> [u64; 12] {
-        let mut alive = [0; 12];
+    pub fn txns_alive(&self) -> [u64; TxnKind::ALL.len()] {
+        let mut alive = [0; TxnKind::ALL.len()];
         for kind in self.txns.values().filter_map(Txn::kind) {
             alive[kind as usize] += 1;
         }

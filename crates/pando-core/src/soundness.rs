@@ -169,7 +169,9 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
         Prepare::Name { .. } => matches!(seen, Seen::Name { .. }),
         Prepare::Look(_) | Prepare::Home(_) => matches!(seen, Seen::Home { .. }),
         Prepare::Partition { .. } => matches!(seen, Seen::Partition(..)),
-        Prepare::Link { new: false, .. } => matches!(seen, Seen::Link(..)),
+        Prepare::Link { new: false, .. } | Prepare::LookFile { .. } => {
+            matches!(seen, Seen::Link(..))
+        }
         Prepare::Arrive(_) | Prepare::TakeSlot(_) => matches!(seen, Seen::Arrived(_)),
         Prepare::Invalidate { .. } => matches!(seen, Seen::Version(_)),
         Prepare::Link { new: true, .. }

@@ -25,6 +25,10 @@ impl Metadata for Client {
         block_on(self.setattr(credentials, ino, set))
     }
 
+    fn setattr_open(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        block_on(self.setattr_open(ino, set))
+    }
+
     fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno> {
         block_on(self.read_data(ino, offset, len))
     }

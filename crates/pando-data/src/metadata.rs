@@ -25,6 +25,10 @@ pub trait Metadata: Send + Sync {
     fn getattr(&self, ino: Ino) -> Result<Attr, Errno>;
     /// Changes attributes.
     fn setattr(&self, credentials: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr, Errno>;
+    /// The same through a descriptor that was opened for writing.
+    fn setattr_open(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
+        self.setattr(&Credentials::ROOT, ino, set)
+    }
     /// Where the bytes `offset .. offset + len` are.
     fn read_data(&self, ino: Ino, offset: u64, len: u64) -> Result<Layout, Errno>;
     /// Lays pieces over the data, and takes off what `kill` says.

@@ -271,9 +271,11 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
         Prepare::Session(session) => Place::Session(*session),
-        Prepare::Look(_) | Prepare::Invalidate { .. } | Prepare::TakeSlot(_) | Prepare::Join => {
-            return None;
-        }
+        Prepare::Look(_)
+        | Prepare::LookFile { .. }
+        | Prepare::Invalidate { .. }
+        | Prepare::TakeSlot(_)
+        | Prepare::Join => return None,
     })
 }
 

@@ -38,6 +38,10 @@ pub trait Namespace: Send + Sync {
     fn may_be_alone(&self) -> bool {
         false
     }
+    /// Whether what is open is asked for on behalf of those who opened it, as the superuser may not have it.
+    fn asks_as_openers(&self) -> bool {
+        false
+    }
     /// Asks to be alone; whether it is, from now on until it is [recalled](Namespace::recalled).
     fn ask_alone(&self) -> Answer<'_, bool> {
         Box::pin(async { Ok(false) })
@@ -205,6 +209,10 @@ impl Namespace for Client {
 
     fn may_be_alone(&self) -> bool {
         self.may_be_alone()
+    }
+
+    fn asks_as_openers(&self) -> bool {
+        self.asks_as_openers()
     }
 
     fn ask_alone(&self) -> Answer<'_, bool> {

@@ -12,8 +12,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Setup, setup};
+use pando_client::block_on;
 use pando_fuse::{Mounted, Options};
-use pando_types::{Judge, SetAttr, TimeSet};
+use pando_types::{Credentials, FileKind, Ino, Judge, Name, SetAttr, TimeSet};
 use rustix::fs::{FallocateFlags, Gid, RenameFlags, Uid, XattrFlags};
 
 struct Mount {
@@ -97,6 +98,30 @@ fn large_directories_are_listed_completely() {
         }
         assert_eq!(fs::read_dir(&mount.path).unwrap().count(), 0);
     }
+}
+
+/// Another mount takes setuid off: this kernel, which has learnt of it by a listing, asks before it says so of the file again.
+#[test]
+fn a_program_that_a_listing_tells_of_is_remembered_for_no_time() {
+    let timeout = Duration::from_secs(60);
+    let options = Options { entry_timeout: timeout, attr_timeout: timeout, ..Options::default() };
+    let mount = Mount::new("list-programs", &options);
+    let (fs, by) = (mount.setup.fs.clone(), Credentials::ROOT);
+    let set = |ino, mode| {
+        let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
+        block_on(fs.setattr(&by, ino, set)).unwrap();
+    };
+    let [program, file] = ["program", "file"].map(|name| {
+        let name = Name::new(name.as_bytes()).unwrap();
+        block_on(fs.mknod(&by, Ino::ROOT, &name, FileKind::Regular, 0o755, 0)).unwrap().ino
+    });
+    set(program, 0o4755);
+    assert_eq!(fs::read_dir(&mount.path).unwrap().count(), 2);
+    set(program, 0o700);
+    set(file, 0o700);
+    let mode = |name| fs::metadata(mount.path(name)).unwrap().mode() & 0o7777;
+    assert_eq!(mode("program"), 0o700);
+    assert_eq!(mode("file"), 0o755, "the listing had told of it, or this test is of nothing");
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! The one file that its holder needs.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -34,6 +38,11 @@ impl Bundle {
     /// others may write (but for sticky ones, as `/tmp`). The certificate's signature and times are not looked at.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         Self::parse(path, &guard::read_secret(path)?)
+    }
+
+    /// Reads a file that nobody has named. Refuses one that is neither root's nor this user's, and one that anybody else may read.
+    pub fn read_found(path: &Path) -> Result<Self, KeyError> {
+        Self::parse(path, &guard::read_found(path)?)
     }
 
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, KeyError> {
@@ -74,8 +83,20 @@ impl Bundle {
         guard::write(path, &self.to_pem())
     }
 
-    /// The same for another user, which takes root.
-    pub fn write_for(&self, path: &Path, uid: u32, gid: u32) -> Result<(), KeyError> {
-        guard::write_for(path, &self.to_pem(), uid, gid)
+    /// The same for another user, which takes root, in a folder that was opened: no path is looked up. `check` is asked right before
+    /// the file takes its name.
+    pub fn write_in(
+        &self,
+        folder: &File,
+        name: &OsStr,
+        owner: (u32, u32),
+        check: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let give = |file: &File| {
+            let is = file.metadata()?;
+            let (uid, gid) = owner;
+            if (is.uid(), is.gid()) == owner { Ok(()) } else { fchown(file, Some(uid), Some(gid)) }
+        };
+        guard::write_in(folder, name, &self.to_pem(), give, check)
     }
 }

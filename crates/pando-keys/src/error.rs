@@ -79,6 +79,18 @@ pub enum KeyError {
     /// A key of another role is wanted.
     #[error("the key's role is {0}, and {1} is wanted: `pando auth add NAME --role {1}` makes one")]
     WrongRole(KeyRole, KeyRole),
+    /// Servers name more revoked keys than anybody takes in.
+    #[error(
+        "other servers have named more than {0} revoked keys, so nobody is believed any more: change the authority \
+         (`pando auth rotate`), remove `run/revoked` in the folders of all servers, and start them again"
+    )]
+    TooManyHeard(usize),
+    /// The list of what was revoked is full.
+    #[error(
+        "{0} keys are revoked, as many as everybody is told of: end this one with its authority instead: \
+         `pando auth rotate`, renew all others, `pando auth rotate --finish --force`"
+    )]
+    TooManyRevoked(usize),
     /// The system has no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(String),

@@ -23,13 +23,16 @@ pub const ISSUED: &str = "issued";
 /// What of it counts no more.
 pub const REVOKED: &str = "revoked";
 
+/// Most keys that may be revoked: everybody is told of all of them.
+pub const REVOCATIONS_MAX: usize = 100_000;
+
 /// How long the certificates last that a new volume has, days.
 pub const DAYS: u16 = 365;
 
 /// A volume's folder `keys/`, mode 0700.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeysFolder {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     volume: [u8; 16],
 }
 
@@ -200,75 +203,26 @@ impl KeysFolder {
         if ended.is_empty() {
             return Err(KeyError::Unknown(what.to_owned()));
         }
+        if self.revocations()?.len() + ended.len() > REVOCATIONS_MAX {
+            return Err(KeyError::TooManyRevoked(REVOCATIONS_MAX));
+        }
+        self.write_revoked(
+            ended.iter().map(|issued| (issued.identity.serial, issued.identity.name.as_str())),
+        )?;
+        Ok(ended)
+    }
+
+    /// Adds lines to what was revoked: serial numbers and names.
+    pub(crate) fn write_revoked<'a>(
+        &self,
+        ended: impl Iterator<Item = (Serial, &'a str)>,
+    ) -> Result<(), KeyError> {
         let at = OffsetDateTime::now_utc().replace_nanosecond(0);
         let at = at.map_err(|error| KeyError::Make(error.to_string()))?;
-        let mut text = String::new();
-        let before = self.revocations()?.into_iter();
-        for line in before.chain(ended.iter().map(|issued| Revocation {
-            serial: issued.identity.serial,
-            at,
-            name: issued.identity.name.clone(),
-        })) {
-            text.push_str(&format!("{line}\n"));
-        }
-        self.write(REVOKED, &text)?;
-        Ok(ended)
-    }
-
-    /// Makes another authority beside the one whose key this is. Its key takes the place of the old one's: here, or in the
-    /// file that was named. The volume's own keys are its first.
-    pub fn rotate(&self, old: &Authority, key: Option<&Path>) -> Result<Authority, KeyError> {
-        let lock = guard::lock(&self.path)?;
-        if self.trust()?.authorities.len() > 1 {
-            return Err(KeyError::Rotating);
-        }
-        let next = old.succeed()?;
-        // Certificates first: with both, each key is of one of them.
-        self.write(AUTHORITIES, &next.certificates_pem())?;
-        match key {
-            Some(key) => guard::write(key, &next.key_pem())?,
-            None => self.write(AUTHORITY_KEY, &next.key_pem())?,
-        }
-        drop(lock);
-        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
-            if path.exists() {
-                let name = Bundle::read(&path)?.identity.name;
-                self.renew_own(&path, &self.renew(&next, &name, DAYS, Vec::new())?)?;
-            }
-        }
-        Ok(next)
-    }
-
-    /// Ends the older of two authorities, and with it all that it issued. Unless it is forced, each name must have a
-    /// certificate of the newer one. What it ended.
-    pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
-        let _lock = guard::lock(&self.path)?;
-        // The newer one comes first.
-        let authorities = self.trust()?.authorities;
-        let [newer, _, ..] = authorities.as_slice() else {
-            return Err(KeyError::NotRotating);
-        };
-        let serial = authority_of(newer)?.1;
-        let (kept, ended): (Vec<_>, Vec<_>) =
-            self.valid()?.into_iter().partition(|issued| issued.authority == serial);
-        let is_renewed =
-            |issued: &&Issued| kept.iter().any(|kept| kept.identity.name == issued.identity.name);
-        let mut names: Vec<_> = ended.iter().filter(|issued| !is_renewed(issued)).collect();
-        names.dedup_by(|a, b| a.identity.name == b.identity.name);
-        if !names.is_empty() && !is_forced {
-            let names = names.iter().map(|issued| issued.identity.name.clone());
-            return Err(KeyError::InUse(names.collect()));
-        }
-        self.write(AUTHORITIES, &pem::certificate(newer))?;
-        for path in [KeyRole::Server, KeyRole::Admin].map(|role| self.own(role)) {
-            if path.exists() {
-                let mut bundle = Bundle::read(&path)?;
-                bundle.chain.clear();
-                bundle.authorities.retain(|authority| authority == newer);
-                guard::write_for_owner(&path, &bundle.to_pem())?;
-            }
-        }
-        Ok(ended)
+        let now = ended.map(|(serial, name)| Revocation { serial, at, name: name.to_owned() });
+        let lines = self.revocations()?.into_iter().chain(now);
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        self.write(REVOKED, &text)
     }
 
     /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's owner issued to it. There is no
@@ -308,7 +262,7 @@ impl KeysFolder {
         guard::sync_folder(path.parent().unwrap_or(path))
     }
 
-    fn write(&self, file: &str, text: &str) -> Result<(), KeyError> {
+    pub(crate) fn write(&self, file: &str, text: &str) -> Result<(), KeyError> {
         guard::write_for_owner(&self.path.join(file), text)
     }
 }

@@ -1,10 +1,12 @@
 //! Files that decide who is let in: who may read them, who may write them.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::process::geteuid;
 
 use crate::error::KeyError;
@@ -16,19 +18,37 @@ const STICKY: u32 = 0o1000;
 
 /// Reads a file that only its owner may see. Of root's files their group may have one to read.
 pub fn read_secret(path: &Path) -> Result<String, KeyError> {
-    read(path, |mode, owner| mode & if owner == 0 { 0o037 } else { 0o077 } == 0)
+    read(path, is_secret, Owners::OfFolder)
+}
+
+/// Reads a file that nobody has named: it is root's or this user's, and nobody else may see it.
+pub fn read_found(path: &Path) -> Result<String, KeyError> {
+    read(path, |mode, _| mode & 0o077 == 0, Owners::RootAndSelf)
+}
+
+const fn is_secret(mode: u32, owner: u32) -> bool {
+    mode & if owner == 0 { 0o037 } else { 0o077 } == 0
+}
+
+/// Whose files are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owners {
+    /// Those of root and of this user.
+    RootAndSelf,
+    /// And those of the owner of the folder that they are in.
+    OfFolder,
 }
 
 /// Reads a file that all may see, and nobody but its owner may write.
 pub fn read_public(path: &Path) -> Result<String, KeyError> {
-    read(path, |mode, _| mode & 0o022 == 0)
+    read(path, |mode, _| mode & 0o022 == 0, Owners::OfFolder)
 }
 
-fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError> {
+fn read(path: &Path, may: impl Fn(u32, u32) -> bool, owners: Owners) -> Result<String, KeyError> {
     let io = |error| KeyError::Io { path: path.to_owned(), error };
     // What is looked at is what is read: the file itself, and its own folder, wherever links lead.
     let real = fs::canonicalize(path).map_err(io)?;
-    let no_wait = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let no_wait = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(i32::try_from(no_wait.bits()).unwrap_or(0))
@@ -56,7 +76,8 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError>
             false => KeyError::Open { path, mode },
         });
     }
-    if ![0, folder_is.uid(), geteuid().as_raw()].contains(&uid) {
+    let is_of_folder = owners == Owners::OfFolder && uid == folder_is.uid();
+    if ![0, geteuid().as_raw()].contains(&uid) && !is_of_folder {
         return Err(KeyError::Owner { path: path.to_owned(), uid });
     }
     let mut content = String::new();
@@ -72,44 +93,60 @@ fn read(path: &Path, may: impl Fn(u32, u32) -> bool) -> Result<String, KeyError>
 
 /// Writes a file that is there as a whole or not at all, and that nobody else may ever read.
 pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
-    write_as(path, content, |_| Ok(()))
+    write_as(path, content, |_, _| Ok(()))
 }
 
 /// The same, for the folder's owner: root may do this in somebody's volume, whose servers must read it.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
-    write_as(path, content, |file| give_to_owner_of(folder_of(path), file))
-}
-
-/// The same for a user and group; only root can do this for others.
-pub fn write_for(path: &Path, content: &str, uid: u32, gid: u32) -> Result<(), KeyError> {
-    write_as(path, content, |file| {
-        let is = file.metadata()?;
-        let is_theirs = (is.uid(), is.gid()) == (uid, gid);
-        if is_theirs { Ok(()) } else { fchown(file, Some(uid), Some(gid)) }
-    })
+    write_as(path, content, give_to_owner_of)
 }
 
 fn write_as(
     path: &Path,
     content: &str,
-    prepare: impl FnOnce(&File) -> io::Result<()>,
+    prepare: impl FnOnce(&File, &File) -> io::Result<()>,
 ) -> Result<(), KeyError> {
-    let io = |error| KeyError::Io { path: path.to_owned(), error };
-    // Mode 0600 from birth: the default of such files.
-    let mut file = tempfile::NamedTempFile::new_in(folder_of(path)).map_err(io)?;
-    file.write_all(content.as_bytes()).map_err(io)?;
-    prepare(file.as_file()).map_err(io)?;
-    file.as_file().sync_all().map_err(io)?;
-    file.persist(path).map_err(|error| io(error.error))?;
-    sync_folder(folder_of(path))
+    let write = || {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let folder = File::open(folder_of(path))?;
+        write_in(&folder, name, content, |file| prepare(&folder, file), || Ok(()))
+    };
+    write().map_err(|error| KeyError::Io { path: path.to_owned(), error })
+}
+
+/// The same in a folder that was opened. No path is looked up: whatever is done to folders meanwhile, the file is where it was meant
+/// to be. It is of mode 0600 from birth, and nobody can have put it there. `prepare` gives it its owner; `check` is asked right before
+/// it takes its name.
+pub fn write_in(
+    folder: &File,
+    name: &OsStr,
+    content: &str,
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+    check: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+    let draft = format!(".key-{random:016x}");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(folder, &draft, flags, Mode::RUSR | Mode::WUSR)?);
+    let complete = || {
+        file.write_all(content.as_bytes())?;
+        prepare(&file)?;
+        file.sync_all()?;
+        check()?;
+        renameat(folder, &draft, folder, name).map_err(io::Error::from)
+    };
+    complete().inspect_err(|_| {
+        let _ = unlinkat(folder, &draft, AtFlags::empty());
+    })?;
+    folder.sync_all()
 }
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-fn give_to_owner_of(folder: &Path, file: &File) -> io::Result<()> {
-    let owner = fs::metadata(folder)?;
+fn give_to_owner_of(folder: &File, file: &File) -> io::Result<()> {
+    let owner = folder.metadata()?;
     if geteuid().is_root() && owner.uid() != 0 {
         fchown(file, Some(owner.uid()), Some(owner.gid()))?;
     }
@@ -129,7 +166,7 @@ pub fn folder_beside(path: &Path) -> Result<tempfile::TempDir, KeyError> {
         let private = Permissions::from_mode(0o700);
         let mut builder = tempfile::Builder::new();
         let made = builder.prefix(".keys-").permissions(private).tempdir_in(parent)?;
-        give_to_owner_of(parent, &File::open(made.path())?)?;
+        give_to_owner_of(&File::open(parent)?, &File::open(made.path())?)?;
         Ok(made)
     };
     make().map_err(|error| KeyError::Io { path: parent.to_owned(), error })
@@ -224,6 +261,48 @@ mod tests {
         // In a folder of their own it is theirs to change.
         std::os::unix::fs::chown(temp.path(), Some(65_534), None).unwrap();
         assert_eq!(read_secret(&path).unwrap(), "key");
+    }
+
+    #[test]
+    fn what_nobody_has_named_is_roots_or_ones_own_and_for_nobody_else() {
+        assert!(geteuid().is_root(), "this test gives files away");
+        let (temp, path) = made();
+        assert_eq!(read_found(&path).unwrap(), "key");
+        for mode in [0o640, 0o604, 0o644, 0o620] {
+            set(&path, mode);
+            let error = read_found(&path).unwrap_err().to_string();
+            assert!(error.contains("chmod"), "{mode:o}: {error}");
+        }
+        set(&path, 0o600);
+        for path in [temp.path(), path.as_path()] {
+            std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+        }
+        // Whoever names it may have it so, from the folder's owner.
+        assert_eq!(read_secret(&path).unwrap(), "key");
+        let error = read_found(&path).unwrap_err();
+        assert!(matches!(error, KeyError::Owner { uid: 65_534, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_written_where_its_folder_was_whatever_is_there_by_then() {
+        let temp = tempfile::tempdir().unwrap();
+        let [meant, moved, trap] = ["meant", "moved", "trap"].map(|name| temp.path().join(name));
+        for path in [&meant, &trap] {
+            fs::create_dir(path).unwrap();
+        }
+        let folder = File::open(&meant).unwrap();
+        let swap = |file: &File| {
+            assert_eq!(file.metadata()?.mode() & 0o7777, 0o600);
+            fs::rename(&meant, &moved)?;
+            std::os::unix::fs::symlink(&trap, &meant)
+        };
+        write_in(&folder, "ada.pem".as_ref(), "key", swap, || Ok(())).unwrap();
+        assert_eq!(fs::read_to_string(moved.join("ada.pem")).unwrap(), "key");
+        assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
+        // What is not to be leaves nothing behind.
+        let no = || Err(io::ErrorKind::NotFound.into());
+        write_in(&folder, "bob.pem".as_ref(), "key", |_| Ok(()), no).unwrap_err();
+        assert_eq!(fs::read_dir(&moved).unwrap().count(), 1);
     }
 
     #[test]

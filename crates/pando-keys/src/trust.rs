@@ -9,6 +9,7 @@ use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::authority::authority_of;
 use crate::error::KeyError;
 use crate::folder::{AUTHORITIES, REVOKED};
 use crate::identity::check_name;
@@ -18,21 +19,40 @@ use crate::{guard, pem};
 /// What a server checks at each handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trust {
-    /// Whose certificates count: one authority, or two while the volume's owner rotates them.
+    /// Whose certificates count: one authority, or two while the volume's owner rotates them. The newest comes first.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Certificates that count no more.
+    /// Certificates that count no more: those of keys, and of authorities that were ended.
     pub revoked: BTreeSet<Serial>,
 }
 
 impl Trust {
     /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or others may write it.
     pub fn read(keys_dir: &Path) -> Result<Self, KeyError> {
-        let path = keys_dir.join(AUTHORITIES);
-        let blocks = pem::read(&path, &guard::read_public(&path)?)?;
-        let (authorities, _) = pem::part(&path, blocks.certificates)?;
+        let authorities = authorities(keys_dir)?;
         let revoked = revocations(keys_dir)?.into_iter().map(|revocation| revocation.serial);
-        Ok(Self { authorities, revoked: revoked.collect() })
+        let mut trust = Self { authorities, revoked: BTreeSet::new() };
+        trust.revoke(revoked);
+        Ok(trust)
     }
+
+    /// Takes over what others say is revoked. Older authorities end by it. The newest does not: no word of others may leave a
+    /// holder of keys without any authority.
+    pub fn revoke(&mut self, serials: impl IntoIterator<Item = Serial>) {
+        self.revoked.extend(serials);
+        let Self { authorities, revoked } = self;
+        let mut is_newest = true;
+        authorities.retain(|authority| {
+            std::mem::take(&mut is_newest)
+                || authority_of(authority).is_ok_and(|(_, serial)| !revoked.contains(&serial))
+        });
+    }
+}
+
+/// All authorities of `ca.crt`, also one that was ended.
+pub fn authorities(keys_dir: &Path) -> Result<Vec<CertificateDer<'static>>, KeyError> {
+    let path = keys_dir.join(AUTHORITIES);
+    let blocks = pem::read(&path, &guard::read_public(&path)?)?;
+    Ok(pem::part(&path, blocks.certificates)?.0)
 }
 
 /// All that was revoked.

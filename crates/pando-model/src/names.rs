@@ -124,6 +124,7 @@ impl Tree {
         if node.nlink >= LINK_MAX {
             return Err(Errno::EMLINK);
         }
+        permission::check_link(node, by)?;
         self.edit(ino, |node| node.nlink += 1);
         self.bind(dir, name, ino);
         Ok(Value::Stat(self.stat(ino)?))

@@ -23,9 +23,12 @@ impl Tree {
                     Ok(node) => (node.nlink == 0).then_some(Errno::ENOENT),
                 };
                 let write = self.check_write(by, *dir);
+                let foreign =
+                    self.node(*ino).ok().and_then(|node| permission::check_link(node, by).err());
                 // Without names it may as well be gone: only who has it open can tell.
                 let nameless = (file == Some(Errno::ENOENT)).then_some(Errno::ESTALE);
-                [found.err(), taken, file, nameless, write].into_iter().flatten().collect()
+                let all = [found.err(), taken, file, nameless, write, foreign];
+                all.into_iter().flatten().collect()
             }
             Op::Rename { from, name, to, new_name, flags } => {
                 let (old, new) = (self.search(by, *from, name), self.search(by, *to, new_name));

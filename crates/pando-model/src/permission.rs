@@ -1,7 +1,7 @@
 //! Who may do what, as `generic_permission`, `may_delete` and `setattr_prepare` of Linux decide it.
 
 use pando_types::op::AccessMask;
-use pando_types::{Credentials, Errno};
+use pando_types::{Credentials, Errno, FileKind};
 
 use crate::Node;
 
@@ -43,6 +43,15 @@ pub fn check_delete(dir: &Node, victim: &Node, by: &Credentials) -> Result<(), E
     check(dir, by, WRITE | SEARCH)?;
     let restricted = dir.mode & STICKY != 0 && !is_owner(dir, by) && !is_owner(victim, by);
     if restricted { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// `may_linkat` with `fs.protected_hardlinks`: may `by` give the file a further name?
+pub fn check_link(node: &Node, by: &Credentials) -> Result<(), Errno> {
+    let is_program =
+        node.mode & SETUID != 0 || node.mode & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE;
+    let is_safe = node.kind == FileKind::Regular && !is_program;
+    let may = is_owner(node, by) || is_safe && check(node, by, READ | WRITE).is_ok();
+    if may { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// Whether `by` owns the node or may act as if.

@@ -130,7 +130,10 @@ fn lookups_and_creates_fail_in_linux_order() {
         (1, Op::Link(Ino(2), Ino(2), name("new")), Some(EACCES)),
         (ROOT, Op::Link(Ino(4), Ino(2), name("new")), Some(EPERM)),
         (ROOT, Op::Link(Ino(77), Ino(2), name("new")), Some(ESTALE)),
-        (1, Op::Link(Ino(3), Ino(5), name("new")), None),
+        (1, Op::Link(Ino(3), Ino(5), name("new")), Some(EPERM)),
+        (2, Op::Link(Ino(6), Ino(5), name("new")), Some(EPERM)),
+        (1, Op::Link(Ino(6), Ino(5), name("new")), None),
+        (ROOT, Op::Link(Ino(6), Ino(5), name("new")), None),
     ]);
 }
 

@@ -1,24 +1,23 @@
 //! The beginning of a connection, from both sides: TLS over TCP, then the words of [`pando_wire::Hello`].
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pando_wire::{
-    Challenge, FEATURE_LEVEL, FEATURES_NEEDED, FrameError, Hello, Message, Refused, Role, VERSION,
-    Welcome, encode, uuid,
+    FEATURES_NEEDED, FrameError, Hello, Message, REVOKED_IN_ALL_MAX, Refused, Role, VERSION,
+    Welcome, uuid,
 };
 use tokio::time::timeout;
 
 use crate::inbound::{Closed, Inbound};
-use crate::listener::{Accepted, Origin};
-use crate::stream::Stream;
-use crate::tls::{self, HEAD, Keys, Shaken, TlsError};
+use crate::listener::Accepted;
+use crate::stream::{Impostor, Stream};
+use crate::talk::{Talk, denied};
+use crate::tls::{self, Keys, Shown, TlsError};
 use crate::who::Who;
 
 /// All of it takes no longer, TLS and words together.
 pub const GREETING_WITHIN: Duration = Duration::from_secs(10);
-const BUFFER: usize = 8 << 10;
 
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +36,9 @@ pub enum HandshakeError {
     /// Nobody listens there, or there is no way.
     #[error("cannot connect: {0}")]
     Unreached(io::Error),
+    /// Somebody listens there who may not serve.
+    #[error(transparent)]
+    Impostor(Impostor),
     /// It ended, or is no Pando.
     #[error(transparent)]
     Closed(#[from] Closed),
@@ -60,6 +62,9 @@ pub enum HandshakeError {
     /// It says something out of turn.
     #[error("it speaks out of turn")]
     OutOfTurn,
+    /// It names more revoked keys than anybody takes in.
+    #[error("it names more than {REVOKED_IN_ALL_MAX} revoked keys, which nobody takes in")]
+    TooManyRevoked,
     /// It can do too little.
     #[error(
         "the server has feature level {0}, this program needs at least {needed}: use a newer server",
@@ -77,6 +82,14 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
+impl HandshakeError {
+    /// Why there is no connection at all.
+    #[must_use]
+    pub fn unreached(error: io::Error) -> Self {
+        error.downcast().map_or_else(Self::Unreached, Self::Impostor)
+    }
+}
+
 /// A connection that may be used.
 #[derive(Debug)]
 pub struct Opened {
@@ -84,8 +97,10 @@ pub struct Opened {
     pub inbound: Inbound,
     /// Which volume the other side has.
     pub volume: [u8; 16],
-    /// What it said.
+    /// What it said; all that it says is revoked is there.
     pub welcome: Welcome,
+    /// What it has shown over TLS.
+    pub shown: Option<Shown>,
 }
 
 /// Opens a connection as `role`. `volume` zero: any. Over TCP it needs a key, and the other side one of a server of the same
@@ -107,21 +122,24 @@ async fn open_unhurried(
     keys: Option<&Keys>,
 ) -> Result<Opened, HandshakeError> {
     let mut talk = Talk::new(stream);
+    let mut shown = None;
     if !talk.inbound.stream().is_unix() {
         let keys = keys.ok_or(HandshakeError::NoKey)?;
         let shaken = tls::connect(talk.inbound.stream(), keys).await;
-        talk.secure(shaken.map_err(|error| match error {
+        let shaken = shaken.map_err(|error| match error {
             TlsError::NotTls => HandshakeError::NotTls,
             TlsError::End => Closed::End.into(),
             TlsError::Io(error) => error.into(),
             other => HandshakeError::Tls(other),
-        })?)?;
+        })?;
+        shown = Some(shaken.shown.clone());
+        talk.secure(shaken)?;
     }
     let revoked = match (&role, keys) {
         (Role::Peer(..), Some(keys)) => keys.told_revoked(),
         _ => Vec::new(),
     };
-    let said = talk.say(&Hello::new(volume, role, revoked).into()).await;
+    let said = talk.say_hello(Hello::new(volume, role, revoked)).await;
     let first = talk.hear().await.map_err(|error| match error {
         HandshakeError::Closed(Closed::Frame(error)) if !is_of_version(&error) => {
             HandshakeError::Stranger(error)
@@ -144,9 +162,10 @@ async fn open_unhurried(
         return Err(HandshakeError::Features(challenge.features));
     }
     match talk.hear().await? {
-        Message::Welcome(welcome) => {
+        Message::Welcome(mut welcome) => {
+            talk.hear_revoked(&mut welcome.revoked).await?;
             talk.inbound.welcome();
-            Ok(Opened { inbound: talk.inbound, volume: challenge.volume, welcome })
+            Ok(Opened { inbound: talk.inbound, volume: challenge.volume, welcome, shown })
         }
         other => Err(unexpected(other)),
     }
@@ -164,6 +183,15 @@ fn unexpected(message: Message) -> HandshakeError {
     }
 }
 
+/// Who comes, and what proves it.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// Who.
+    pub who: Who,
+    /// What was shown over TLS.
+    pub shown: Option<Shown>,
+}
+
 /// Which side accepts, and what it demands.
 #[derive(Clone, Copy, Debug)]
 pub struct Reception<'a> {
@@ -173,11 +201,12 @@ pub struct Reception<'a> {
     pub keys: Option<&'a Keys>,
 }
 
-/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said, whatever it is.
+/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said, whatever it is. In a greeting of
+/// servers, and in the welcome, are all keys that are revoked.
 pub async fn accept<T>(
     accepted: Accepted,
     reception: Reception<'_>,
-    admit: impl FnOnce(&Hello, &Who) -> Result<(Welcome, T), Refused>,
+    admit: impl FnOnce(&Hello, &Proof) -> Result<(Welcome, T), Refused>,
 ) -> Result<(Inbound, Role, T), HandshakeError> {
     let accepting = accept_unhurried(accepted, reception, admit);
     timeout(GREETING_WITHIN, accepting)
@@ -188,13 +217,13 @@ pub async fn accept<T>(
 async fn accept_unhurried<T>(
     Accepted { stream, origin, .. }: Accepted,
     reception: Reception<'_>,
-    admit: impl FnOnce(&Hello, &Who) -> Result<(Welcome, T), Refused>,
+    admit: impl FnOnce(&Hello, &Proof) -> Result<(Welcome, T), Refused>,
 ) -> Result<(Inbound, Role, T), HandshakeError> {
     let mut talk = Talk::new(stream);
     let error = match talk.receive(origin, reception).await {
-        Ok((hello, who)) => match admit(&hello, &who) {
+        Ok((hello, proof)) => match admit(&hello, &proof) {
             Ok((welcome, admitted)) => {
-                talk.say(&Message::Welcome(welcome)).await?;
+                talk.say_welcome(welcome).await?;
                 talk.inbound.welcome();
                 return Ok((talk.inbound, hello.role, admitted));
             }
@@ -217,114 +246,20 @@ async fn accept_unhurried<T>(
     Err(error)
 }
 
-const OWN_VERSIONS: Refused = Refused::Version { oldest: VERSION, newest: VERSION };
-
-fn denied(refused: Refused, why: impl Into<String>) -> HandshakeError {
-    HandshakeError::Denied { refused, why: why.into() }
-}
+pub(crate) const OWN_VERSIONS: Refused = Refused::Version { oldest: VERSION, newest: VERSION };
 
 /// The same words are of no use on both sides: what the other is told to do is not for who reads the log here.
 fn not_admitted(refused: Refused) -> HandshakeError {
     let why = match &refused {
         Refused::NotHere(shard) => format!("it asks for shard {shard}, which is not served here"),
+        Refused::FullOfKey(most) => {
+            format!("its key has {most} connections, as many as one key may have")
+        }
+        Refused::KeyEnded(what) => format!("its key is not accepted any more: {what}"),
         Refused::Full(most) => format!("there are {most} connections, as many as are taken"),
         Refused::Malformed(what) => what.clone(),
         Refused::Key(what) => format!("its key does not allow what it wants: {what}"),
         other => other.to_string(),
     };
     denied(refused, why)
-}
-
-struct Talk {
-    inbound: Inbound,
-    buffer: Vec<u8>,
-}
-
-impl Talk {
-    fn new(stream: Stream) -> Self {
-        Self { inbound: Inbound::new(Arc::new(stream)), buffer: vec![0; BUFFER] }
-    }
-
-    fn secure(&mut self, shaken: Shaken) -> Result<(), Closed> {
-        self.inbound.secure(shaken.opener, shaken.sealer, shaken.rest)
-    }
-
-    async fn say(&mut self, message: &Message) -> Result<(), HandshakeError> {
-        let stream = pando_wire::Stream(0);
-        let mut bytes = Vec::new();
-        if let Some(sealer) = self.inbound.sealer() {
-            bytes.resize(HEAD, 0);
-            encode(&mut bytes, stream, message);
-            sealer.seal(&mut bytes, 0).map_err(io::Error::other)?;
-        } else {
-            encode(&mut bytes, stream, message);
-        }
-        Ok(tls::write(self.inbound.stream(), &bytes).await?)
-    }
-
-    async fn hear(&mut self) -> Result<Message, HandshakeError> {
-        Ok(self.inbound.message(&mut self.buffer).await?.1)
-    }
-
-    async fn receive(
-        &mut self,
-        origin: Origin,
-        reception: Reception<'_>,
-    ) -> Result<(Hello, Who), HandshakeError> {
-        let who = self.prove(origin, reception.keys).await?;
-        let Message::Hello(hello) = self.hear().await? else {
-            let what = "it does not begin with a greeting";
-            return Err(denied(Refused::Malformed(what.to_owned()), what));
-        };
-        check(&hello, &reception.volume)?;
-        let features = hello.features.min(FEATURE_LEVEL);
-        let challenge = Challenge { volume: reception.volume, features };
-        self.say(&Message::Challenge(challenge)).await?;
-        Ok((hello, who))
-    }
-
-    /// Who comes, by what the kernel or a key proves.
-    async fn prove(&mut self, origin: Origin, keys: Option<&Keys>) -> Result<Who, HandshakeError> {
-        match origin {
-            Origin::Owner => return Ok(Who::Owner),
-            Origin::Stranger(user) => {
-                let why = format!("user {user} is neither root nor the folder's owner");
-                return Err(denied(Refused::NotOwner(user), why));
-            }
-            Origin::Network(_) => {}
-        }
-        let keys = keys.ok_or(HandshakeError::NoKey)?;
-        match tls::accept(self.inbound.stream(), keys).await {
-            Ok(shaken) => {
-                let who = Who::Key(Arc::new(shaken.identity.clone()));
-                self.secure(shaken)?;
-                Ok(who)
-            }
-            Err(TlsError::NotTls) => Err(denied(Refused::Plaintext, "it does not speak TLS")),
-            Err(TlsError::End) => Err(Closed::End.into()),
-            Err(TlsError::Io(error)) => Err(error.into()),
-            Err(error) => Err(HandshakeError::Tls(error)),
-        }
-    }
-}
-
-/// Whether a server of this volume can speak with it.
-fn check(hello: &Hello, volume: &[u8; 16]) -> Result<(), HandshakeError> {
-    let Hello { oldest, newest, features: found, volume: wanted, .. } = hello;
-    if *oldest > VERSION || *newest < VERSION {
-        let why = format!(
-            "it speaks versions {oldest} to {newest} of the protocol, this server {VERSION}"
-        );
-        return Err(denied(OWN_VERSIONS, why));
-    }
-    if *found < FEATURES_NEEDED {
-        let (needed, found) = (FEATURES_NEEDED, *found);
-        let why = format!("it has feature level {found}, this server needs at least {needed}");
-        return Err(denied(Refused::Features { needed, found }, why));
-    }
-    if *wanted != [0; 16] && wanted != volume {
-        let why = format!("it asks for volume {}, this is {}", uuid(wanted), uuid(volume));
-        return Err(denied(Refused::Volume(*volume), why));
-    }
-    Ok(())
 }

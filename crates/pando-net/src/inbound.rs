@@ -127,6 +127,12 @@ impl Inbound {
         Ok(self.decoder.message()?)
     }
 
+    /// What the last message takes in memory at most besides its own size and the bytes of its frame.
+    #[must_use]
+    pub const fn heap(&self) -> usize {
+        self.decoder.heap()
+    }
+
     /// Bytes of a frame that is not whole yet, and of a record.
     #[must_use]
     pub fn pending(&self) -> usize {

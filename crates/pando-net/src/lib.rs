@@ -17,17 +17,20 @@ mod inbound;
 mod listener;
 mod outbound;
 mod stream;
+mod talk;
 pub mod tls;
 mod who;
 
-pub use handshake::{GREETING_WITHIN, HandshakeError, Opened, Reception, accept, open};
+pub use handshake::{GREETING_WITHIN, HandshakeError, Opened, Proof, Reception, accept, open};
 pub use host::this_host;
 pub use hosts::{HostsFolder, newest};
 pub use inbound::{Closed, DetachedInbound, Inbound, READ_MAX};
 pub use listener::{Accepted, ListenError, Listener, Origin, listen_at};
 pub use outbound::Outbound;
-pub use stream::{Detached, Stream, short_path};
-pub use tls::Keys;
+pub use pando_keys::Serial;
+pub use stream::{Detached, Impostor, Stream, check_server, short_path};
+pub use talk::pages_of;
 #[cfg(feature = "fuzzing")]
 pub use tls::fuzzing;
+pub use tls::{Keys, Shown};
 pub use who::Who;

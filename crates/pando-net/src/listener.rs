@@ -10,7 +10,7 @@ use pando_wire::Address;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
-use crate::stream::{Stream, short_path, tune};
+use crate::stream::{Stream, overflow_user, short_path, tune};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -41,10 +41,7 @@ pub enum Origin {
 impl Origin {
     /// Of a user who comes over a Unix socket in a folder of this owner.
     fn of_user(user: u32, owner: u32) -> Self {
-        // What a user is whom this user namespace does not know, and so many users at once.
-        let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
-        let overflow = overflow.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534);
-        if user == 0 || (user == owner && user != overflow) {
+        if user == 0 || (user == owner && user != overflow_user()) {
             Self::Owner
         } else {
             Self::Stranger(user)

@@ -1,8 +1,9 @@
 //! A connection of either kind.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,37 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
+/// What listens at a Unix socket is not who may serve there.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a process of user {user} listens at {}, who is neither root, nor you, nor the owner of that folder: nothing was said to it. \
+     End it, and see who may write to that folder",
+    .path.display()
+)]
+pub struct Impostor {
+    /// Where.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub user: u32,
+}
+
+/// Whether a user's process may serve at a Unix socket. No key is shown there: the kernel says who it is.
+pub fn check_server(path: &Path, user: u32) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let owner = fs::metadata(folder.unwrap_or(Path::new(".")))?.uid();
+    let own = rustix::process::geteuid().as_raw();
+    if user == 0 || (user != overflow_user() && (user == own || user == owner)) {
+        return Ok(());
+    }
+    Err(io::Error::other(Impostor { path: path.to_owned(), user }))
+}
+
+/// What a user is whom this user namespace does not know, and so many users at once.
+pub(crate) fn overflow_user() -> u32 {
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
+    overflow.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534)
+}
+
 /// A connected socket of either kind, of no runtime.
 #[derive(Debug)]
 pub enum Detached {
@@ -34,7 +66,7 @@ pub enum Detached {
 }
 
 impl Stream {
-    /// Connects. The caller limits the time.
+    /// Connects. The caller limits the time. Over a Unix socket only to who may serve there: else the error is an [`Impostor`].
     pub async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(host, port) => {
@@ -44,7 +76,9 @@ impl Stream {
             }
             Address::Unix(path) => {
                 let (_folder, short) = short_path(path)?;
-                Ok(Self::Unix(UnixStream::connect(short).await?))
+                let stream = UnixStream::connect(short).await?;
+                check_server(path, stream.peer_cred()?.uid())?;
+                Ok(Self::Unix(stream))
             }
         }
     }
@@ -139,4 +173,53 @@ pub fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
     let folder = File::open(parent)?;
     let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
     Ok((Some(folder), short))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Listens as another user, of this thread alone.
+    fn listener_of(user: u32, path: PathBuf) -> std::os::unix::net::UnixListener {
+        let listens = move || {
+            let uid = rustix::process::Uid::from_raw(user);
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            std::os::unix::net::UnixListener::bind(path).unwrap()
+        };
+        std::thread::spawn(listens).join().unwrap()
+    }
+
+    #[test]
+    fn a_socket_of_another_user_is_no_servers_unless_its_folder_is_theirs() {
+        const SOMEBODY: u32 = 1001;
+        assert!(rustix::process::geteuid().is_root(), "this test gives folders away");
+        let temp = tempfile::tempdir().unwrap();
+        let set = |mode| {
+            let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(mode);
+            fs::set_permissions(temp.path(), mode).unwrap();
+        };
+        set(0o1777);
+        let path = temp.path().join("s.sock");
+        let address = Address::Unix(path.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let connected = || runtime.block_on(Stream::connect(&address)).map(drop);
+        let listener = listener_of(SOMEBODY, path.clone());
+        let impostor = connected().unwrap_err().downcast::<Impostor>().unwrap();
+        assert_eq!(impostor, Impostor { path: path.clone(), user: SOMEBODY });
+        std::os::unix::fs::chown(temp.path(), Some(SOMEBODY), None).unwrap();
+        connected().unwrap();
+        drop(listener);
+        fs::remove_file(&path).unwrap();
+        // Root may serve wherever it is.
+        let _listener = listener_of(0, path);
+        connected().unwrap();
+    }
+
+    #[test]
+    fn whom_this_namespace_does_not_know_may_be_anybody() {
+        let temp = tempfile::tempdir().unwrap();
+        let overflow = overflow_user();
+        std::os::unix::fs::chown(temp.path(), Some(overflow), None).unwrap();
+        assert!(check_server(&temp.path().join("s.sock"), overflow).is_err());
+    }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pando_net::{listen_at, short_path};
+use pando_net::{check_server, listen_at, short_path};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,9 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
 ) -> io::Result<Answer<A>> {
     let (_folder, short) = short_path(path)?;
     let stream = UnixStream::connect(short)?;
+    // It is told what to do, and believed: `down`, `umount`.
+    let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
+    check_server(path, user)?;
     stream.set_read_timeout(limit)?;
     stream.set_write_timeout(limit)?;
     let mut bytes = serde_json::to_vec(request)?;

@@ -150,6 +150,7 @@ kinds! {
     Lock: Op::Lock(..),
     Unlock: Op::Unlock(..),
     TestLock: Op::TestLock(..),
+    LockOf: Op::LockOf(..),
 }
 
 const BUCKETS: usize = 40;

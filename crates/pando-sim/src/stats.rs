@@ -323,6 +323,7 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Name { .. } => "name",
                     Prepare::Home(_) => "home",
                     Prepare::Look(_) => "look",
+                    Prepare::LookFile { .. } => "look at file",
                     Prepare::Invalidate { .. } => "invalidate",
                     Prepare::NewHome(_) => "new home",
                     Prepare::Partition { seal: true, .. } => "seal",

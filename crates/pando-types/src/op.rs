@@ -93,6 +93,17 @@ pub enum Target {
     Dir(DirRef),
 }
 
+impl Target {
+    /// Which inode.
+    #[must_use]
+    pub const fn ino(&self) -> Ino {
+        match self {
+            Self::File(file) => file.ino,
+            Self::Dir(dir) => dir.ino,
+        }
+    }
+}
+
 /// What a `create` makes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewNode {
@@ -348,7 +359,7 @@ pub enum Op {
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
     /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With a trail, read permission
-    /// is needed; else it was checked when the directory was opened.
+    /// is needed; else it was checked when the directory was opened, or the caller is judged by the shard alone.
     ReadDir {
         /// Which directory.
         dir: DirRef,
@@ -420,4 +431,9 @@ pub enum Op {
     /// Coordinator: a new session of a client in the process of all shards ([`SessionId::is_local`]). Who asks for it
     /// over a connection gets an ordinary one.
     OpenLocalSession,
+
+    // ---- locks of programs: as above ----
+    /// [`Op::Lock`] of a file or directory whose place is told, so that the shard can judge a caller of whom no kernel is believed: whoever may
+    /// read or write it, as the lock needs, or owns it. Of such a caller the other is refused (`EACCES`).
+    LockOf(Target, Lock),
 }

@@ -198,20 +198,29 @@ pub enum Prepare {
     TakeSlot(SlotArrival),
     /// A new shard: begin to be one.
     Join,
+    /// Tell the attributes of a file that is in the entry of this name, once nobody holds it; lock nothing. `ESTALE` if it is not.
+    LookFile {
+        /// The directory.
+        dir: DirRef,
+        /// The name.
+        name: Name,
+        /// The file.
+        ino: Ino,
+    },
 }
 
 impl Prepare {
     /// Whether it locks anything, so that a decision must reach it.
     #[must_use]
     pub const fn locks(&self) -> bool {
-        !matches!(self, Self::Look(_) | Self::Invalidate { .. })
+        !matches!(self, Self::Look(_) | Self::LookFile { .. } | Self::Invalidate { .. })
     }
 
     /// Class in the lock order.
     #[must_use]
     pub const fn rank(&self) -> u8 {
         match self {
-            Self::Graph(_) | Self::Look(_) => 0,
+            Self::Graph(_) | Self::Look(_) | Self::LookFile { .. } => 0,
             Self::Name { .. } => 1,
             Self::Home(_) => 2,
             Self::NewHome(_) => 3,

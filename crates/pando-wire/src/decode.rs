@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use pando_types::codec;
+use pando_types::codec::{self, DecodeError};
 use serde::de::DeserializeOwned;
 
 use crate::{FRAME_MAX, HEADER_LEN, Kind, Message, Stream, UNASKED, VERSION};
 
 /// Room that an empty decoder keeps, bytes.
 const KEPT_MAX: usize = 256 << 10;
+
+/// The room that a list has, by what is in it.
+const ROOM_OF_ELEMENTS: usize = 2;
 
 /// Why a connection must be closed: what follows a bad frame cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +28,8 @@ pub enum FrameError {
     Flags(u16),
     /// The body is not a message of its kind.
     Body(u8),
+    /// The body has lists of so many small elements that it would be much longer in memory than it is.
+    Elements(u8),
 }
 
 impl fmt::Display for FrameError {
@@ -44,6 +49,9 @@ impl fmt::Display for FrameError {
             Self::Kind(kind) => write!(f, "a frame of unknown kind {kind}"),
             Self::Flags(flags) => write!(f, "a frame with unknown flags {flags:#06x}"),
             Self::Body(kind) => write!(f, "a frame of kind {kind} whose body is malformed"),
+            Self::Elements(kind) => {
+                write!(f, "a frame of kind {kind} that would take many times its length in memory")
+            }
         }
     }
 }
@@ -58,11 +66,13 @@ pub struct Decoder {
     taken: usize,
     frame_max: u32,
     failed: Option<FrameError>,
+    /// See [`Decoder::heap`].
+    heap: usize,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { buffer: Vec::new(), taken: 0, frame_max: FRAME_MAX, failed: None }
+        Self { buffer: Vec::new(), taken: 0, frame_max: FRAME_MAX, failed: None, heap: 0 }
     }
 }
 
@@ -110,6 +120,12 @@ impl Decoder {
         self.buffer.len() - self.taken
     }
 
+    /// What the last message takes in memory at most besides its own size and the bytes of its frame: its lists.
+    #[must_use]
+    pub const fn heap(&self) -> usize {
+        self.heap
+    }
+
     fn step(&mut self) -> Result<Option<(Stream, Message)>, FrameError> {
         loop {
             let Some(frame) = whole(&self.buffer[self.taken..], self.frame_max)? else {
@@ -119,7 +135,11 @@ impl Decoder {
             self.taken += frame.len();
             match read {
                 Ok(None) => {}
-                other => return other,
+                Ok(Some((stream, message, lists))) => {
+                    self.heap = ROOM_OF_ELEMENTS * lists;
+                    return Ok(Some((stream, message)));
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -136,8 +156,8 @@ fn whole(bytes: &[u8], frame_max: u32) -> Result<Option<&[u8]>, FrameError> {
     Ok(bytes.get(..4 + length as usize))
 }
 
-/// `None`: a kind that may be skipped.
-fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
+/// A message, and what its lists take in memory. `None`: a kind that may be skipped.
+fn read(frame: &[u8]) -> Result<Option<(Stream, Message, usize)>, FrameError> {
     let word =
         |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
     if crc32c::crc32c(&frame[8..]) != word(4) {
@@ -154,22 +174,49 @@ fn read(frame: &[u8]) -> Result<Option<(Stream, Message)>, FrameError> {
     let stream = Stream(u64::from(word(12)) | u64::from(word(16)) << 32);
     // The frame's version is the body's.
     let body = &frame[HEADER_LEN..];
+    let mut lists = 0;
     let message = match kind {
-        k if k == Kind::Request as u8 => Message::Request(parse(body, kind)?),
-        k if k == Kind::Reply as u8 => Message::Reply(parse(body, kind)?),
-        k if k == Kind::Peer as u8 => Message::Peer(parse(body, kind)?),
-        k if k == Kind::Hello as u8 => Message::Hello(parse(body, kind)?),
-        k if k == Kind::Challenge as u8 => Message::Challenge(parse(body, kind)?),
-        k if k == Kind::Welcome as u8 => Message::Welcome(parse(body, kind)?),
-        k if k == Kind::Refused as u8 => Message::Refused(parse(body, kind)?),
-        k if k == Kind::Ask as u8 => Message::Ask(parse(body, kind)?),
-        k if k == Kind::Told as u8 => Message::Told(parse(body, kind)?),
+        k if k == Kind::Request as u8 => Message::Request(parse(body, Kind::Request, &mut lists)?),
+        k if k == Kind::Reply as u8 => Message::Reply(parse(body, Kind::Reply, &mut lists)?),
+        k if k == Kind::Peer as u8 => Message::Peer(parse(body, Kind::Peer, &mut lists)?),
+        k if k == Kind::Hello as u8 => Message::Hello(parse(body, Kind::Hello, &mut lists)?),
+        k if k == Kind::Challenge as u8 => {
+            Message::Challenge(parse(body, Kind::Challenge, &mut lists)?)
+        }
+        k if k == Kind::Welcome as u8 => Message::Welcome(parse(body, Kind::Welcome, &mut lists)?),
+        k if k == Kind::Refused as u8 => Message::Refused(parse(body, Kind::Refused, &mut lists)?),
+        k if k == Kind::Ask as u8 => Message::Ask(parse(body, Kind::Ask, &mut lists)?),
+        k if k == Kind::Told as u8 => Message::Told(parse(body, Kind::Told, &mut lists)?),
+        k if k == Kind::Revoked as u8 => Message::Revoked(parse(body, Kind::Revoked, &mut lists)?),
         k if UNASKED.contains(&k) => return Ok(None),
         _ => return Err(FrameError::Kind(kind)),
     };
-    Ok(Some((stream, message)))
+    Ok(Some((stream, message, lists)))
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8], kind: u8) -> Result<T, FrameError> {
-    codec::decode_body(body).map_err(|_| FrameError::Body(kind))
+fn parse<T: DeserializeOwned>(body: &[u8], kind: Kind, lists: &mut usize) -> Result<T, FrameError> {
+    let (value, taken) = codec::decode_body_within(body, lists_max(kind, body.len())).map_err(
+        |error| match error {
+            DecodeError::TooMuch => FrameError::Elements(kind as u8),
+            _ => FrameError::Body(kind as u8),
+        },
+    )?;
+    *lists = taken;
+    Ok(value)
+}
+
+/// What lists of a message of so many bytes may take in memory. What this build sends stays below.
+const fn lists_max(kind: Kind, bytes: usize) -> usize {
+    match kind {
+        // Of anybody.
+        Kind::Request
+        | Kind::Hello
+        | Kind::Challenge
+        | Kind::Welcome
+        | Kind::Refused
+        | Kind::Revoked
+        | Kind::Ask => 4 * bytes + (4 << 10),
+        // Of servers. A component of which nothing is told is one byte; an entry of a listing is a tenth of what it takes.
+        Kind::Reply | Kind::Peer | Kind::Told => 16 * bytes + (256 << 10),
+    }
 }

@@ -18,6 +18,7 @@ pub fn encode(out: &mut Vec<u8>, stream: Stream, message: &Message) {
         Message::Refused(body) => frame(out, stream, Kind::Refused, body),
         Message::Ask(body) => frame(out, stream, Kind::Ask, body),
         Message::Told(body) => frame(out, stream, Kind::Told, body),
+        Message::Revoked(body) => frame(out, stream, Kind::Revoked, body),
     }
 }
 

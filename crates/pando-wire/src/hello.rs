@@ -36,8 +36,8 @@ pub struct Hello {
     pub volume: [u8; 16],
     /// As what it comes.
     pub role: Role,
-    /// Serials of keys that are revoked, as far as a server knows that opens the connection; at most
-    /// [`REVOKED_MAX`](crate::REVOKED_MAX). Others say none, and are not believed.
+    /// Serials of keys that are revoked, as far as a server knows that opens the connection. If they are
+    /// [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at once. Others say none, and are not believed.
     pub revoked: Vec<[u8; 16]>,
 }
 
@@ -91,7 +91,8 @@ pub struct Welcome {
     pub in_flight: u32,
     /// All hosts this side knows.
     pub hosts: Vec<Hosting>,
-    /// Serials of keys that are revoked, for servers only; at most [`REVOKED_MAX`](crate::REVOKED_MAX).
+    /// Serials of keys that are revoked, authorities included. If they are [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at
+    /// once.
     pub revoked: Vec<[u8; 16]>,
 }
 
@@ -129,6 +130,15 @@ pub enum Refused {
         "the server has as many connections as it takes ({0}): close some, or raise its --max-connections"
     )]
     Full(u32),
+    /// One key has as many connections as it may.
+    #[error(
+        "this key has {0} connections to the server, as many as one key may have: end mounts that use it, give each machine a \
+         key of its own (`pando auth add`), or raise the server's --max-connections"
+    )]
+    FullOfKey(u32),
+    /// The key was accepted when the connection began, and is not any more.
+    #[error("the server does not accept this key any more: {0}")]
+    KeyEnded(String),
     /// It came out of turn, or took too long.
     #[error("the server did not understand the beginning of the connection: {0}")]
     Malformed(String),

@@ -36,13 +36,16 @@ use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 
 /// Version of frames this build speaks.
-pub const VERSION: u8 = 9;
+pub const VERSION: u8 = 10;
 /// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.
 pub const FIRST_FRAMES_MAX: u32 = 256 << 10;
-/// Most revoked keys that are named at the beginning of a connection: they fit into its frames.
+/// Most revoked keys that one frame names: they fit into the first frames of a connection. A frame of so many is followed by
+/// another one ([`Message::Revoked`]).
 pub const REVOKED_MAX: usize = 12_000;
+/// Most revoked keys that anybody takes in at the beginning of a connection.
+pub const REVOKED_IN_ALL_MAX: usize = 20 * REVOKED_MAX;
 /// Most bytes of records in one answer to a scan.
 pub const SCAN_MAX: u32 = 4 << 20;
 /// Bytes before the body, the length field included.
@@ -73,6 +76,8 @@ pub enum Message {
     Ask(Ask),
     /// The answer.
     Told(Told),
+    /// Serials of keys that are revoked: those that did not fit into a greeting, or what a server tells its clients later.
+    Revoked(Vec<[u8; 16]>),
 }
 
 /// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are reserved for what a shard sends unasked (recalls,
@@ -89,6 +94,7 @@ enum Kind {
     Refused = 8,
     Ask = 9,
     Told = 10,
+    Revoked = 16,
 }
 
 /// Kinds that may be skipped.

@@ -251,7 +251,7 @@ pub struct ServerArgs {
     /// When a change is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
-    /// Connections at once
+    /// Connections at once with keys of clients; one key has an eighth of them, but 256 at least
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
     /// Print one JSON object when it serves

@@ -88,7 +88,7 @@ fn choose(
     match named {
         Named::Folder(folder, superblock) => {
             let own = folder.keys().join(format!("{}.pem", KeyRole::Admin));
-            if let Some(bundle) = read(&own) {
+            if let Some(bundle) = read(&own, Bundle::read) {
                 return Ok(Some((own, bundle)));
             }
             look(places, &named.shown(), |bundle| bundle.identity.volume == superblock.id())
@@ -111,7 +111,7 @@ fn look(
     for folder in &places.folders {
         let mut found: Vec<_> = files(folder)
             .into_iter()
-            .filter_map(|path| read(&path).map(|bundle| (path, bundle)))
+            .filter_map(|path| read(&path, Bundle::read_found).map(|bundle| (path, bundle)))
             .filter(|(_, bundle)| fits(bundle))
             .collect();
         if found.len() > 1 {
@@ -140,8 +140,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// A key that nobody named. One that this user may not read is somebody else's; what else is wrong is told, as it may be the reason
 /// for what fails then.
-fn read(path: &Path) -> Option<Bundle> {
-    match Bundle::read(path) {
+fn read(path: &Path, how: impl Fn(&Path) -> Result<Bundle, KeyError>) -> Option<Bundle> {
+    match how(path) {
         Ok(bundle) => Some(bundle),
         Err(KeyError::Io { error, .. })
             if matches!(
@@ -289,6 +289,11 @@ mod tests {
         // Not for all to read: it is passed over, and said to be.
         let open = machine.put("config/b.pem", None, "h:1");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o604)).unwrap();
+        // Nor is what a third one has put there, or what a group may read, though it be root's.
+        let strange = machine.put("config/c.pem", None, "h:1");
+        std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
+        let of_group = machine.put("config/d.pem", None, "h:1");
+        fs::set_permissions(&of_group, fs::Permissions::from_mode(0o640)).unwrap();
         for target in [machine.shown().as_str(), "h:1", "elsewhere:5,h:1"] {
             assert_eq!(machine.chosen(target, None).unwrap(), Some(etc.clone()), "{target}");
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use pando_client::{Client, Transport, Volume};
 use pando_data::{DataFs, LocalStore, SyncObjects};
 use pando_fuse::Mounted;
+use pando_keys::Squash;
 use pando_server::admin::{self, SocketFile};
 use pando_server::inspect::Inspector;
 use pando_types::op::Request;
@@ -58,7 +59,9 @@ fn bring_up(
     path: PathBuf,
     own_log: Option<PathBuf>,
 ) -> Result<(Tree, Receiver<Stop>), Failure> {
-    let connected = connect_for(named, keys::find(named, args.key.as_ref())?, args.timeout)?;
+    let keys = keys::find(named, args.key.as_ref())?;
+    let squash = keys.as_ref().and_then(|keys| keys.identity().squash);
+    let connected = connect_for(named, keys, args.timeout)?;
     let objects = connected.objects(args.objects.as_ref())?;
     let store = LocalStore::open(&objects).map_err(|error| {
         Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
@@ -75,6 +78,8 @@ fn bring_up(
         source: mounts::source(&named.shown()),
         threads: args.threads,
         patience: args.timeout,
+        // Of one user all requests are, whoever is said to ask.
+        as_openers: matches!(squash, Some(Squash::Root { .. })),
         kernel: args.kernel,
     })?;
     let socket = socket(&path)?;

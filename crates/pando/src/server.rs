@@ -60,6 +60,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         keys: keys::of_server(&folder, &superblock, args.key.as_ref())?,
         limits: Limits {
             connections: args.max_connections,
+            connections_of_key: Limits::of_key(args.max_connections),
             stall: Duration::from_secs(args.stall_seconds),
             ..Limits::default()
         },

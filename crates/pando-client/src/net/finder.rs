@@ -1,9 +1,11 @@
 //! Where shards are: from the volume's folder, or from whichever server answers.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use pando_net::tls::{Denial, TlsError};
 use pando_net::{
-    HandshakeError, HostsFolder, Inbound, Keys, Opened, Stream, newest, open, this_host,
+    HandshakeError, HostsFolder, Inbound, Keys, Opened, Serial, Shown, Stream, newest, open,
+    this_host,
 };
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
@@ -15,6 +17,19 @@ use super::{NetError, NetOptions, Target};
 
 /// A server that has not welcomed us by then is tried at its next address.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// A connection to a shard, with what it was judged by.
+pub(super) struct Reached {
+    pub(super) inbound: Inbound,
+    pub(super) judged: Judged,
+}
+
+/// By what the other side has proved that it is a server, and after which news ([`Keys::news`]) it was last looked at.
+#[derive(Default)]
+pub(super) struct Judged {
+    shown: Option<Shown>,
+    news: u64,
+}
 
 /// See the module.
 pub(super) struct Finder {
@@ -68,16 +83,46 @@ impl Finder {
         Err(first.unwrap_or(NetError::NoServer))
     }
 
+    /// As if a server had said who hosts what.
+    #[cfg(test)]
+    pub(super) fn know(&self, hosts: impl Iterator<Item = Hosting>) {
+        newest(&mut self.hosts.lock(), &hosts.collect::<Vec<_>>());
+    }
+
+    /// A server says that these are revoked.
+    pub(super) fn learn(&self, revoked: &[[u8; 16]]) {
+        if let Some(keys) = &self.keys {
+            learn(keys, revoked);
+        }
+    }
+
+    /// Looks again at a server whose connection lasts: its certificate ends, and it may be revoked by what others have said since.
+    pub(super) fn judge(&self, judged: &mut Judged, now: SystemTime) -> Result<(), String> {
+        let (Some(shown), Some(keys)) = (&judged.shown, &self.keys) else { return Ok(()) };
+        if shown.is_expired(now) {
+            return Err(TlsError::Peer(Denial::Expired).to_string());
+        }
+        let news = keys.news();
+        if news == judged.news {
+            return Ok(());
+        }
+        judged.news = news;
+        keys.judge(shown, true).map_err(|error| error.to_string())
+    }
+
     /// Connects to a shard.
-    pub(super) async fn connect(&self, shard: ShardIndex) -> Result<Inbound, String> {
+    pub(super) async fn connect(&self, shard: ShardIndex) -> Result<Reached, String> {
         let hosting = self.hosts.lock().iter().find(|hosting| hosting.shard == shard).cloned();
         let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
         let mut why = None;
         for address in self.usable(&hosting) {
+            // Before what it is judged by: later news are looked at again.
+            let news = self.keys.as_ref().map_or(0, Keys::news);
             match dial(&address, self.volume(), Role::Client(shard), self.keys.as_ref()).await {
                 Ok(opened) => {
                     newest(&mut self.hosts.lock(), &opened.welcome.hosts);
-                    return Ok(opened.inbound);
+                    let judged = Judged { shown: opened.shown, news };
+                    return Ok(Reached { inbound: opened.inbound, judged });
                 }
                 Err(error) => why = why.or(Some(format!("{address}: {error}"))),
             }
@@ -139,6 +184,11 @@ fn known(target: &Target) -> Vec<Address> {
     }
 }
 
+/// It is a server that says so: over TLS it has proved that, and Unix sockets are those of the volume's owner.
+fn learn(keys: &Keys, revoked: &[[u8; 16]]) {
+    keys.learn(revoked.iter().map(|serial| Serial(*serial)));
+}
+
 pub(super) async fn dial(
     address: &Address,
     volume: [u8; 16],
@@ -146,8 +196,16 @@ pub(super) async fn dial(
     keys: Option<&Keys>,
 ) -> Result<Opened, HandshakeError> {
     let attempt = async {
-        let stream = Stream::connect(address).await.map_err(HandshakeError::Unreached)?;
-        open(stream, volume, role, keys).await
+        let stream = Stream::connect(address).await.map_err(HandshakeError::unreached)?;
+        let opened = open(stream, volume, role, keys).await?;
+        if let Some(keys) = keys {
+            learn(keys, &opened.welcome.revoked);
+            // While it was greeted, another may have said that it is revoked.
+            if let Some(shown) = &opened.shown {
+                keys.judge(shown, true).map_err(HandshakeError::Tls)?;
+            }
+        }
+        Ok(opened)
     };
     let silent = HandshakeError::Silent(CONNECT_WITHIN);
     timeout(CONNECT_WITHIN, attempt).await.unwrap_or(Err(silent))

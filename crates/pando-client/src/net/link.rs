@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pando_net::{Closed, Inbound, Outbound, READ_MAX};
 use pando_types::ShardIndex;
@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::calls::Calls;
-use super::finder::Finder;
+use super::finder::{Finder, Judged, Reached};
 use crate::transport::{Called, TransportError};
 
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -40,6 +40,8 @@ pub(super) struct Link {
 struct State {
     calls: Calls,
     out: Option<Arc<Outbound>>,
+    /// Of that connection.
+    judged: Judged,
     task: Option<AbortHandle>,
     is_stopped: bool,
     /// Sweeps since anything came in.
@@ -101,19 +103,30 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Ends the connection to a server whose key counts no more.
+    pub(super) fn judge(&self, now: SystemTime) {
+        let mut state = self.state.lock();
+        let Some(out) = state.out.clone() else { return };
+        if let Err(why) = self.way.finder.judge(&mut state.judged, now) {
+            out.close();
+            drop(state);
+            (self.way.notice)(&format!("shard {}: closed the connection: {why}", self.shard));
+        }
+    }
+
     /// Connects, and connects again, for ever.
     async fn keep(self: Arc<Self>) {
         let mut pause = PAUSE_MIN;
         let mut is_missed = false;
         loop {
             match self.way.finder.connect(self.shard).await {
-                Ok(inbound) => {
+                Ok(reached) => {
                     if is_missed {
                         (self.way.notice)(&format!("shard {} answers again", self.shard));
                     }
                     (pause, is_missed) = (PAUSE_MIN, false);
                     let begun = Instant::now();
-                    self.serve(inbound).await;
+                    self.serve(reached).await;
                     // One that is let in and shown out again must not be tried without end.
                     if begun.elapsed() < PAUSE_MAX {
                         tokio::time::sleep(pause).await;
@@ -137,14 +150,15 @@ impl Link {
     }
 
     /// One connection, from beginning to end.
-    async fn serve(&self, mut inbound: Inbound) {
+    async fn serve(&self, reached: Reached) {
+        let Reached { mut inbound, judged } = reached;
         let out = Arc::new(Outbound::new(&mut inbound));
         {
             let mut state = self.state.lock();
             for (stream, request) in state.calls.unsent() {
                 out.append(|bytes| encode_request(bytes, stream, &request));
             }
-            state.out = Some(out.clone());
+            (state.out, state.judged) = (Some(out.clone()), judged);
             state.silent = 0;
         }
         out.flush();
@@ -179,6 +193,7 @@ impl Link {
                     Ok(Some((stream, Message::Reply(reply)))) => {
                         replies.push((stream, Box::new(reply)))
                     }
+                    Ok(Some((_, Message::Revoked(serials)))) => self.way.finder.learn(&serials),
                     // Frames of other kinds mean nothing here.
                     Ok(Some(_)) => {}
                     Ok(None) => break None,
@@ -266,3 +281,7 @@ impl Drop for Call<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -20,7 +20,7 @@ mod tool;
 
 use std::sync::Arc;
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pando_net::{HandshakeError, Keys};
 use pando_types::op::Request;
@@ -124,7 +124,11 @@ impl Net {
         let sweeper = runtime.spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP).await;
-                links.iter().for_each(|link| link.sweep(patience));
+                let now = SystemTime::now();
+                for link in &links {
+                    link.sweep(patience);
+                    link.judge(now);
+                }
             }
         });
         *net.sweeper.lock() = Some(sweeper.abort_handle());

@@ -190,6 +190,7 @@ impl State {
         let session = request.head.id.session;
         let (ino, wanted) = match &request.op {
             Op::Lock(ino, lock) | Op::TestLock(ino, lock) => (*ino, lock),
+            Op::LockOf(target, lock) => (target.ino(), lock),
             Op::Unlock(ino, space, owner, range) => {
                 let of_file = self.locks.entry(*ino).or_default();
                 of_file.entry(session).or_default().clear(*space, *owner, *range);
@@ -202,7 +203,7 @@ impl State {
             let lock = *set.in_the_way(wanted, *of == session)?;
             Some(LockHolder { session: *of, lock })
         });
-        if holder.is_none() && matches!(request.op, Op::Lock(..)) {
+        if holder.is_none() && matches!(request.op, Op::Lock(..) | Op::LockOf(..)) {
             of_file.entry(session).or_default().put(*wanted);
         }
         Ok(Body::Lock(holder))

@@ -1,7 +1,8 @@
 //! Where a file's bytes are (DESIGN §11). Data changes are ranges laid over what is there.
 //!
 //! A mount reads and writes for itself, as the superuser: access was checked when the file was opened. What comes on behalf of a user
-//! is checked: so a client whose requests are all made those of one user, whatever they say, reads and writes what that one may.
+//! is checked ([`perm::check_held`]): so a client whose requests are made those of others, whatever they say, reads and writes what
+//! those may, and what they own.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
@@ -40,7 +41,7 @@ impl Shard {
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
-        perm::check_attr(&inode.attr, by, perm::R)?;
+        perm::check_held(&inode.attr, by, perm::R)?;
         let end = offset.saturating_add(len).min(inode.attr.size);
         let mut layout = Layout {
             is_inline: inode.is_inline,
@@ -79,7 +80,7 @@ impl Shard {
         if inode.attr.kind != FileKind::Regular {
             return Err(Errno::EINVAL.into());
         }
-        perm::check_attr(&inode.attr, by, perm::W)?;
+        perm::check_held(&inode.attr, by, perm::W)?;
         if base.is_some_and(|version| version != inode.attr.data_version) {
             return Err(Refusal::DataChanged.into());
         }

@@ -7,17 +7,21 @@
 //! 3. Nobody waits here: a client whose lock is refused asks again ([`Op::TestLock`](pando_types::op::Op::TestLock)).
 
 use alloc::vec::Vec;
+use pando_types::op::{FileAt, FileRef, Request, Target};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{
     Errno, Ino, Lock, LockHolder, LockOwner, LockRange, LockSet, LockSpace, SessionId,
 };
 
-use crate::contract::Halt;
+use crate::client::Ran;
+use crate::contract::{ClientTag, Halt};
 use crate::ctx::{Ctx, LockChange, Stop, broken};
 use crate::keys;
 use crate::locked::FILES_MAX;
+use crate::perm;
 use crate::record::Record;
 use crate::shard::Shard;
+use crate::txn::plan::{LockOf, Plan};
 
 impl Shard {
     /// See [`pando_types::op::Op::Lock`].
@@ -54,6 +58,24 @@ impl Shard {
         }
         put(ctx, ino, session, &set);
         Ok(Body::Lock(None))
+    }
+
+    /// See [`pando_types::op::Op::LockOf`].
+    pub(crate) fn lock_of(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+        (target, wanted): (&Target, &Lock),
+        session: SessionId,
+    ) -> Result<Ran, Stop> {
+        if let Target::File(file @ FileRef { at: FileAt::Link, .. }) = target {
+            let (_, inode) = self.find_inode(ctx, file)?;
+            perm::check_lock(&inode.attr, &request.credentials, wanted)?;
+            return self.lock_file(ctx, file.ino, wanted, session).map(Ran::from);
+        }
+        let plan = LockOf::new(target.clone(), *wanted, session);
+        self.begin(ctx, tag, request, Plan::LockOf(plan))
     }
 
     /// See [`pando_types::op::Op::Unlock`].

@@ -18,13 +18,17 @@ impl Shard {
         &mut self,
         ctx: &Ctx<'_>,
         dir: DirRef,
-        from: Order,
-        limit: u32,
-        by: Option<&Credentials>,
+        (from, limit): (Order, u32),
+        by: &Credentials,
+        by_path: bool,
     ) -> Result<Body, Stop> {
         let header = self.own(ctx, dir, from)?;
-        // Who lists by number has opened the directory before.
-        by.map_or(Ok(()), |by| perm::check_dir(&header.inherit, by, perm::R))?;
+        if by_path {
+            perm::check_dir(&header.inherit, by, perm::R)?;
+        } else {
+            // Who lists by number has opened the directory before.
+            perm::check_listing(&header.inherit, by)?;
+        }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
         // What a locked name leads to is in doubt: the page ends before it, and the next one waits. But a name that is absent here
         // and that only this shard would decide on is absent still: a dead shard's vote for a new name keeps nobody from listing.

@@ -8,7 +8,9 @@ use pando_types::peer::{
     Arrival, Change, Claim, EntryRows, EntryValue, Peer, Prepare, Say, Seen, Vote,
 };
 use pando_types::reply::{Refusal, SplitHistory};
-use pando_types::{Credentials, DirId, DirRef, Errno, Name, Order, PartitionIndex, Radix, TxnId};
+use pando_types::{
+    Credentials, DirId, DirRef, Errno, Ino, Name, Order, PartitionIndex, Radix, TxnId,
+};
 
 use crate::contract::{Config, Halt, Input, Need};
 use crate::ctx::{Ctx, Stop, broken};
@@ -50,7 +52,9 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
         }
         Prepare::Join => (Some(LockKey::Join), Hold::Plain),
-        Prepare::Look(_) | Prepare::Invalidate { .. } => (None, Hold::Plain),
+        Prepare::Look(_) | Prepare::LookFile { .. } | Prepare::Invalidate { .. } => {
+            (None, Hold::Plain)
+        }
     })
 }
 
@@ -237,6 +241,7 @@ impl Shard {
                     history: self.history(ctx, dir.id)?,
                 }
             }
+            Prepare::LookFile { dir, name, ino } => self.see_file(ctx, txn, *dir, name, *ino)?,
             Prepare::NewHome(id) => {
                 self.open_slot(id.slot())?;
                 self.locks.free_for(LockKey::Home(*id), txn)?;
@@ -281,6 +286,25 @@ impl Shard {
             Prepare::Invalidate { .. } => return Err(Errno::EINVAL.into()),
         };
         Ok(Vote::Yes(seen))
+    }
+
+    fn see_file(
+        &mut self,
+        ctx: &Ctx<'_>,
+        txn: TxnId,
+        dir: DirRef,
+        name: &Name,
+        ino: Ino,
+    ) -> Result<Seen, Stop> {
+        let order = self.order(name);
+        self.own(ctx, dir, order)?;
+        self.locks.free_for(LockKey::Name(dir.id, order.0), txn)?;
+        match names::find(ctx, dir.id, order, name)?.map(|entry| entry.value) {
+            Some(EntryValue::File(inode)) if inode.attr.ino == ino => {
+                Ok(Seen::Link(inode.attr, Vec::new()))
+            }
+            _ => Err(Errno::ESTALE.into()),
+        }
     }
 
     fn see_name(

@@ -123,6 +123,7 @@ fn all_ops() -> Vec<Op> {
         Op::Unlock(Ino(7), LockSpace::Record, LockOwner(1), lock().range),
         Op::TestLock(Ino(7), lock()),
         Op::OpenLocalSession,
+        Op::LockOf(Target::Dir(ROOT), lock()),
     ]
 }
 
@@ -172,6 +173,7 @@ fn number(op: &Op) -> usize {
         Op::Unlock(..) => 40,
         Op::TestLock(..) => 41,
         Op::OpenLocalSession => 42,
+        Op::LockOf(..) => 43,
     }
 }
 

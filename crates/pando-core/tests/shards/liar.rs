@@ -298,7 +298,10 @@ impl Liar {
                 let count = self.below(5);
                 Op::Glimpse(shard, (0..count).map(|_| (self.dir().id, self.name())).collect())
             }
-            36 => Op::Lock(self.ino(), self.lock()),
+            36 => match self.below(2) {
+                0 => Op::Lock(self.ino(), self.lock()),
+                _ => Op::LockOf(self.target(), self.lock()),
+            },
             _ => {
                 let lock = self.lock();
                 match self.below(2) {

@@ -26,6 +26,7 @@ mod releases;
 mod setid;
 mod silent;
 mod splits;
+mod squashed;
 mod support;
 mod three_renames;
 mod traces;

@@ -1,7 +1,7 @@
 //! Operations on ranges: allocation, holes, seeking, copying.
 
 use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
-use pando_types::{Credentials, Errno, Ino, Kill, SetAttr, TimeSet};
+use pando_types::{Errno, Ino, Kill, SetAttr, TimeSet};
 
 use super::write::now;
 use super::{DataFs, lock};
@@ -84,7 +84,7 @@ impl DataFs {
         if end > size {
             let set = SetAttr { size: Some(end), size_by_handle: true, kill, ..SetAttr::default() };
             let before = state.version;
-            let attr = self.metadata.setattr(&Credentials::ROOT, ino, set)?;
+            let attr = self.metadata.setattr_open(ino, set)?;
             *lock(&inode.layout) = None;
             self.pages_follow(ino, before, attr.data_version);
             state.hear(&attr);
@@ -100,7 +100,7 @@ impl DataFs {
             return Ok(());
         }
         let set = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };
-        state.hear(&self.metadata.setattr(&Credentials::ROOT, ino, set)?);
+        state.hear(&self.metadata.setattr_open(ino, set)?);
         Ok(())
     }
 

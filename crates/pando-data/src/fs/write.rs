@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pando_types::op::FILE_SIZE_MAX;
-use pando_types::{Credentials, Errno, Ino, Kill, SetAttr, Timestamp};
+use pando_types::{Errno, Ino, Kill, SetAttr, Timestamp};
 
 use super::{DataFs, lock};
 use crate::inode::{Inode, State};
@@ -51,7 +51,7 @@ impl DataFs {
     /// Takes off the file what a change takes off that is about to be made.
     pub fn kill(&self, ino: Ino, kill: Kill) -> Result<(), Errno> {
         let set = SetAttr { kill: Some(kill), ..SetAttr::default() };
-        self.metadata.setattr(&Credentials::ROOT, ino, set).map(drop)
+        self.metadata.setattr_open(ino, set).map(drop)
     }
 
     fn write_locked(

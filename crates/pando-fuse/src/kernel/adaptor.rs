@@ -13,6 +13,7 @@ use super::convert::{errno, file_attr, set_attr};
 use super::gone::{Gone, Refused};
 use super::locking::Locking;
 use super::memory::{Memory, Telling};
+use super::powers::Sight;
 use super::session::{Mounted, Options};
 use crate::device::{
     Caller, Counts, Delivery, Entry, FileSystem, Notifier, Operation, Reply, Request, abi,
@@ -73,8 +74,8 @@ pub(super) struct Inner {
     pub(super) fs: Arc<Vfs>,
     pub(super) memory: Memory,
     pub(super) gone: Gone,
-    /// Whether `/proc` tells of callers.
-    pub(super) sees_callers: bool,
+    /// If `/proc` tells of callers.
+    pub(super) sight: Option<Sight>,
     listings: Listings,
     /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
     next_handle: AtomicU64,
@@ -95,7 +96,7 @@ impl Adaptor {
         Self(Arc::new(Inner {
             memory: Memory::new(options),
             gone: Gone::default(),
-            sees_callers: super::powers::sees_callers(),
+            sight: Sight::new(),
             fs,
             listings: Listings::default(),
             next_handle: AtomicU64::new(1),

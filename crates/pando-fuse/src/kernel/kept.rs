@@ -181,7 +181,7 @@ mod tests {
         let kept = Kept::default();
         let leave = open(&kept).1.unwrap();
         kept.close(leave);
-        assert_eq!(kept.end_period(), []);
+        assert!(kept.end_period().is_empty());
         assert_eq!(open(&kept).0, CACHE);
     }
 

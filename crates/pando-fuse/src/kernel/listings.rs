@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pando_types::{Attr, Errno, FileKind, Ino};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 
 use super::{Inner, failed};
 use crate::device::{Caller, Delivery, Entry, Listing, Notifier, Reply, abi::fopen};
@@ -91,7 +91,7 @@ impl Inner {
         match judged!(self, caller, &[node], |by| self.fs.opendir(by, ino).await) {
             // A removed directory can be opened by its descriptor, or as a working directory.
             Err(_) if self.gone.contains(node) => {
-                self.opened(reply, DirHandle::new(ino), fopen::KEEP_CACHE, None);
+                self.opened(reply, DirHandle::new(ino, Credentials::ROOT), fopen::KEEP_CACHE, None);
             }
             Ok(handle) => {
                 // A kept listing names the parent, too.
@@ -128,7 +128,7 @@ impl Inner {
     }
 
     fn listed(&self, attr: &Attr) -> Entry {
-        let (entry_timeout, attr_timeout) = self.memory.given();
+        let (entry_timeout, attr_timeout) = self.memory.listed(attr);
         Entry { node: attr.ino.0, attr: file_attr(attr), entry_timeout, attr_timeout }
     }
 
@@ -150,11 +150,13 @@ impl Inner {
                         return listing.add(ino.0, listed.position, mode, listed.name);
                     }
                     let attr = listed.attr.filter(|attr| attr.kind != FileKind::Directory);
-                    // The kernel takes these in after a recall, too, so they are as for one of several.
                     let entry = attr.map(|attr| self.listed(attr));
                     let is_full =
                         listing.add_plus(entry.as_ref(), ino.0, listed.position, mode, listed.name);
-                    if entry.is_some() && !is_full {
+                    if let Some(attr) = attr
+                        && !is_full
+                    {
+                        self.memory.tells(ino.0, attr);
                         looked_up.push(ino);
                     } else if listed.attr.is_some() && !is_full {
                         self.fs.forget(ino, 1);
@@ -173,7 +175,7 @@ impl Inner {
             Err(error) => reply.error(errno(error)),
         };
         if delivery.is_err() || result.is_err() {
-            looked_up.into_iter().for_each(|ino| self.fs.forget(ino, 1));
+            looked_up.into_iter().for_each(|ino| self.forget(ino.0, 1));
         }
     }
 

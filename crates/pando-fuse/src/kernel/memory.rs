@@ -131,9 +131,19 @@ impl Memory {
         caller.uid != 0 && nodes.iter().any(needs)
     }
 
-    /// For how long the kernel of one of several mounts may remember a file's name, and attributes.
-    pub(super) fn given(&self) -> (Duration, Duration) {
-        (self.entry_timeout, self.attr_timeout)
+    /// For how long the kernel may remember the name and the attributes of a file that it hears of by a listing. It takes these in after
+    /// a recall, too, so they are as for one of several.
+    pub(super) fn listed(&self, attr: &Attr) -> (Duration, Duration) {
+        (self.entry_timeout, if is_program(attr) { Duration::ZERO } else { self.attr_timeout })
+    }
+
+    /// The kernel is about to be told these attributes.
+    pub(super) fn tells(&self, node: u64, attr: &Attr) {
+        self.told.put(node, attr.into());
+        self.appends.told(node, attr.size);
+        if is_program(attr) {
+            self.programs.add(node);
+        }
     }
 
     /// What the kernel was told last of a node.
@@ -157,6 +167,11 @@ impl Memory {
     pub(super) fn no_program(&self, node: u64) {
         self.programs.remove(node);
     }
+}
+
+/// Whether somebody who runs it may get the rights of its owner or group.
+fn is_program(attr: &Attr) -> bool {
+    Kill::concerns(attr.mode) && attr.kind == FileKind::Regular
 }
 
 /// Whether another group than the first of `caller` may decide what it may do with this.
@@ -189,17 +204,14 @@ impl Telling<'_> {
     /// is to be stored yet.
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
-        self.memory.told.put(node, attr.into());
-        self.memory.appends.told(node, attr.size);
-        let is_program = Kill::concerns(attr.mode) && attr.kind == FileKind::Regular;
-        if is_program {
-            self.memory.programs.add(node);
+        self.memory.tells(node, attr);
+        if is_program(attr) {
+            // A write takes these bits off, and the kernel's own memory of them stays.
+            return Duration::ZERO;
         }
         if *self.is_alone {
             return match attr.kind {
                 FileKind::Directory => DIRECTORIES_KEPT.max(given),
-                // A write takes these bits off, and the kernel's own memory of them stays.
-                _ if is_program => Duration::ZERO,
                 _ if is_settled => ATTRIBUTES_KEPT.max(given),
                 _ => Duration::ZERO,
             };
@@ -269,6 +281,25 @@ mod tests {
         memory.forget(6);
         assert_eq!([4, 5, 6].map(|node| memory.is_program(node)), [false, true, false]);
         assert!(tell(4, FileKind::Regular, 0o4755));
+    }
+
+    #[test]
+    fn attributes_of_programs_are_not_remembered_however_the_kernel_hears_of_them() {
+        let given = Duration::from_secs(10);
+        let options = Options { entry_timeout: given, attr_timeout: given, ..Options::default() };
+        let memory = Memory::new(&options);
+        for mode in [0o4755, 0o2755, 0o2644, 0o6711] {
+            let program = attr(FileKind::Regular, mode);
+            assert_eq!(memory.listed(&program), (given, Duration::ZERO), "{mode:o}");
+            assert_eq!(memory.telling().attributes(7, &program, true), Duration::ZERO, "{mode:o}");
+        }
+        let (file, dir) = (attr(FileKind::Regular, 0o755), attr(FileKind::Directory, 0o2755));
+        assert_eq!(memory.listed(&file), (given, given));
+        assert_eq!(memory.telling().attributes(8, &file, true), given);
+        assert_eq!(memory.telling().attributes(9, &dir, true), given);
+        memory.forget(7);
+        memory.tells(7, &attr(FileKind::Regular, 0o4755));
+        assert!(memory.is_program(7) && memory.told_of(7).is_some() && !memory.is_program(8));
     }
 
     #[test]

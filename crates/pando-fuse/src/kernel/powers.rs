@@ -8,8 +8,14 @@
 //! A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is believed only if it shows the user and
 //! group of the request. One that writes asynchronously (`libaio`) does not wait; of a write only an idle setgid depends on this.
 
-use std::fs::File;
+//!
+//! `/proc` shows numbers as this process's user namespace has them. Where that has not all users and groups, a group that it does not
+//! have is shown as the overflow group, which may also be somebody's: it counts as nobody's. The map of its own namespace is shown as
+//! the one around it has it, which is not by which requests count.
+
+use std::fs::{self, File};
 use std::io::Read;
+use std::path::PathBuf;
 
 use pando_types::{Credentials, Judge, Powers};
 
@@ -18,18 +24,53 @@ use crate::device::Caller;
 
 /// Longest file of `/proc` that is read, bytes: 65,536 groups take less.
 const LENGTH_MAX: u64 = 1 << 20;
+/// The map of a namespace that has all users, or groups.
+const WHOLE: [(u32, u32, u32); 1] = [(0, 0, u32::MAX)];
+/// The overflow group, unless the machine has another.
+const OVERFLOW: u32 = 65_534;
 
-/// Whether `/proc` is that of the processes that requests name: of this process's own PID namespace.
-pub(super) fn sees_callers() -> bool {
-    let own = std::fs::read_link("/proc/self").ok();
-    own.is_some_and(|path| path.to_str() == Some(&std::process::id().to_string()))
+/// As what this process sees callers.
+pub(super) struct Sight(Option<Part>);
+
+/// What a user namespace is that has not all users and groups.
+struct Part {
+    namespace: PathBuf,
+    /// What groups of others are shown as.
+    overflow: u32,
+}
+
+impl Sight {
+    /// None where `/proc` is not that of the processes that requests name: of this process's own PID namespace.
+    pub(super) fn new() -> Option<Self> {
+        let own = fs::read_link("/proc/self").ok()?;
+        if own.to_str() != Some(&std::process::id().to_string()) {
+            return None;
+        }
+        let is_whole = |name| {
+            let map = fs::read_to_string(format!("/proc/self/{name}")).ok();
+            map.and_then(|map| parse_map(&map)).is_some_and(|map| map == WHOLE)
+        };
+        if is_whole("uid_map") && is_whole("gid_map") {
+            return Some(Self(None));
+        }
+        let overflow = fs::read_to_string("/proc/sys/kernel/overflowgid").ok();
+        let overflow = overflow.and_then(|number| number.trim().parse().ok()).unwrap_or(OVERFLOW);
+        Some(Self(Some(Part { namespace: fs::read_link("/proc/self/ns/user").ok()?, overflow })))
+    }
+
+    /// Whether maps of this caller are shown by numbers of the namespace around; `None`: that cannot be told.
+    fn is_of_own(&self, caller: Caller) -> Option<bool> {
+        let Some(part) = &self.0 else { return Some(false) };
+        let namespace = fs::read_link(format!("/proc/{}/ns/user", caller.pid)).ok()?;
+        Some(namespace == part.namespace)
+    }
 }
 
 impl Inner {
     /// A caller whose powers are known; none if it cannot be seen, or does not wait any more.
     pub(super) fn powers_of(&self, caller: Caller) -> Option<Credentials> {
-        let notifier = self.notifier().filter(|_| self.sees_callers)?;
-        let known = known(caller)?;
+        let (notifier, sight) = (self.notifier()?, self.sight.as_ref()?);
+        let known = known(sight, caller)?;
         notifier.awaits_answer(caller.request).then_some(known)
     }
 
@@ -43,13 +84,19 @@ impl Inner {
 }
 
 /// What the thread shows; none if it is out of sight, or shows other users than its request.
-fn known(caller: Caller) -> Option<Credentials> {
+fn known(sight: &Sight, caller: Caller) -> Option<Credentials> {
     if caller.pid == 0 {
         return None;
     }
     let mut powers = parse_status(&read(caller.pid, "status")?, caller)?;
-    powers.users = parse_ranges(&read(caller.pid, "uid_map")?)?;
-    powers.groups_known = parse_ranges(&read(caller.pid, "gid_map")?)?;
+    if let Some(part) = &sight.0 {
+        powers.groups.retain(|group| *group != part.overflow);
+    }
+    // Without knowing over whose files, it has no capabilities.
+    if let Some(is_own) = sight.is_of_own(caller) {
+        powers.users = ranges(&parse_map(&read(caller.pid, "uid_map")?)?, is_own);
+        powers.groups_known = ranges(&parse_map(&read(caller.pid, "gid_map")?)?, is_own);
+    }
     let judge = Judge::Powers(Box::new(powers));
     Some(Credentials { uid: caller.uid, gid: caller.gid, judge })
 }
@@ -77,13 +124,20 @@ fn parse_status(status: &str, caller: Caller) -> Option<Powers> {
 }
 
 /// Lines of a map: the first number inside, the first outside, and how many.
-fn parse_ranges(map: &str) -> Option<Vec<(u32, u32)>> {
+fn parse_map(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     let range = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|number| number.parse().ok());
-        let [_, first, count] = [numbers.next()??, numbers.next()??, numbers.next()??];
-        Some((first, count))
+        Some((numbers.next()??, numbers.next()??, numbers.next()??))
     };
     map.lines().take(Powers::RANGES_MAX).map(range).collect()
+}
+
+/// Numbers of a namespace as requests count them: outside of it, unless it is this process's own. What is none there is left out.
+fn ranges(map: &[(u32, u32, u32)], is_own: bool) -> Vec<(u32, u32)> {
+    let first = |(inside, outside, count): &(u32, u32, u32)| {
+        (if is_own { *inside } else { *outside }, *count)
+    };
+    map.iter().map(first).filter(|(first, _)| *first != u32::MAX).collect()
 }
 
 #[cfg(test)]
@@ -104,19 +158,57 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_as_seen_from_here() {
-        let all = parse_ranges("         0          0 4294967295\n");
-        assert_eq!(all, Some(vec![(0, 4_294_967_295)]));
-        let two = parse_ranges("0 1000 1\n1 100000 65536\n");
-        assert_eq!(two, Some(vec![(1000, 1), (100_000, 65536)]));
-        assert_eq!((parse_ranges(""), parse_ranges("0 x 1\n")), (Some(vec![]), None));
+    fn ranges_are_as_requests_count_them() {
+        let parsed = |map, is_own| parse_map(map).map(|map| ranges(&map, is_own));
+        let all = "         0          0 4294967295\n";
+        assert_eq!(parsed(all, false), Some(vec![(0, 4_294_967_295)]));
+        assert_eq!(parse_map(all).unwrap(), WHOLE);
+        let two = "0 1000 1\n1 100000 65536\n";
+        assert_eq!(parsed(two, false), Some(vec![(1000, 1), (100_000, 65536)]));
+        // Its own, of which the numbers outside are the ones around it: users 100,000 and on are none of it.
+        assert_eq!(parsed(two, true), Some(vec![(0, 1), (1, 65536)]));
+        // Of users that this process's namespace does not have.
+        assert_eq!(parsed("0 4294967295 65536\n1 7 1\n", false), Some(vec![(7, 1)]));
+        assert_eq!((parsed("", false), parsed("0 x 1\n", false)), (Some(vec![]), None));
+    }
+
+    #[test]
+    fn what_the_overflow_group_stands_for_is_nobodys_group() {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let caller = Caller { uid, gid, pid: std::process::id(), request: 0 };
+        let groups = |sight| match known(&sight, caller).unwrap().judge {
+            Judge::Powers(powers) => (powers.groups, powers.users),
+            judge => panic!("{judge:?}"),
+        };
+        let own = fs::read_link("/proc/self/ns/user").unwrap();
+        // As if each of this process's own groups were the one that others are shown as.
+        let (seen, users) = groups(Sight(None));
+        for overflow in seen.iter().copied().chain([OVERFLOW]) {
+            let part = Part { namespace: own.clone(), overflow };
+            let (left, inside) = groups(Sight(Some(part)));
+            let others: Vec<_> = seen.iter().copied().filter(|group| *group != overflow).collect();
+            assert_eq!(left, others);
+            assert_eq!(inside.len(), users.len());
+        }
+    }
+
+    /// `capable_wrt_inode_uidgid`.
+    #[test]
+    fn a_capability_is_over_files_of_whose_both_user_and_group_the_namespace_has() {
+        let map = ranges(&[(0, 1000, 1), (1, 100_000, 10)], false);
+        let powers =
+            Powers { capabilities: 2, users: map.clone(), groups_known: map, ..Powers::default() };
+        let over = |uid, gid| powers.over(pando_types::Capability::DacOverride, uid, Some(gid));
+        assert!(over(1000, 1000) && over(100_009, 100_000) && over(1000, 100_000));
+        assert!(!over(1000, 0) && !over(0, 1000) && !over(100_010, 1000) && !over(65_534, 65_534));
     }
 
     #[test]
     fn a_thread_out_of_sight_has_none() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let of = |pid| known(Caller { uid, gid, pid, request: 0 });
+        let sight = Sight::new().expect("/proc is needed");
+        let of = |pid| known(&sight, Caller { uid, gid, pid, request: 0 });
         assert_eq!((of(0), of(u32::MAX)), (None, None));
-        assert!(of(std::process::id()).is_some() && sees_callers(), "/proc is needed");
+        assert!(of(std::process::id()).is_some());
     }
 }

@@ -36,6 +36,8 @@ const PARENT: u64 = 2;
 /// ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
+    /// On whose behalf it is listed.
+    by: Credentials,
     state: Mutex<State>,
 }
 
@@ -106,8 +108,8 @@ impl State {
 
 impl DirHandle {
     /// Of this directory, at its beginning.
-    pub(crate) fn new(ino: Ino) -> Self {
-        Self { ino, state: Mutex::default() }
+    pub(crate) fn new(ino: Ino, by: Credentials) -> Self {
+        Self { ino, by, state: Mutex::default() }
     }
 
     /// Which directory is listed.
@@ -124,7 +126,9 @@ impl Vfs {
     /// Opens a directory for listing.
     pub async fn opendir(&self, by: &Credentials, ino: Ino) -> Result<DirHandle, Errno> {
         self.namespace.opendir(by, ino).await?;
-        Ok(DirHandle::new(ino))
+        // Whether the directory may be read was asked now, as Linux does.
+        let is_theirs = self.namespace.asks_as_openers();
+        Ok(DirHandle::new(ino, if is_theirs { by.clone() } else { Credentials::ROOT }))
     }
 
     /// Delivers entries after `position` until `add` says that there is no room for one. With `plus` each one delivered
@@ -137,14 +141,14 @@ impl Vfs {
         add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
         if plus {
-            return self.list_plus(handle.ino, position, add).await;
+            return self.list_plus(handle, position, add).await;
         }
         // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
         if !state.seek(position) {
             state = State::at(position);
         }
-        let result = self.list_on(handle.ino, &mut state, add).await;
+        let result = self.list_on(handle, &mut state, add).await;
         state.is_begun |= state.position > PARENT;
         std::mem::swap(&mut *handle.lock(), &mut state);
         result
@@ -152,11 +156,11 @@ impl Vfs {
 
     async fn list_on(
         &self,
-        ino: Ino,
+        handle: &DirHandle,
         state: &mut State,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        if self.dots(ino, &mut state.position, &mut add).await {
+        if self.dots(handle.ino, &mut state.position, &mut add).await {
             return Ok(());
         }
         state.delivered.0 = state.delivered.0.max(PARENT);
@@ -175,7 +179,7 @@ impl Vfs {
             if delivered && is_first {
                 return Ok(());
             }
-            match self.next_page(ino, state).await {
+            match self.next_page(handle, state).await {
                 Ok(page) => {
                     state.at_end = page.is_empty();
                     state.page = page.into();
@@ -213,13 +217,16 @@ impl Vfs {
         false
     }
 
-    async fn next_page(&self, ino: Ino, state: &mut State) -> Result<Vec<DirEntry>, Errno> {
+    async fn next_page(
+        &self,
+        handle: &DirHandle,
+        state: &mut State,
+    ) -> Result<Vec<DirEntry>, Errno> {
         let pages = match &mut state.pages {
             Some(pages) => pages,
             None => {
                 let namespace = Arc::clone(&self.namespace);
-                // Whether the directory may be read was asked when it was opened, as Linux does.
-                let pages = namespace.listing(&Credentials::ROOT, ino, from(state.position))?;
+                let pages = namespace.listing(&handle.by, handle.ino, from(state.position))?;
                 state.pages.insert(pages)
             }
         };
@@ -228,11 +235,11 @@ impl Vfs {
 
     async fn list_plus(
         &self,
-        ino: Ino,
+        handle: &DirHandle,
         mut position: u64,
         mut add: impl FnMut(Listed<'_>) -> bool + Send,
     ) -> Result<(), Errno> {
-        if self.dots(ino, &mut position, &mut add).await {
+        if self.dots(handle.ino, &mut position, &mut add).await {
             return Ok(());
         }
         let (mut delivered, is_first) = (false, position <= PARENT);
@@ -240,7 +247,7 @@ impl Vfs {
             if delivered && is_first {
                 return Ok(());
             }
-            let page = match self.page_plus(ino, position).await {
+            let page = match self.page_plus(handle, position).await {
                 Ok(page) if page.is_empty() => return Ok(()),
                 Ok(page) => page,
                 Err(_) if delivered => return Ok(()),
@@ -258,8 +265,8 @@ impl Vfs {
     }
 
     /// Entries after `position` with attributes, each counted as looked up.
-    async fn page_plus(&self, ino: Ino, position: u64) -> Result<Vec<DirEntry>, Errno> {
-        let by = &Credentials::ROOT;
+    async fn page_plus(&self, handle: &DirHandle, position: u64) -> Result<Vec<DirEntry>, Errno> {
+        let (by, ino) = (&handle.by, handle.ino);
         let mut position = from(position);
         loop {
             let page = self.namespace.readdir(by, ino, position, PAGE_PLUS, true).await?;
@@ -268,8 +275,10 @@ impl Vfs {
             let mut complete: Vec<DirEntry> = Vec::with_capacity(page.len());
             let mut failure = None;
             for mut entry in page {
-                match self.with_attr(ino, &mut entry, failure).await {
+                match self.with_attr(handle, &mut entry, failure).await {
                     Ok(()) => complete.push(entry),
+                    // It may list, and not search.
+                    Err(Errno::EACCES) if failure.is_none() => complete.push(entry),
                     Err(Errno::ENOENT) => {}
                     Err(errno) => failure = Some(errno),
                 }
@@ -286,7 +295,7 @@ impl Vfs {
     /// Completes an entry's attributes; if that fails (or `failed` before), the entry is not to be delivered.
     async fn with_attr(
         &self,
-        dir: Ino,
+        dir: &DirHandle,
         entry: &mut DirEntry,
         failed: Option<Errno>,
     ) -> Result<(), Errno> {
@@ -300,10 +309,7 @@ impl Vfs {
             // Should that fail, sizes are as the shards know them.
             Some(attr) => drop(self.data.show(attr)),
             None => {
-                let attr = {
-                    let by = Credentials::ROOT;
-                    self.namespace.lookup(&by, dir, &entry.name).await?
-                };
+                let attr = self.namespace.lookup(&dir.by, dir.ino, &entry.name).await?;
                 (entry.ino, entry.kind) = (attr.ino, attr.kind);
                 entry.attr = Some(attr);
             }

@@ -1,9 +1,10 @@
 //! A volume's folder of keys.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use pando_keys::{KeyError, Serial};
+use pando_keys::{KeyError, REVOCATIONS_MAX, Serial};
 
 use super::*;
 
@@ -80,6 +81,25 @@ fn what_is_revoked_counts_no_more_and_its_name_is_free_for_another() {
     assert!(matches!(folder.renew(&authority, "ada", 30, vec![]), Err(KeyError::Unknown(_))));
     let another = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
     assert_ne!(another.identity.key, first.identity.key);
+}
+
+#[test]
+fn no_more_is_revoked_than_everybody_is_told_of() {
+    let (_temp, folder) = made();
+    let authority = folder.authority(None).unwrap();
+    let ada = folder.issue(&authority, &wanted("ada", KeyRole::Client)).unwrap();
+    let line = |number: u128| format!("{number:032x} 2026-01-02T03:04:05Z bob\n");
+    let full: String = (1..REVOCATIONS_MAX as u128).map(line).collect();
+    let path = file(&folder, "revoked");
+    fs::write(&path, full + &line(0)).unwrap();
+    let error = folder.revoke("ada").unwrap_err();
+    assert!(matches!(error, KeyError::TooManyRevoked(REVOCATIONS_MAX)), "{error}");
+    assert!(error.to_string().contains("pando auth rotate"), "{error}");
+    assert!(!folder.trust().unwrap().revoked.contains(&ada.identity.serial));
+    // An authority can be ended nevertheless.
+    folder.rotate(&authority, None).unwrap();
+    folder.finish_rotation(true).unwrap();
+    assert!(folder.trust().unwrap().revoked.contains(&authority.serial()));
 }
 
 #[test]
@@ -193,6 +213,45 @@ fn a_rotation_leaves_nobody_outside() {
     folder.rotate(&folder.authority(None).unwrap(), None).unwrap();
     assert!(folder.finish_rotation(true).unwrap().len() >= 2);
     assert!(as_client(&bob, &folder.trust().unwrap()).is_err());
+}
+
+/// A key that was issued between `rotate` and its end names both authorities for ever.
+#[test]
+fn an_ended_authority_is_among_what_is_revoked_and_ends_where_files_go_on_to_name_it() {
+    let (_temp, folder) = made();
+    let old = folder.authority(None).unwrap();
+    folder.rotate(&old, None).unwrap();
+    let next = folder.authority(None).unwrap();
+    let ada = folder.issue(&next, &wanted("ada", KeyRole::Client)).unwrap();
+    assert_eq!(ada.authorities.len(), 2);
+    let server_of_old = old.issue(&wanted("s", KeyRole::Server)).unwrap();
+    as_server(&server_of_old, &ada).unwrap();
+    folder.finish_rotation(true).unwrap();
+    let told = folder.trust().unwrap().revoked;
+    assert!(told.contains(&old.serial()) && !told.contains(&next.serial()));
+    let mut trust = Trust { authorities: ada.authorities.clone(), revoked: BTreeSet::new() };
+    trust.revoke(told);
+    assert_eq!(trust.authorities, [next.certificate().clone()]);
+    // The newest is nobody's to end by a word.
+    trust.revoke([next.serial()]);
+    assert_eq!(trust.authorities, [next.certificate().clone()]);
+    assert_eq!(folder.revocations().unwrap().len(), 1);
+}
+
+#[test]
+fn a_finish_that_was_stopped_is_gone_on_with() {
+    let (_temp, folder) = made();
+    let old = folder.authority(None).unwrap();
+    folder.rotate(&old, None).unwrap();
+    let before = fs::read(file(&folder, "ca.crt")).unwrap();
+    folder.finish_rotation(true).unwrap();
+    // As if all but the last step had been done.
+    fs::write(file(&folder, "ca.crt"), &before).unwrap();
+    assert_eq!(folder.trust().unwrap().authorities.len(), 1);
+    folder.finish_rotation(false).unwrap();
+    assert_ne!(fs::read(file(&folder, "ca.crt")).unwrap(), before);
+    assert_eq!(folder.revocations().unwrap().len(), 1);
+    assert!(matches!(folder.finish_rotation(true), Err(KeyError::NotRotating)));
 }
 
 #[test]

@@ -5,22 +5,25 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use pando_keys::{Bundle, Identity, KeyError, KeyRole, Serial, Trust};
-use pando_wire::REVOKED_MAX;
+use pando_wire::REVOKED_IN_ALL_MAX;
 use parking_lot::Mutex;
 use rustls::client::Resumption;
 use rustls::crypto::ring::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
 };
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::UnixTime;
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::TlsError;
+use super::shown::Shown;
 use super::verify::Verifier;
 
 /// A key with its certificate, and the authorities whose keys are accepted. Copies are one.
@@ -34,6 +37,8 @@ struct Inner {
     source: Source,
     /// Serials that others say are revoked.
     heard: Mutex<BTreeSet<Serial>>,
+    /// How often something new was heard.
+    news: AtomicU64,
 }
 
 enum Source {
@@ -74,6 +79,7 @@ impl Keys {
             provider: Arc::new(provider()),
             source,
             heard: Mutex::default(),
+            news: AtomicU64::new(0),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -86,21 +92,55 @@ impl Keys {
 
     /// Whom it believes now.
     pub fn trust(&self) -> Result<Trust, KeyError> {
-        let mut trust = match &self.0.source {
-            Source::Given(trust) => trust.clone(),
-            Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
-        };
-        trust.revoked.extend(self.0.heard.lock().iter());
+        let mut trust = self.known()?;
+        let heard = self.0.heard.lock();
+        if heard.len() > REVOKED_IN_ALL_MAX {
+            return Err(KeyError::TooManyHeard(REVOKED_IN_ALL_MAX));
+        }
+        trust.revoke(heard.iter().copied());
         Ok(trust)
     }
 
-    /// Others say that these are revoked. Answers whether any is new.
+    /// Whom it believes, as far as nobody else has said anything.
+    fn known(&self) -> Result<Trust, KeyError> {
+        Ok(match &self.0.source {
+            Source::Given(trust) => trust.clone(),
+            Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
+        })
+    }
+
+    /// Others say that these are revoked. Answers whether any is new. Who calls this has made sure that it is a server of the
+    /// volume that says so. If they are more than anybody takes in, nobody is believed any more ([`Keys::trust`]).
     pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
-        let known = self.trust().map(|trust| trust.revoked).unwrap_or_default();
+        let known = self.known().map(|trust| trust.revoked).unwrap_or_default();
         let mut heard = self.0.heard.lock();
         let before = heard.len();
-        heard.extend(revoked.into_iter().filter(|serial| !known.contains(serial)));
-        heard.len() > before
+        for serial in revoked {
+            if heard.len() > REVOKED_IN_ALL_MAX {
+                break;
+            }
+            if !known.contains(&serial) {
+                heard.insert(serial);
+            }
+        }
+        let is_news = heard.len() > before;
+        drop(heard);
+        if is_news {
+            self.0.news.fetch_add(1, Ordering::Release);
+        }
+        is_news
+    }
+
+    /// Changes with each thing that [`Keys::learn`] has heard.
+    #[must_use]
+    pub fn news(&self) -> u64 {
+        self.0.news.load(Ordering::Acquire)
+    }
+
+    /// Whether what the other end of a connection has shown is accepted still, by what is known and what time it is now.
+    /// `is_server`: only a server's key will do.
+    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
+        self.verifier()?.verify(shown.chain(), is_server, UnixTime::now())
     }
 
     /// What others have said is revoked.
@@ -109,11 +149,11 @@ impl Keys {
         self.0.heard.lock().clone()
     }
 
-    /// Revoked serials as they are told to other servers.
+    /// Revoked serials as they are told to others: all.
     #[must_use]
     pub fn told_revoked(&self) -> Vec<[u8; 16]> {
         let revoked = self.trust().map(|trust| trust.revoked).unwrap_or_default();
-        revoked.into_iter().take(REVOKED_MAX).map(|serial| serial.0).collect()
+        revoked.into_iter().map(|serial| serial.0).collect()
     }
 
     /// For a connection to a server.

@@ -16,6 +16,7 @@ pub mod measuring;
 mod pair;
 mod record;
 mod shake;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -31,6 +32,7 @@ pub use keys::Keys;
 pub use record::RecordError;
 pub(crate) use record::{Fed, HEAD, Opener, Sealer};
 pub(crate) use shake::{Shaken, accept, connect, write};
+pub use shown::Shown;
 
 /// Why there is no TLS on a connection.
 #[derive(Debug, thiserror::Error)]

@@ -3,16 +3,16 @@
 
 use std::io;
 
-use pando_keys::{Identity, identity_of};
 use rustls::client::UnbufferedClientConnection;
 use rustls::kernel::KernelConnection;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
 use rustls::{CommonState, Error, ExtractedSecrets};
 
 use super::keys::Keys;
 use super::record::{HEAD, Opener, Sealer, Shared};
+use super::shown::Shown;
 use super::{Denial, TlsError};
 use crate::stream::Stream;
 
@@ -27,7 +27,8 @@ const WAITING_MAX: usize = 64 << 10;
 pub(crate) struct Shaken {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
-    pub(crate) identity: Identity,
+    /// Who the other side is, and until when.
+    pub(crate) shown: Shown,
     /// Bytes that came after it.
     pub(crate) rest: Vec<u8>,
 }
@@ -110,15 +111,13 @@ async fn shake(stream: &Stream, mut side: impl Side) -> Result<Shaken, TlsError>
             Next::Done => break,
         }
     }
-    let certificate = side.common().peer_certificates().and_then(<[CertificateDer]>::first);
-    let identity = identity_of(certificate.ok_or(TlsError::Peer(Denial::NoKey))?);
-    let identity =
-        identity.map_err(|error| TlsError::Peer(Denial::Malformed(error.to_string())))?;
+    let chain = side.common().peer_certificates().ok_or(TlsError::Peer(Denial::NoKey))?;
+    let shown = Shown::new(chain)?;
     let (secrets, kernel) = side.into_kernel()?;
     let shared = Shared::new(kernel);
     let sealer = Sealer::new(secrets.tx, shared.clone())?;
     let opener = Opener::new(secrets.rx, shared)?;
-    Ok(Shaken { sealer, opener, identity, rest: incoming.bytes })
+    Ok(Shaken { sealer, opener, shown, rest: incoming.bytes })
 }
 
 /// Lets rustls do one thing.

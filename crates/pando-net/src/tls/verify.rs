@@ -47,6 +47,23 @@ impl Verifier {
         Ok(Self { roots, of_clients, revoked, volume, algorithms })
     }
 
+    /// A chain of certificates, the one that is judged first.
+    pub(super) fn verify(
+        &self,
+        chain: &[CertificateDer<'_>],
+        is_server: bool,
+        now: UnixTime,
+    ) -> Result<(), TlsError> {
+        let (end, rest) = chain.split_first().ok_or(TlsError::Peer(Denial::NoKey))?;
+        if is_server {
+            let name = ServerName::try_from("pando").expect("that is a name");
+            self.verify_server_cert(end, rest, &name, &[], now)?;
+        } else {
+            self.verify_client_cert(end, rest, now)?;
+        }
+        Ok(())
+    }
+
     /// What the signature makes true: whose it is.
     fn check(&self, certificate: &CertificateDer<'_>, is_server: bool) -> Result<(), Error> {
         let malformed = |error: pando_keys::KeyError| denied(Denial::Malformed(error.to_string()));

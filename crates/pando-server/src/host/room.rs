@@ -58,7 +58,9 @@ fn of_request(request: &Request) -> Wants {
         | Op::EndSession(..)
         | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
         // Whoever is to make room must be able to lock what he makes it in.
-        Op::Lock(..) | Op::Unlock(..) => Wants::Reserve(CHANGE_BYTES + LOCKS_BYTES),
+        Op::Lock(..) | Op::LockOf(..) | Op::Unlock(..) => {
+            Wants::Reserve(CHANGE_BYTES + LOCKS_BYTES)
+        }
         Op::TestLock(..)
         | Op::Lookup(..)
         | Op::GetAttr(..)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pando_net::{Inbound, Keys, Outbound, Stream, open};
+use pando_net::{Inbound, Keys, Outbound, Shown, Stream, open};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting, Message, MoveAsk, MoveToken, MoveTold, Role, Told, encode};
 use tokio::runtime::Runtime;
@@ -20,7 +20,14 @@ pub(super) struct Asked {
     volume: [u8; 16],
     keys: Option<Keys>,
     hosting: Hosting,
-    open: Option<(Inbound, Outbound)>,
+    open: Option<Open>,
+}
+
+struct Open {
+    inbound: Inbound,
+    out: Outbound,
+    /// By what it has proved that it is a server.
+    shown: Option<Shown>,
 }
 
 /// It did not answer, in words why.
@@ -59,10 +66,18 @@ impl Asked {
             if open.is_none() {
                 *open = Some(connect(*volume, keys.as_ref(), hosting).await?);
             }
-            let Some((inbound, out)) = open.as_mut() else {
+            let Some(there) = open.as_mut() else {
                 return Err(Silent("no connection".to_owned()));
             };
-            let told = timeout(TOLD_WITHIN, say(inbound, out, ask)).await;
+            let told = match (&there.shown, &*keys) {
+                // A move takes long, and its key may have ended since.
+                (Some(shown), Some(keys)) => keys.judge(shown, true),
+                _ => Ok(()),
+            };
+            let told = match told {
+                Ok(()) => timeout(TOLD_WITHIN, say(&mut there.inbound, &there.out, ask)).await,
+                Err(error) => Ok(Err(Silent(error.to_string()))),
+            };
             let told = told.unwrap_or_else(|_| Err(Silent("no answer".to_owned())));
             if told.is_err() {
                 *open = None;
@@ -72,11 +87,7 @@ impl Asked {
     }
 }
 
-async fn connect(
-    volume: [u8; 16],
-    keys: Option<&Keys>,
-    hosting: &Hosting,
-) -> Result<(Inbound, Outbound), Silent> {
+async fn connect(volume: [u8; 16], keys: Option<&Keys>, hosting: &Hosting) -> Result<Open, Silent> {
     let mut why = format!("no address leads there from here: {}", hosting.addresses.join(", "));
     for address in usable(hosting) {
         let attempt = async {
@@ -87,7 +98,7 @@ async fn connect(
         match timeout(CONNECT_WITHIN, attempt).await {
             Ok(Ok(mut opened)) => {
                 let out = Outbound::new(&mut opened.inbound);
-                return Ok((opened.inbound, out));
+                return Ok(Open { inbound: opened.inbound, out, shown: opened.shown });
             }
             Ok(Err(error)) => why = format!("{address}: {error}"),
             Err(_) => why = format!("{address}: no connection"),
@@ -108,5 +119,66 @@ async fn say(inbound: &mut Inbound, out: &Outbound, ask: Ask) -> Result<Told, Si
         Ok((_, Message::Told(told))) => Ok(told),
         Ok(_) => Err(Silent("it speaks out of turn".to_owned())),
         Err(closed) => Err(Silent(closed.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use pando_keys::{Authority, KeyRole, Wanted};
+    use pando_net::{Listener, Proof, Reception, Serial, accept, this_host};
+    use pando_types::Epoch;
+    use pando_wire::{Address, Hello, Refused, Welcome};
+
+    use super::*;
+
+    const VOLUME: [u8; 16] = [7; 16];
+
+    fn keys(authority: &Authority, name: &str) -> Keys {
+        let (role, read_only, squash) = (KeyRole::Server, false, None);
+        let (name, addresses) = (name.to_owned(), Vec::new());
+        let wanted = Wanted { role, name, read_only, squash, days: 1, addresses };
+        Keys::new(&authority.issue(&wanted).unwrap()).unwrap()
+    }
+
+    /// Lets one come, and answers whatever it asks, until it ends.
+    fn answer(keys: &Keys, told: &mpsc::Sender<Address>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
+            told.send(listener.address().unwrap()).unwrap();
+            let admit = |_: &Hello, _: &Proof| -> Result<(Welcome, ()), Refused> {
+                let (hosts, revoked) = (Vec::new(), Vec::new());
+                Ok((Welcome { epoch: Epoch(0), in_flight: 1, hosts, revoked }, ()))
+            };
+            let reception = Reception { volume: VOLUME, keys: Some(keys) };
+            let accepted = listener.accept().await.unwrap();
+            let mut inbound = accept(accepted, reception, admit).await.unwrap().0;
+            let out = Outbound::new(&mut inbound);
+            while let Ok((stream, _)) = inbound.message(&mut vec![0; 4096]).await {
+                out.append(|bytes| encode(bytes, stream, &Message::Told(Told::Stopping)));
+                out.flush();
+            }
+        });
+    }
+
+    #[test]
+    fn a_server_whose_key_was_revoked_is_asked_nothing_more() {
+        let authority = Authority::create(VOLUME).unwrap();
+        let [one, two] = ["one", "two"].map(|name| keys(&authority, name));
+        let serial: Serial = two.identity().serial;
+        let (told, address) = mpsc::channel();
+        let thread = std::thread::spawn(move || answer(&two, &told));
+        let addresses = vec![address.recv().unwrap().to_string()];
+        let hosting =
+            Hosting { shard: ShardIndex(0), epoch: Epoch(1), host: this_host(), addresses };
+        let mut asked = Asked::new(VOLUME, Some(one.clone()), hosting).unwrap();
+        assert_eq!(asked.ask(Ask::Hosts).unwrap(), Told::Stopping);
+        assert_eq!(asked.ask(Ask::Hosts).unwrap(), Told::Stopping);
+        one.learn([serial]);
+        let Silent(why) = asked.ask(Ask::Hosts).unwrap_err();
+        assert!(why.contains("revoked"), "{why}");
+        thread.join().unwrap();
     }
 }

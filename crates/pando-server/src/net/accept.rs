@@ -1,30 +1,27 @@
 //! From a new connection to whoever serves it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pando_net::{
-    Accepted, Closed, GREETING_WITHIN, HandshakeError, Inbound, Keys, Listener, Origin, Reception,
-    Who, accept,
+    Accepted, Closed, GREETING_WITHIN, HandshakeError, Inbound, Keys, Listener, Origin, Proof,
+    Reception, Who, accept,
 };
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Hello, Refused, Role, Welcome};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::greetings::{Greeting, Greetings, Murmur};
+use super::greetings::{Greeting, Greetings};
 use super::guests::{Guests, Place};
 use super::hosts::Hosts;
 use super::limits::Limits;
+use super::murmur::Murmur;
 use super::revoked::Revoked;
 use super::roles::of_role;
-use super::say;
 use super::tool::{self, Answer};
 use super::worker::{Arriving, Workers};
 use crate::host::Host;
-
-/// Connections of tools beyond the limit.
-const TOOLS_MORE: u32 = 16;
 
 /// What is needed to let somebody in.
 pub(super) struct Door {
@@ -116,9 +113,7 @@ async fn receive(
 impl Door {
     /// A line that anybody can cause.
     fn murmur(&self, what: &str) {
-        if let Some(line) = self.murmur.line(what, Instant::now()) {
-            say(&line);
-        }
+        self.murmur.say(what);
     }
 
     async fn greet(
@@ -131,26 +126,20 @@ impl Door {
             greeting.has_spoken();
         }
         let reception = Reception { volume: self.volume, keys: self.keys.as_ref() };
-        let admit = |hello: &Hello, who: &Who| {
-            if !of_role(&hello.role).admits(who) {
+        let admit = |hello: &Hello, proof: &Proof| {
+            if !of_role(&hello.role).admits(&proof.who) {
                 let what = "only servers speak for shards: it takes a server's key";
                 return Err(Refused::Key(what.to_owned()));
             }
-            let place = self.take_place(&hello.role, who)?;
-            self.admit(hello, who).map(|welcome| (welcome, (who.clone(), place)))
+            // Before the welcome says what is revoked: what is revoked later is told to those who have a place.
+            let keys = self.keys.as_ref();
+            let place = self.guests.enter(proof, &hello.role, keys, &self.limits)?;
+            self.admit(hello).map(|welcome| (welcome, (proof.who.clone(), place)))
         };
         accept(accepted, reception, admit).await
     }
 
-    fn take_place(&self, role: &Role, who: &Who) -> Result<Place, Refused> {
-        // A tool must get in where clients cannot any more.
-        let more = if matches!(role, Role::Tool) { TOOLS_MORE } else { 0 };
-        let most = self.limits.connections.saturating_add(more);
-        let place = self.guests.enter(who, matches!(role, Role::Peer(..)), most);
-        place.ok_or(Refused::Full(self.limits.connections))
-    }
-
-    fn admit(&self, hello: &Hello, who: &Who) -> Result<Welcome, Refused> {
+    fn admit(&self, hello: &Hello) -> Result<Welcome, Refused> {
         let role = &hello.role;
         let epoch = match role {
             Role::Tool => Epoch(0),
@@ -165,8 +154,7 @@ impl Door {
             self.hosts.learn(speakers);
             self.revoked.learn(&hello.revoked);
         }
-        let revoked = if who.is_server() { self.revoked.told() } else { Vec::new() };
-        let in_flight = self.limits.in_flight;
+        let (in_flight, revoked) = (self.limits.in_flight, self.revoked.told());
         Ok(Welcome { epoch, in_flight, hosts: self.hosts.all(), revoked })
     }
 
@@ -174,7 +162,8 @@ impl Door {
         let (shard, speakers) = match role {
             Role::Tool => {
                 place.serve(inbound.stream());
-                tool::serve(inbound, from, who, self.answer.clone()).await;
+                let murmur = self.workers.murmur();
+                tool::serve(inbound, from, who, self.answer.clone(), murmur).await;
                 return drop(place);
             }
             Role::Client(shard) => (shard, None),
@@ -186,7 +175,7 @@ impl Door {
                 // The thread ends with the process, or when the shard has left it.
                 let _ = worker.send(Arriving { inbound, from, who, speakers, place });
             }
-            (_, Err(error)) => say(&format!("lost the connection from {from}: {error}")),
+            (_, Err(error)) => self.murmur(&format!("lost the connection from {from}: {error}")),
             (None, _) => {}
         }
     }

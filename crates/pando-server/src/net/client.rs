@@ -16,11 +16,12 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::budget::{Budget, Share};
+use super::guests::Place;
 use super::limits::CLIENT_FRAME_MAX;
 use super::roles::pass;
 use super::sink::Sink;
 use super::worker::Worker;
-use super::{say, say_end, weight};
+use super::{say_end, weight};
 use crate::host::connection::{Asked, ReplySink};
 
 /// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
@@ -29,7 +30,7 @@ const BATCH_MAX: usize = 32;
 /// While memory is short, it is looked again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a request takes besides its frame's bytes.
+/// What a request takes besides its frame's bytes, which are as many as its names and values have, and its lists.
 const REQUEST_BYTES: usize = size_of::<Request>();
 
 /// Why the server ends a connection by itself.
@@ -55,11 +56,13 @@ pub(super) async fn serve(
     mut inbound: Inbound,
     who: Who,
     from: String,
+    place: &Place,
 ) {
     let out = Arc::new(Outbound::counted(&mut inbound, worker.writes.clone()));
     let budget = worker.budgets.clients.clone();
     let sink = Arc::new(Sink::new(out.clone(), who.key(), budget, worker.limits.replies_cut));
     let writing = worker.watch(out.clone(), from.clone());
+    place.speak(&out);
     let mut end = read(&worker, shard, inbound, &who, &sink).await;
     if sink.is_cut() {
         end = End::Replies;
@@ -75,20 +78,20 @@ pub(super) async fn serve(
         End::Closed(Closed::End | Closed::Io(_)) => None,
     });
     match end {
-        End::Replies => say(&format!(
+        End::Replies => worker.murmur.say(&format!(
             "closed the connection from {from} to shard {shard}: more than {} bytes of replies wait for it",
             worker.limits.replies_cut
         )),
         End::Closed(closed) => {
-            say_end(&format!("the connection from {from} to shard {shard}"), &closed)
+            say_end(&worker.murmur, &format!("the connection from {from} to shard {shard}"), &closed)
         }
         End::OutOfTurn => {
-            say(&format!(
+            worker.murmur.say(&format!(
                 "closed the connection from {from} to shard {shard}: a client sends requests only"
             ));
         }
         End::Memory => {
-            say(&format!(
+            worker.murmur.say(&format!(
                 "closed the connection from {from} to shard {shard}: memory for connections is used up, and it \
                  holds a frame that is long and not whole"
             ));
@@ -265,7 +268,8 @@ fn take(
                     return Err(End::OutOfTurn);
                 }
                 let frame = before - inbound.pending();
-                let bytes = u32::try_from(frame + REQUEST_BYTES).unwrap_or(u32::MAX);
+                let bytes = frame + REQUEST_BYTES + inbound.heap();
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 let reply = weight::of_reply(&request.op);
                 replies += reply;
                 let reply = u32::try_from(reply).unwrap_or(u32::MAX);

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -116,43 +115,6 @@ impl Table {
     }
 }
 
-/// Lines that strangers can cause: one a second, with how many were left out.
-#[derive(Default)]
-pub(super) struct Murmur {
-    state: Mutex<(Option<Instant>, u64)>,
-}
-
-impl Murmur {
-    const EVERY: Duration = Duration::from_secs(1);
-
-    /// The line to be said now, if any is.
-    pub(super) fn line(&self, what: &str, now: Instant) -> Option<String> {
-        let (last, untold) = &mut *self.state.lock();
-        if last.is_some_and(|last| now.saturating_duration_since(last) < Self::EVERY) {
-            *untold += 1;
-            return None;
-        }
-        *last = Some(now);
-        match std::mem::take(untold) {
-            0 => Some(what.to_owned()),
-            more => Some(format!("{what} (and {more} more such connections before)")),
-        }
-    }
-
-    /// What was left out, once a second is over.
-    pub(super) fn rest(&self, now: Instant) -> Option<String> {
-        let (last, untold) = &mut *self.state.lock();
-        if *untold == 0
-            || last.is_some_and(|last| now.saturating_duration_since(last) < Self::EVERY)
-        {
-            return None;
-        }
-        *last = Some(now);
-        let more = std::mem::take(untold);
-        Some(format!("{more} more connections were refused, or ended before they were let in"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,24 +165,5 @@ mod tests {
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
         assert_ne!(of("127.0.0.1"), of("127.0.0.2"));
-    }
-
-    #[test]
-    fn a_second_has_one_line_and_the_rest_is_counted() {
-        let murmur = Murmur::default();
-        let begin = Instant::now();
-        let at = |millis| begin + Duration::from_millis(millis);
-        assert_eq!(murmur.line("a", at(0)).as_deref(), Some("a"));
-        for millis in 1..1000 {
-            assert_eq!(murmur.line("b", at(millis)), None);
-        }
-        assert_eq!(murmur.rest(at(999)), None);
-        let line = murmur.line("c", at(1000)).unwrap();
-        assert!(line.starts_with("c ") && line.contains("999"), "{line}");
-        assert_eq!(murmur.rest(at(5000)), None);
-        assert_eq!(murmur.line("d", at(5000)).as_deref(), Some("d"));
-        assert_eq!(murmur.line("e", at(5001)), None);
-        assert!(murmur.rest(at(6000)).unwrap().starts_with("1 more"));
-        assert_eq!(murmur.rest(at(9000)), None);
     }
 }

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use pando_types::SHARDS_MAX;
+
 /// Limits of a server process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at once; beyond them new ones are refused.
+    /// Connections at once with keys of clients; beyond them new ones are refused. The volume's own (servers, administrators, the
+    /// folder's owner) may be as many besides.
     pub connections: u32,
+    /// Connections at once with one client's key.
+    pub connections_of_key: u32,
     /// Requests under way on one connection; beyond them it is read no further.
     pub in_flight: u32,
     /// Bytes of replies that wait on one connection, or that requests under way may bring about; beyond them it is read no further.
@@ -26,10 +31,23 @@ pub struct Limits {
     pub link: usize,
 }
 
+/// Connections at once.
+const CONNECTIONS: u32 = 4096;
+
+impl Limits {
+    /// How many of so many connections one key may have: an eighth, but enough for a mount, which has one a shard.
+    #[must_use]
+    pub const fn of_key(connections: u32) -> u32 {
+        let eighth = connections / 8;
+        if eighth > SHARDS_MAX as u32 { eighth } else { SHARDS_MAX as u32 }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 4096,
+            connections: CONNECTIONS,
+            connections_of_key: Self::of_key(CONNECTIONS),
             in_flight: 1024,
             replies: 1 << 20,
             replies_cut: 8 << 20,

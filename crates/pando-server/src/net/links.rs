@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use pando_net::{Closed, Keys, Opened, Outbound, Stream, open, this_host};
+use pando_net::{Closed, Keys, Opened, Outbound, Shown, Stream, open, this_host};
 use pando_types::peer::Peer;
 use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::{Address, Hosting, Role, encode_peer};
@@ -32,8 +32,15 @@ pub(super) struct Links {
 
 #[derive(Default)]
 struct Link {
-    current: Mutex<Option<Arc<Outbound>>>,
+    current: Mutex<Option<Current>>,
     is_dirty: AtomicBool,
+}
+
+/// A connection that is there.
+struct Current {
+    out: Arc<Outbound>,
+    /// By what the other side has proved that it is a server.
+    shown: Option<Shown>,
 }
 
 /// What a link needs to come about.
@@ -57,8 +64,21 @@ impl Links {
     /// All links are closed, and opened again: what is hosted here has changed, and that is said at their beginning.
     pub(super) fn reopen(&self) {
         for link in &self.links {
-            if let Some(out) = link.current.lock().take() {
-                out.close();
+            if let Some(current) = link.current.lock().take() {
+                current.out.close();
+            }
+        }
+    }
+
+    /// Links end with the certificates of those at their other ends.
+    pub(super) fn expire(&self, now: SystemTime) {
+        for link in &self.links {
+            let mut current = link.current.lock();
+            let shown = current.as_ref().and_then(|current| current.shown.as_ref());
+            if shown.is_some_and(|shown| shown.is_expired(now))
+                && let Some(current) = current.take()
+            {
+                current.out.close();
             }
         }
     }
@@ -101,7 +121,14 @@ impl Links {
         way.revoked.learn(&opened.welcome.revoked);
         let mut inbound = opened.inbound;
         let out = Arc::new(Outbound::new(&mut inbound));
-        *self.link(shard).current.lock() = Some(out.clone());
+        {
+            let mut current = self.link(shard).current.lock();
+            // What changes after this finds the link here; what has changed since the handshake began is looked at again.
+            if let (Some(shown), Some(keys)) = (&opened.shown, &way.keys) {
+                keys.judge(shown, true).map_err(|error| error.to_string())?;
+            }
+            *current = Some(Current { out: out.clone(), shown: opened.shown });
+        }
         if is_said {
             say(&format!("shard {shard} is reached"));
         }
@@ -124,7 +151,7 @@ impl Links {
         })
         .await;
         // Another may be there by now, if this one was told to end.
-        self.link(shard).current.lock().take_if(|current| Arc::ptr_eq(current, &out));
+        self.link(shard).current.lock().take_if(|current| Arc::ptr_eq(&current.out, &out));
         out.close();
         Ok(())
     }
@@ -164,7 +191,7 @@ impl PeerLinks for Links {
         // Nobody is there whom the volume does not have.
         let Some(link) = self.links.get(usize::from(to.0)) else { return };
         match &*link.current.lock() {
-            Some(out) if out.waiting() < self.limit => {
+            Some(Current { out, .. }) if out.waiting() < self.limit => {
                 let mut fits = true;
                 out.append(|bytes| fits = encode_peer(bytes, peer));
                 if !fits {
@@ -190,7 +217,7 @@ impl PeerLinks for Links {
             {
                 continue;
             }
-            let current = link.current.lock().clone();
+            let current = link.current.lock().as_ref().map(|current| current.out.clone());
             if let Some(out) = current {
                 out.flush();
             }

@@ -23,6 +23,7 @@ mod guests;
 mod hosts;
 mod limits;
 pub(crate) mod links;
+mod murmur;
 mod peer;
 mod revoked;
 mod roles;
@@ -39,18 +40,22 @@ pub use limits::Limits;
 pub use server::{Server, ServerOptions, StartError};
 pub use tool::Answer;
 
+use murmur::Murmur;
+
 /// A line in the log.
 pub(crate) fn say(what: &str) {
     eprintln!("pando: {what}");
 }
 
 /// Why a connection was closed; nothing, if the other side has ended it between two frames, or is gone.
-fn say_end(connection: &str, closed: &Closed) {
+fn say_end(murmur: &Murmur, connection: &str, closed: &Closed) {
     match closed {
         Closed::End | Closed::Io(_) => {}
-        Closed::Cut => say(&format!("closed {connection}: it ended in the middle of a frame")),
-        Closed::Frame(error) => say(&format!("closed {connection}: it sent {error}")),
-        Closed::Record(error) => say(&format!("closed {connection}: it sent {error}")),
-        Closed::Alert(alert) => say(&format!("{connection} has ended: {alert}")),
+        Closed::Cut => {
+            murmur.say(&format!("closed {connection}: it ended in the middle of a frame"))
+        }
+        Closed::Frame(error) => murmur.say(&format!("closed {connection}: it sent {error}")),
+        Closed::Record(error) => murmur.say(&format!("closed {connection}: it sent {error}")),
+        Closed::Alert(alert) => murmur.say(&format!("{connection} has ended: {alert}")),
     }
 }

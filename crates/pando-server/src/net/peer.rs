@@ -11,7 +11,6 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::budget::Share;
-use super::say;
 use super::worker::Worker;
 
 /// Bytes of messages that one connection puts before a shard which runs none of them: beyond these it is read no further.
@@ -41,7 +40,9 @@ pub(super) async fn serve(
     out.close();
     drop(writing);
     if let Some(why) = why {
-        say(&format!("closed the connection of shards from {from} to shard {shard}: {why}"));
+        worker
+            .murmur
+            .say(&format!("closed the connection of shards from {from} to shard {shard}: {why}"));
     }
 }
 

@@ -3,7 +3,7 @@
 use pando_keys::Squash;
 use pando_net::Who;
 use pando_types::op::{Op, Request};
-use pando_types::{Errno, FileKind, Judge};
+use pando_types::{Errno, FileKind, Judge, LockKind, LockSpace};
 use pando_wire::{Ask, Role};
 
 /// Permission to write, in the mask of an open.
@@ -107,10 +107,14 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::Alone(..)
         | Op::Release(_)
         | Op::ReleaseAll(..)
-        | Op::Lock(..)
         | Op::Unlock(..)
         | Op::TestLock(..)
         | Op::Sync(_) => Kind::Reads,
+        // Of a file that is open for writing, unless it is a `flock`.
+        Op::Lock(_, lock) | Op::LockOf(_, lock) => match (lock.space, lock.kind) {
+            (LockSpace::Record, LockKind::Exclusive) => Kind::Changes,
+            _ => Kind::Reads,
+        },
         // An open is a read unless it is for writing.
         Op::Open { access, truncate, .. } | Op::OpenName { access, truncate, .. } => {
             if *truncate || *access & W != 0 { Kind::Changes } else { Kind::Reads }
@@ -182,10 +186,6 @@ fn squash_request(squash: Squash, request: &mut Request) {
             }
         }
     }
-    if let Op::SetAttr(_, set) | Op::DirSetAttr(_, set) = &mut request.op {
-        // That it was opened for writing is the client's word.
-        set.size_by_handle = false;
-    }
 }
 
 #[cfg(test)]
@@ -195,7 +195,8 @@ mod tests {
     use pando_keys::{Identity, KeyRole, Serial};
     use pando_types::op::{FileAt, FileRef, Head, NewNode};
     use pando_types::{
-        Credentials, DirRef, Ino, KeyId, Name, Powers, SessionId, SetAttr, ShardIndex, SlotIndex,
+        Credentials, DirRef, Ino, KeyId, Lock, LockOwner, LockRange, Name, Powers, SessionId,
+        SetAttr, ShardIndex, SlotIndex,
     };
     use pando_wire::{MoveAsk, MoveToken};
 
@@ -258,6 +259,10 @@ mod tests {
     fn each_request_is_for_whom_the_table_says() {
         let name = || Name::new(b"name").unwrap();
         let open = |access, truncate| Op::Open { file: file(), access, truncate, kill: None };
+        let lock = |space, kind| {
+            let (owner, range) = (LockOwner(1), LockRange::ALL);
+            Op::Lock(Ino(9), Lock { space, owner, range, kind, pid: 1 })
+        };
         // Which of: the owner, a client, a client that may only read.
         const ALL: [Result<(), Errno>; 3] = [Ok(()); 3];
         const CHANGES: [Result<(), Errno>; 3] = [Ok(()), Ok(()), Err(Errno::EROFS)];
@@ -299,6 +304,9 @@ mod tests {
                 CHANGES,
             ),
             (Op::GarbageDone(SHARD, Vec::new()), CHANGES),
+            (lock(LockSpace::Record, LockKind::Exclusive), CHANGES),
+            (lock(LockSpace::Record, LockKind::Shared), ALL),
+            (lock(LockSpace::Flock, LockKind::Exclusive), ALL),
             (Op::HandOver(SHARD, SlotIndex(1), SHARD), SPREADS),
             (Op::AddShard(SHARD), SPREADS),
         ];
@@ -355,10 +363,5 @@ mod tests {
         assert_eq!(device(FileKind::BlockDevice), Err(Errno::EPERM));
         assert_eq!(device(FileKind::CharDevice), Err(Errno::EPERM));
         assert_eq!(device(FileKind::Fifo), Ok(()));
-        let set = SetAttr { size: Some(0), size_by_handle: true, ..SetAttr::default() };
-        let mut asked = request(Op::SetAttr(file(), set.clone()), Credentials::ROOT);
-        pass(&key(KeyRole::Client, false, Some(all)), &mut asked).unwrap();
-        let Op::SetAttr(_, now) = asked.op else { unreachable!() };
-        assert_eq!(now, SetAttr { size_by_handle: false, ..set });
     }
 }

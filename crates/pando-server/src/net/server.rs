@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pando_keys::KeyRole;
 use pando_net::{HostsFolder, Keys, ListenError, Listener};
@@ -17,11 +17,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::accept::{Door, listen};
-use super::greetings::{Greetings, Murmur};
+use super::greetings::Greetings;
 use super::guests::Guests;
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::links::{Links, Way};
+use super::murmur::Murmur;
 use super::revoked::Revoked;
 use super::say;
 use super::tool::Answer;
@@ -76,6 +77,18 @@ pub enum StartError {
         "{0} stands for all addresses of this machine: say which one others shall use, with --advertise HOST:PORT"
     )]
     Any(Address),
+    /// What other servers said is revoked cannot be known.
+    #[error(
+        "{}: {why}. It names the keys that other servers have said are revoked, and without it those would count again: \
+         restore the file. If it is lost, remove it, and start this server while another one runs, which tells them again",
+        .path.display()
+    )]
+    Revoked {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The system refuses threads.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
@@ -103,6 +116,7 @@ impl Server {
         answer: impl FnOnce(Arc<Hosts>) -> Answer,
     ) -> Result<Self, StartError> {
         check(&options)?;
+        let revoked = Arc::new(Revoked::new(options.keys.clone(), &options.run)?);
         let (entrance, net) = Entrance::open(options.listen.clone(), options.also.clone())?;
         let addresses = entrance.addresses.clone();
         let own: Vec<_> =
@@ -112,7 +126,6 @@ impl Server {
         let links = Arc::new(Links::new(options.limits.link));
         host.set_links(links.clone());
         let guests = Arc::new(Guests::default());
-        let revoked = Arc::new(Revoked::new(options.keys.clone(), &options.run));
         let mut threads = Vec::new();
         let workers = Workers::new(&host, &options.limits);
         for shard in host.hosted() {
@@ -137,7 +150,7 @@ impl Server {
             workers: workers.clone(),
             guests: guests.clone(),
             greetings: Arc::new(Greetings::default()),
-            murmur: Murmur::default(),
+            murmur: Murmur::of_strangers(),
         });
         let (stop, stopped) = oneshot::channel();
         let duty = Duty { door, links: links.clone(), way, shards, join: options.join, stopped };
@@ -252,9 +265,8 @@ impl Duty {
                 }
             }
             self.door.revoked.look(&self.door.guests, &self.links);
-            if let Some(line) = self.door.murmur.rest(Instant::now()) {
-                say(&line);
-            }
+            self.door.murmur.say_rest();
+            self.door.workers.murmur().say_rest();
             if tokio::time::timeout(LOOK_EVERY, &mut stopped).await.is_ok() {
                 return;
             }

@@ -6,14 +6,21 @@ use pando_net::{Inbound, Outbound, Who};
 use pando_wire::{Ask, Message, Told, encode};
 
 use super::limits::TOOL_FRAME_MAX;
+use super::murmur::Murmur;
 use super::roles::{For, of_ask};
-use super::{say, say_end};
+use super::say_end;
 
 /// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix socket.
 pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
 
 /// Serves it until it ends.
-pub(super) async fn serve(mut inbound: Inbound, from: String, who: Who, answer: Answer) {
+pub(super) async fn serve(
+    mut inbound: Inbound,
+    from: String,
+    who: Who,
+    answer: Answer,
+    murmur: Arc<Murmur>,
+) {
     inbound.limit(TOOL_FRAME_MAX);
     let out = Arc::new(Outbound::new(&mut inbound));
     let mut buffer = vec![0; 16 << 10];
@@ -21,11 +28,12 @@ pub(super) async fn serve(mut inbound: Inbound, from: String, who: Who, answer: 
         let (stream, ask) = match inbound.message(&mut buffer).await {
             Ok((stream, Message::Ask(ask))) => (stream, ask),
             Ok(_) => {
-                say(&format!("closed the connection from {from}: a tool asks questions only"));
+                murmur
+                    .say(&format!("closed the connection from {from}: a tool asks questions only"));
                 break;
             }
             Err(closed) => {
-                say_end(&format!("the connection from {from}"), &closed);
+                say_end(&murmur, &format!("the connection from {from}"), &closed);
                 break;
             }
         };
@@ -34,7 +42,7 @@ pub(super) async fn serve(mut inbound: Inbound, from: String, who: Who, answer: 
             let told = tokio::task::spawn_blocking(move || answer(ask, is_unix)).await;
             told.unwrap_or_else(|_| Told::Failed("the server could not answer".to_owned()))
         } else {
-            say(&format!("did not answer {from}: its key does not allow what it asks"));
+            murmur.say(&format!("did not answer {from}: its key does not allow what it asks"));
             Told::Failed(format!(
                 "{who} may not ask that: it takes {}",
                 if of_ask(&ask) == For::Servers { "a server's key" } else { "an admin's key" }

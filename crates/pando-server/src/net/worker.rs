@@ -21,6 +21,7 @@ use tokio::task::{AbortHandle, LocalSet, spawn_local};
 use super::budget::Budget;
 use super::guests::Place;
 use super::limits::Limits;
+use super::murmur::Murmur;
 use super::{client, peer, say};
 use crate::host::Host;
 
@@ -47,6 +48,7 @@ pub(super) struct Workers {
     budgets: Budgets,
     /// Writes to connections of clients.
     writes: Arc<AtomicU64>,
+    murmur: Arc<Murmur>,
 }
 
 /// Memory of all connections of the process, by who is at their other end.
@@ -62,7 +64,13 @@ impl Workers {
         let budget = |bytes| Arc::new(Budget::new(bytes, limits.connections));
         let budgets = Budgets { clients: budget(limits.memory), peers: budget(limits.peer_memory) };
         let senders = Arc::new(Mutex::new(senders));
-        Self { senders, host: host.clone(), limits: *limits, budgets, writes: Arc::default() }
+        let (writes, murmur) = (Arc::default(), Arc::new(Murmur::of_guests()));
+        Self { senders, host: host.clone(), limits: *limits, budgets, writes, murmur }
+    }
+
+    /// Says what those cause who were let in.
+    pub(super) fn murmur(&self) -> Arc<Murmur> {
+        self.murmur.clone()
     }
 
     /// Bytes that wait in connections of clients, and of shards.
@@ -107,6 +115,7 @@ pub(super) struct Worker {
     pub(super) limits: Limits,
     pub(super) budgets: Budgets,
     pub(super) writes: Arc<AtomicU64>,
+    pub(super) murmur: Arc<Murmur>,
     buffer: RefCell<Vec<u8>>,
     run: Notify,
 }
@@ -143,7 +152,7 @@ impl Worker {
     pub(super) fn watch(self: &Rc<Self>, out: Arc<Outbound>, from: String) -> Writing {
         let driven = out.clone();
         let drive = spawn_local(async move { driven.drive().await });
-        let stall = self.limits.stall;
+        let (stall, murmur) = (self.limits.stall, self.murmur.clone());
         let watch = spawn_local(async move {
             let (mut taken, mut idle) = (out.taken(), Duration::ZERO);
             let step = stall / 8;
@@ -155,7 +164,7 @@ impl Worker {
                 }
                 idle += step;
                 if idle >= stall {
-                    say(&format!(
+                    murmur.say(&format!(
                         "closed the connection from {from}: it has read none of its {} waiting bytes for {} s",
                         out.waiting(),
                         stall.as_secs()
@@ -195,6 +204,7 @@ fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arr
         limits: of.limits,
         budgets: of.budgets,
         writes: of.writes,
+        murmur: of.murmur,
         buffer: RefCell::new(vec![0; READ_MAX]),
         run: Notify::new(),
     });
@@ -212,7 +222,8 @@ fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arr
             let inbound = match Inbound::attach(inbound) {
                 Ok(inbound) => inbound,
                 Err(error) => {
-                    say(&format!("shard {shard}: lost the connection from {from}: {error}"));
+                    let why = format!("shard {shard}: lost the connection from {from}: {error}");
+                    worker.murmur.say(&why);
                     continue;
                 }
             };
@@ -220,7 +231,7 @@ fn run(of: Workers, shard: ShardIndex, mut arriving: mpsc::UnboundedReceiver<Arr
             spawn_local(async move {
                 place.serve(inbound.stream());
                 match speakers {
-                    None => client::serve(worker, shard, inbound, who, from).await,
+                    None => client::serve(worker, shard, inbound, who, from, &place).await,
                     Some(speakers) => peer::serve(worker, shard, inbound, speakers, from).await,
                 }
                 drop(place);

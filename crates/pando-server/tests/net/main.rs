@@ -1,6 +1,7 @@
 //! A server and all that may come to its door. Real sockets; every wait has its end.
 
 mod batches;
+mod ends;
 mod frames;
 mod handshake;
 mod keys;
@@ -207,11 +208,14 @@ impl Client {
     /// The next reply; `None`: the server has ended the connection.
     async fn reply(&mut self) -> Option<(u64, Reply)> {
         let mut buffer = vec![0; 64 << 10];
-        let heard = within(self.inbound.message(&mut buffer)).await;
-        match heard {
-            Ok((stream, Message::Reply(reply))) => Some((stream.0, reply)),
-            Ok(other) => panic!("{other:?}"),
-            Err(_) => None,
+        loop {
+            match within(self.inbound.message(&mut buffer)).await {
+                Ok((stream, Message::Reply(reply))) => return Some((stream.0, reply)),
+                // Said unasked.
+                Ok((_, Message::Revoked(_))) => {}
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => return None,
+            }
         }
     }
 

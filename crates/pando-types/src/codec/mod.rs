@@ -8,8 +8,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+mod reader;
 mod writer;
 
+use reader::Reader;
 use writer::Writer;
 
 /// Why bytes are not what they should be.
@@ -26,6 +28,8 @@ pub enum DecodeError {
     },
     /// Too short, too long, or not a value of the type.
     Malformed,
+    /// Its lists would take more memory than its reader allows.
+    TooMuch,
 }
 
 impl fmt::Display for DecodeError {
@@ -36,6 +40,7 @@ impl fmt::Display for DecodeError {
                 write!(f, "the record has version {found}, this build knows {known}")
             }
             Self::Malformed => f.write_str("the record is malformed"),
+            Self::TooMuch => f.write_str("the record has lists of too many elements"),
         }
     }
 }
@@ -77,6 +82,19 @@ pub fn decode_body<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Decod
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Ok(value),
         _ => Err(DecodeError::Malformed),
+    }
+}
+
+/// The same, where elements of lists may take `most` bytes of memory; and how much they take. Their room may be twice that.
+pub fn decode_body_within<'de, T: Deserialize<'de>>(
+    body: &'de [u8],
+    most: usize,
+) -> Result<(T, usize), DecodeError> {
+    let mut reader = Reader::new(body, most);
+    match reader.value() {
+        Ok(value) => Ok((value, reader.taken)),
+        Err(_) if reader.is_too_much() => Err(DecodeError::TooMuch),
+        Err(_) => Err(DecodeError::Malformed),
     }
 }
 

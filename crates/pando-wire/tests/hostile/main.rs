@@ -4,6 +4,8 @@
 mod counting;
 mod samples;
 
+use pando_types::op::{FileAt, FileRef, Head, Op, Payload, Piece, Request};
+use pando_types::{Credentials, Ino};
 use pando_wire::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, Message, Stream, encode};
 
 /// Bodies beyond this are looked at in some places only: one is a table of 64 KiB.
@@ -131,6 +133,60 @@ fn nothing_is_allocated_for_elements_that_are_not_there() {
             }
         }
     }
+}
+
+/// Bytes of which small elements consist: numbers, and the first variants of enums.
+const SMALL: [u8; 5] = [0, 1, 2, 3, 7];
+/// Length of the frames that are filled with them.
+const FILLED: usize = 16 << 10;
+
+/// Wherever a list may be, there is one of as many elements as fit, each as small as can be. What clients and strangers send takes no
+/// more than eight times its length in memory, and what servers send no more than thirty-two times.
+#[test]
+fn no_message_takes_many_times_its_length_in_memory() {
+    let mut refused = 0;
+    for sample in samples::all() {
+        let good = framed(&sample);
+        let is_of_servers =
+            matches!(sample, Message::Reply(_) | Message::Peer(_) | Message::Told(_));
+        let (times, more) = if is_of_servers { (32, 512 << 10) } else { (8, 8 << 10) };
+        for at in places(&good).step_by(if good.len() > WHOLE_MAX { 16 } else { 1 }) {
+            for (small, bytes) in SMALL.into_iter().flat_map(|small| {
+                // As many elements as there are bytes left for them.
+                (1..=4).map(move |bytes| (small, bytes))
+            }) {
+                let count = (FILLED / bytes) as u16;
+                let length = [count as u8 | 0x80, (count >> 7) as u8 | 0x80, (count >> 14) as u8];
+                let mut bad = [&good[..at], &length].concat();
+                bad.resize(at + length.len() + FILLED, small);
+                seal(&mut bad);
+                let mut decoder = Decoder::new();
+                decoder.feed(&bad);
+                let (read, most) = counting::most_allocated(|| decoder.message());
+                let allowed = times * bad.len() + more;
+                assert!(most <= allowed, "{most} bytes for {}: {sample:?} at {at}", bad.len());
+                let heap = decoder.heap();
+                assert!(heap <= allowed, "{heap} bytes for {}: {sample:?} at {at}", bad.len());
+                refused += usize::from(matches!(read, Err(FrameError::Elements(_))));
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}: those that are too much are refused as such");
+}
+
+/// What a request weighs while it waits is what it takes.
+#[test]
+fn a_message_weighs_what_its_lists_take() {
+    let file = FileRef { ino: Ino(7), at: FileAt::Link };
+    let pieces = vec![Piece { offset: 1, payload: Payload::Hole(1) }; 40];
+    let op = Op::WriteData { file, base: None, pieces, mtime: None, kill: None };
+    let by = Credentials::ROOT;
+    let request = Request { head: Head::default(), credentials: by, op, trail: None };
+    let mut decoder = Decoder::new();
+    decoder.feed(&framed(&Message::Request(request)));
+    let (read, most) = counting::most_allocated(|| decoder.message());
+    assert!(read.is_ok() && most <= decoder.heap() && decoder.heap() >= 40 * size_of::<Piece>());
+    assert!(matches!(read, Ok(Some((_, Message::Request(_))))));
 }
 
 #[test]

@@ -182,6 +182,8 @@ fn ops() -> Vec<Op> {
         Op::Lock(Ino(77), LOCK),
         Op::Unlock(Ino(77), LOCK.space, LOCK.owner, LockRange::ALL),
         Op::TestLock(Ino(77), LOCK),
+        Op::LockOf(of_file(), LOCK),
+        Op::LockOf(of_dir(), LOCK),
     ]
 }
 
@@ -364,6 +366,7 @@ fn says() -> Vec<Say> {
             slots: slots(),
         }),
         Prepare::Join,
+        Prepare::LookFile { dir: DIR, name: name(), ino: Ino(77) },
     ];
     let mut says: Vec<_> =
         prepares.into_iter().map(|prepare| Say::Prepare(place(), prepare)).collect();
@@ -476,6 +479,8 @@ fn beginnings() -> Vec<Message> {
         Refused::NotOwner(1000),
         Refused::Key("why".to_owned()),
         Refused::Full(4096),
+        Refused::FullOfKey(512),
+        Refused::KeyEnded("why".to_owned()),
         Refused::Malformed("why".to_owned()),
         Refused::Stopping,
         Refused::Features { needed: 2, found: 1 },
@@ -491,6 +496,7 @@ fn beginnings() -> Vec<Message> {
             hosts: vec![hosting()],
             revoked: vec![[3; 16]],
         }),
+        Message::Revoked(vec![[4; 16], [5; 16]]),
     ];
     words.extend(refusals.map(Message::Refused));
     words

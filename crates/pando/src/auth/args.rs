@@ -43,6 +43,9 @@ Examples:
     /// Show what was issued
     List(ListArgs),
     /// End what was issued: its connections are cut, and nobody comes with it any more
+    ///
+    /// Servers tell each other, and tell all mounts: these leave a server whose key was revoked. A mount that begins while only such
+    /// a server answers has not heard of it yet.
     #[command(
         after_help = "Examples:\n  pando auth revoke ada\n  pando auth revoke 5b0c1f…  one of ada's certificates"
     )]
@@ -58,7 +61,8 @@ Examples:
     /// Change the authority: first both count, then the new one alone
     ///
     /// What was issued goes on to count, and new certificates count everywhere, also where the new authority is not known yet.
-    /// Renew each key, give it to its holder, then end the old authority with --finish.
+    /// Renew each key, give it to its holder, then end the old authority with --finish. Keys that name both need not be renewed
+    /// again: servers tell their holders that the old one has ended.
     #[command(after_help = "\
 Examples:
   pando auth rotate

@@ -1,12 +1,14 @@
 //! A key on its way to standard output, for nobody but its reader.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pando_keys::Bundle;
+use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
 
 use crate::failure::Failure;
 
@@ -16,7 +18,45 @@ pub enum Handing {
     Pipe,
     /// To a file that a shell has made (`> ada.pem`), by its umask as a rule for all to read. Whoever opened it meanwhile reads
     /// the key: so another file of the same owner takes its place.
-    File(PathBuf, Metadata),
+    File(Place),
+}
+
+/// A file in a folder that is open: where it is does not depend on what happens to paths from then on.
+pub struct Place {
+    folder: File,
+    name: OsString,
+    is: Metadata,
+}
+
+impl Place {
+    /// Where an open file is.
+    fn of(file: &File, is: Metadata) -> io::Result<Self> {
+        let number = std::os::fd::AsRawFd::as_raw_fd(file);
+        let path = fs::read_link(Path::new("/proc/self/fd").join(number.to_string()))?;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return gone() };
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = File::from(open(parent, flags, Mode::empty())?);
+        let place = Self { folder, name: name.to_owned(), is };
+        place.check()?;
+        Ok(place)
+    }
+
+    /// Whether the file is there.
+    fn check(&self) -> io::Result<()> {
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if (found.st_dev, found.st_ino) == (self.is.dev(), self.is.ino()) => Ok(()),
+            _ => gone(),
+        }
+    }
+
+    fn write(&self, bundle: &Bundle) -> io::Result<()> {
+        let owner = (self.is.uid(), self.is.gid());
+        bundle.write_in(&self.folder, &self.name, owner, || self.check())
+    }
+}
+
+fn gone<T>() -> io::Result<T> {
+    Err(io::Error::other("its file has been removed or renamed"))
 }
 
 impl Handing {
@@ -41,13 +81,7 @@ impl Handing {
         if is.len() > 0 {
             return Err(io::Error::other("a key has a file of its own, and this is not empty"));
         }
-        let same = |other: &Metadata| (other.dev(), other.ino()) == (is.dev(), is.ino());
-        let number = std::os::fd::AsRawFd::as_raw_fd(file);
-        let path = fs::read_link(Path::new("/proc/self/fd").join(number.to_string()))?;
-        match fs::symlink_metadata(&path) {
-            Ok(found) if same(&found) => Ok(Self::File(path, found)),
-            _ => Err(io::Error::other("its file has been removed or renamed")),
-        }
+        Place::of(file, is).map(Self::File)
     }
 
     pub fn hand_over(self, bundle: &Bundle) -> Result<(), Failure> {
@@ -57,10 +91,7 @@ impl Handing {
                 let written = stdout.write_all(bundle.to_pem().as_bytes());
                 written.and_then(|()| stdout.flush()).map_err(|error| error.to_string())
             }
-            Self::File(path, was) => {
-                let written = bundle.write_for(&path, was.uid(), was.gid());
-                written.map_err(|error| error.to_string())
-            }
+            Self::File(place) => place.write(bundle).map_err(|error| error.to_string()),
         };
         written.map_err(|error| {
             let name = &bundle.identity.name;
@@ -80,16 +111,54 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("ada.pem");
         let file = File::create(&path).unwrap();
-        assert!(matches!(Handing::of(&file), Ok(Handing::File(found, _)) if found == path));
+        let named = |name| {
+            let handing = Handing::of(&file);
+            assert!(matches!(handing, Ok(Handing::File(place)) if place.name == name));
+        };
+        named("ada.pem");
         fs::rename(&path, temp.path().join("other")).unwrap();
-        assert!(
-            matches!(Handing::of(&file), Ok(Handing::File(found, _)) if found.ends_with("other"))
-        );
+        named("other");
         fs::remove_file(temp.path().join("other")).unwrap();
         assert!(Handing::of(&file).is_err());
         let full = temp.path().join("full");
         fs::write(&full, "x").unwrap();
         assert!(Handing::of(&File::open(&full).unwrap()).is_err());
         assert!(matches!(Handing::of(&File::open("/dev/null").unwrap()), Ok(Handing::Pipe)));
+    }
+
+    fn bundle() -> Bundle {
+        let wanted = pando_keys::Wanted {
+            role: pando_keys::KeyRole::Client,
+            name: "ada".to_owned(),
+            read_only: false,
+            squash: None,
+            days: 1,
+            addresses: Vec::new(),
+        };
+        pando_keys::Authority::create([7; 16]).unwrap().issue(&wanted).unwrap()
+    }
+
+    #[test]
+    fn a_key_goes_where_the_shells_file_was_and_nowhere_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let [here, moved, trap] = ["here", "moved", "trap"].map(|name| temp.path().join(name));
+        [&here, &trap].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        let path = here.join("ada.pem");
+        let prepared = || Handing::of(&File::create(&path).unwrap()).unwrap();
+        let handing = prepared();
+        // Somebody puts another folder there before the key is written.
+        fs::rename(&here, &moved).unwrap();
+        std::os::unix::fs::symlink(&trap, &here).unwrap();
+        handing.hand_over(&bundle()).unwrap();
+        assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
+        assert_eq!(Bundle::read(&moved.join("ada.pem")).unwrap().identity.name, "ada");
+        // Or another file, or a link.
+        let handing = prepared();
+        fs::remove_file(&path).unwrap();
+        let precious = temp.path().join("precious");
+        fs::write(&precious, "x").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        assert!(handing.hand_over(&bundle()).unwrap_err().message.contains("removed or renamed"));
+        assert_eq!(fs::read(&precious).unwrap(), b"x");
     }
 }

@@ -34,6 +34,8 @@ pub struct Plan<'a> {
     pub threads: Option<u16>,
     /// Give up what no shard answers for this long.
     pub patience: Option<Duration>,
+    /// Whether what is open is asked for on behalf of who opened it: root of this machine may not have it.
+    pub as_openers: bool,
     /// What the kernel may do by itself.
     pub kernel: KernelArgs,
 }
@@ -52,8 +54,12 @@ impl Mounting {
     pub fn start(plan: Plan<'_>) -> Result<Self, Failure> {
         let patience = plan.patience.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         // The kernel walks paths itself.
-        let options =
-            pando_client::Options { patience, ways_bytes: 0, ..pando_client::Options::default() };
+        let options = pando_client::Options {
+            patience,
+            ways_bytes: 0,
+            as_openers: plan.as_openers,
+            ..pando_client::Options::default()
+        };
         let connecting = Client::connect_with(plan.transport, plan.volume, options);
         let client = pando_client::block_on(connecting)
             .map_err(|errno| Failure::plain(format!("no session with the volume: {errno}")))?;

@@ -152,6 +152,7 @@ fn mount(
         source: mounts::source(&folder.path().display().to_string()),
         threads: args.threads,
         patience: None,
+        as_openers: false,
         kernel: args.kernel,
     })
 }

@@ -13,13 +13,13 @@ use crate::common::site::{Site, until};
 use crate::common::{all, is_mounted, pando, pando_within};
 
 /// A volume whose server listens for other machines.
-struct Open {
-    site: Site,
+pub struct Open {
+    pub site: Site,
     address: String,
 }
 
 impl Open {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut site = Site::new(&[], &[]);
         site.serve("all", &["--listen", "127.0.0.1:0"]);
         let address = site.tcp();
@@ -42,7 +42,7 @@ impl Open {
     }
 
     /// `pando auth … > NAME`.
-    fn to_file(&self, words: &[&str], name: &str) -> String {
+    pub fn to_file(&self, words: &[&str], name: &str) -> String {
         let path = self.path(name);
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o644);
@@ -52,7 +52,7 @@ impl Open {
     }
 
     /// Another mount, by number.
-    fn mount(&mut self, key: &str) -> usize {
+    pub fn mount(&mut self, key: &str) -> usize {
         let number = self.site.mounts.len();
         let path = self.path(&format!("mount-{number}"));
         self.site.mount_at(self.address.clone().as_ref(), path, &["--key", key, "--timeout", "2"]);
@@ -224,6 +224,7 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     let mut open = Open::new();
     let host2 = open.to_file(&["add", "host2", "--role", "server"], "host2.pem");
     let ada = open.to_file(&["add", "ada"], "ada.pem");
+    let bob = open.to_file(&["add", "bob"], "bob.pem");
     fs::remove_file(open.site.folder.join("keys/ca.key")).unwrap();
     let of_ada = open.mount(&ada);
     let there = open.path("there");
@@ -263,4 +264,13 @@ fn a_server_with_a_folder_of_its_own_comes_with_a_key_and_takes_a_shard() {
     open.done(&["revoke", "ada"]);
     open.is_cut_off(of_ada);
     open.refused(&ada, "revoked");
+    // A mount hears from the other server that this one is none any more, and leaves it.
+    let of_bob = open.mount(&bob);
+    let looked =
+        |number: usize| fs::metadata(open.site.at(of_bob, &format!("dir-{number}/file"))).map(drop);
+    (0..8).for_each(|number| looked(number).unwrap());
+    open.done(&["revoke", "host2"]);
+    until("the mount leaves the server", || {
+        (0..8).any(|number| looked(number).is_err_and(is_timeout))
+    });
 }

@@ -5,3 +5,4 @@ mod common;
 
 mod coming;
 mod commands;
+mod squash;

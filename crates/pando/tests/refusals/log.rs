@@ -7,7 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pando_keys::Bundle;
 use pando_net::{Keys, Opened, Outbound, Stream, open};
@@ -16,7 +16,7 @@ use pando_types::Credentials;
 use pando_types::ShardIndex;
 use pando_types::op::{Head, Op, Request};
 use pando_wire::{
-    Ask, Decoder, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Refused, Role, VERSION, encode,
+    Ask, Decoder, FEATURES_NEEDED, HEADER_LEN, Hello, Message, Refused, Role, Told, VERSION, encode,
 };
 
 use crate::Guarded;
@@ -249,6 +249,36 @@ async fn is_shut_out(guarded: &Guarded, role: Role, case: &Case) -> Opened {
     let heard = tokio::time::timeout(LONG, opened.inbound.message(&mut buffer)).await;
     assert!(heard.expect("it is closed").is_err(), "{}", case.logged);
     opened
+}
+
+/// Whoever has a key may ask what it does not allow, as often as they like.
+#[test]
+fn who_is_refused_answers_fills_no_log() {
+    const ASKED: usize = 1000;
+    let guarded = Guarded::new();
+    let keys = Keys::new(&Bundle::read(&guarded.key).unwrap()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let begun = Instant::now();
+    runtime.block_on(async {
+        let stream = Stream::connect(&guarded.address.parse().unwrap()).await.unwrap();
+        let mut opened = open(stream, guarded.volume(), Role::Tool, Some(&keys)).await.unwrap();
+        let (out, mut buffer) = (Outbound::new(&mut opened.inbound), vec![0; 4096]);
+        for _ in 0..ASKED {
+            out.append(|bytes| bytes.extend(framed(&Message::Ask(Ask::Superblock))));
+            out.flush();
+            let heard = tokio::time::timeout(LONG, opened.inbound.message(&mut buffer)).await;
+            let told = heard.expect("it is answered").unwrap().1;
+            assert!(matches!(told, Message::Told(Told::Failed(_))), "{told:?}");
+        }
+    });
+    let may_be = 64 + begun.elapsed().as_secs() as usize + 1;
+    let said = guarded.site.log().lines().filter(|line| line.contains("did not answer")).count();
+    assert!((1..=may_be).contains(&said), "{said} lines, and {may_be} may be");
+    // How many there were is said.
+    until("the rest is counted", || {
+        guarded.site.log().lines().any(|line| line.contains(" more connections were closed"))
+    });
+    guarded.others_go_on();
 }
 
 /// Connects as another user, of this thread alone, and says hello; what it hears.

@@ -306,6 +306,7 @@ const fn part(prepare: &Prepare) -> Option<Part> {
         Prepare::Name { .. } => Part::Names,
         Prepare::Home(_)
         | Prepare::NewHome(_)
+        | Prepare::LookFile { .. }
         | Prepare::Partition { .. }
         | Prepare::Link { .. } => Part::Contents,
         Prepare::Invalidate { .. } => Part::Broadcast,

@@ -9,6 +9,7 @@ use pando_types::{Attr, DirRef, Errno, FileKind, Name};
 
 use super::{Decision, Next, View};
 use crate::ctx::Stop;
+use crate::perm;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ impl Link {
             };
             match old.map(|e| (&e.value, &e.inode)) {
                 Some((EntryValue::File(inode), rows)) if inode.attr.ino == ino => {
+                    perm::check_link(&inode.attr, view.by)?;
                     let Some((link, _)) = view.votes.link(ino) else {
                         return Ok(view.ask_link(ino, true));
                     };
@@ -72,6 +74,7 @@ impl Link {
             LINK_MAX.. => return Err(Errno::EMLINK.into()),
             _ => {}
         }
+        perm::check_link(&attr, view.by)?;
         attr.nlink += 1;
         attr.ctime = now;
         let add = Change::AddName { ino, dir: self.dir, name: self.name.clone(), at: now };

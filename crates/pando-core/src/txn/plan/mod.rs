@@ -8,6 +8,7 @@ mod dir_setattr;
 mod exchange;
 mod join;
 mod link;
+mod lock;
 mod mkdir;
 mod rename;
 mod rmdir;
@@ -18,6 +19,7 @@ pub use dir_setattr::DirSetAttr;
 pub use exchange::Exchange;
 pub use join::Join;
 pub use link::Link;
+pub use lock::LockOf;
 pub use mkdir::Mkdir;
 pub use rename::Rename;
 pub use rmdir::Rmdir;
@@ -98,6 +100,8 @@ pub enum Plan {
     Handover(Handover),
     /// Shards that are added.
     Join(Join),
+    /// Locks of programs.
+    LockOf(LockOf),
 }
 
 impl Plan {
@@ -115,6 +119,7 @@ impl Plan {
             Self::Move(moving) => moving.kind(),
             Self::Handover(_) => TxnKind::Handover,
             Self::Join(_) => TxnKind::Join,
+            Self::LockOf(_) => TxnKind::Lock,
         }
     }
 
@@ -142,6 +147,7 @@ impl Plan {
             Self::Move(plan) => plan.next(&mut view),
             Self::Handover(plan) => plan.next(&mut view),
             Self::Join(plan) => Ok(plan.next(&mut view)),
+            Self::LockOf(plan) => plan.next(&mut view),
         }
     }
 
@@ -176,7 +182,8 @@ impl Plan {
             (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => {
                 Refusal::Errno(Errno::EEXIST)
             }
-            (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE) => Refusal::NotUnderName,
+            (Self::Link(_), Prepare::Link { .. }, Errno::ESTALE)
+            | (Self::LockOf(_), Prepare::LookFile { .. }, Errno::ESTALE) => Refusal::NotUnderName,
             // Who moves a file copies it then; who removes one cannot.
             (Self::Unlink(_), Prepare::Name { .. }, Errno::EXDEV) => Refusal::Errno(Errno::EFBIG),
             _ => Refusal::Errno(errno),

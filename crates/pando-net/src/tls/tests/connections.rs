@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use pando_keys::{Authority, Bundle, KeyRole, Wanted};
-use pando_types::Epoch;
-use pando_wire::{Address, Hello, Message, Refused, Role, Told, Welcome, encode};
+use pando_keys::{Authority, Bundle, KeyRole, Serial, Wanted};
+use pando_types::{Epoch, ShardIndex};
+use pando_wire::{
+    Address, Hello, Message, REVOKED_IN_ALL_MAX, REVOKED_MAX, Refused, Role, Told, Welcome, encode,
+};
 
 use crate::{
-    Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, READ_MAX, Reception, Stream,
-    Who, accept, open,
+    Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, Proof, READ_MAX, Reception,
+    Stream, accept, open,
 };
 
 const VOLUME: [u8; 16] = [7; 16];
@@ -35,22 +37,29 @@ async fn connected() -> (Inbound, Opened) {
     let authority = Authority::create(VOLUME).unwrap();
     let keys = |role| Keys::new(&issue(&authority, role)).unwrap();
     let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
+    let (inbound, opened, proof) = met(&server, &client, Role::Tool).await;
+    assert_eq!(proof.who.role(), KeyRole::Client);
+    assert_eq!(proof.who.key(), client.identity().key);
+    (inbound, opened)
+}
+
+/// Both ends of one connection, and who came. The server learns what it is told, and tells what it knows.
+async fn met(server: &Keys, client: &Keys, role: Role) -> (Inbound, Opened, Proof) {
     let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
-    let address = listener.address().unwrap();
+    let (address, server) = (listener.address().unwrap(), server.clone());
     let admitted = tokio::spawn(async move {
         let accepted = listener.accept().await.unwrap();
-        let admit = |_: &Hello, who: &Who| -> Result<(Welcome, Who), Refused> {
-            let (hosts, revoked) = (Vec::new(), Vec::new());
-            Ok((Welcome { epoch: Epoch(1), in_flight: 1, hosts, revoked }, who.clone()))
+        let admit = |hello: &Hello, proof: &Proof| -> Result<(Welcome, Proof), Refused> {
+            let (hosts, revoked) = (Vec::new(), server.told_revoked());
+            server.learn(hello.revoked.iter().map(|serial| Serial(*serial)));
+            Ok((Welcome { epoch: Epoch(1), in_flight: 1, hosts, revoked }, proof.clone()))
         };
         accept(accepted, Reception { volume: VOLUME, keys: Some(&server) }, admit).await.unwrap()
     });
     let stream = Stream::connect(&address).await.unwrap();
-    let opened = open(stream, VOLUME, Role::Tool, Some(&client)).await.unwrap();
-    let (inbound, _, who) = admitted.await.unwrap();
-    assert_eq!(who.role(), KeyRole::Client);
-    assert_eq!(who.key(), client.identity().key);
-    (inbound, opened)
+    let opened = open(stream, VOLUME, role, Some(client)).await.unwrap();
+    let (inbound, _, proof) = admitted.await.unwrap();
+    (inbound, opened, proof)
 }
 
 /// A question of about so many bytes, to be told from others.
@@ -179,5 +188,93 @@ fn without_a_key_nothing_is_said_over_tcp() {
         let accepted = listener.accept().await.unwrap();
         accepted.stream.readable().await.unwrap();
         assert_eq!(accepted.stream.try_read(&mut [0; 10]).unwrap(), 0);
+    });
+}
+
+/// So many serials.
+fn serials(count: usize) -> Vec<Serial> {
+    (0..count as u128).map(|number| Serial(number.to_be_bytes())).collect()
+}
+
+#[test]
+fn all_that_is_revoked_is_told_however_much_it_is() {
+    let authority = Authority::create(VOLUME).unwrap();
+    let keys = |role| Keys::new(&issue(&authority, role)).unwrap();
+    for count in [0, 1, REVOKED_MAX - 1, REVOKED_MAX, REVOKED_MAX + 1, 3 * REVOKED_MAX] {
+        let all: Vec<_> = serials(count).iter().map(|serial| serial.0).collect();
+        run(async {
+            // From the server to whoever comes,
+            let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
+            server.learn(serials(count));
+            let (mut inbound, mut opened, _) = met(&server, &client, Role::Tool).await;
+            assert!(opened.welcome.revoked == all, "{count}");
+            let out = Outbound::new(&mut inbound);
+            append(&out, 0, 100);
+            out.flush();
+            hears(&mut opened.inbound, 1, |_| 100).await;
+            // and from a server that comes.
+            let (server, peer) = (keys(KeyRole::Server), keys(KeyRole::Server));
+            peer.learn(serials(count));
+            met(&server, &peer, Role::Peer(ShardIndex(0), Vec::new())).await;
+            assert!(server.told_revoked() == all, "{count}");
+        });
+    }
+}
+
+#[test]
+fn who_hears_too_much_that_is_revoked_believes_nobody() {
+    let authority = Authority::create(VOLUME).unwrap();
+    let keys = Keys::new(&issue(&authority, KeyRole::Server)).unwrap();
+    keys.learn(serials(REVOKED_IN_ALL_MAX));
+    assert!(keys.trust().is_ok());
+    keys.learn(serials(REVOKED_IN_ALL_MAX + 2));
+    let error = keys.trust().unwrap_err().to_string();
+    assert!(error.contains("240000") && error.contains("run/revoked"), "{error}");
+}
+
+#[test]
+fn what_was_shown_is_judged_again_by_what_was_heard_since() {
+    let authority = Authority::create(VOLUME).unwrap();
+    let keys = |role| Keys::new(&issue(&authority, role)).unwrap();
+    run(async {
+        let (server, client) = (keys(KeyRole::Server), keys(KeyRole::Client));
+        let (_inbound, opened, proof) = met(&server, &client, Role::Tool).await;
+        let (of_server, of_client) = (opened.shown.unwrap(), proof.shown.unwrap());
+        server.judge(&of_client, false).unwrap();
+        client.judge(&of_server, true).unwrap();
+        // A client is no server.
+        assert!(server.judge(&of_client, true).is_err());
+        assert_eq!(client.news(), 0);
+        assert!(
+            client.learn([server.identity().serial]) && server.learn([client.identity().serial])
+        );
+        assert_eq!(client.news(), 1);
+        for judged in [server.judge(&of_client, false), client.judge(&of_server, true)] {
+            let error = judged.unwrap_err().to_string();
+            assert!(error.contains("revoked"), "{error}");
+        }
+        let now = std::time::SystemTime::now();
+        let day = std::time::Duration::from_secs(86_400);
+        assert!(!of_client.is_expired(now + 29 * day) && of_client.is_expired(now + 31 * day));
+    });
+}
+
+/// Keys that were issued during a rotation bring the old authority along.
+#[test]
+fn an_authority_that_was_ended_is_believed_by_nobody_who_has_heard_so() {
+    let old = Authority::create(VOLUME).unwrap();
+    let next = old.succeed().unwrap();
+    let keys = |authority, role| Keys::new(&issue(authority, role)).unwrap();
+    let (client, server) = (keys(&next, KeyRole::Client), keys(&next, KeyRole::Server));
+    let impostor = keys(&old, KeyRole::Server);
+    run(async {
+        let (_, opened, _) = met(&impostor, &client, Role::Tool).await;
+        let of_impostor = opened.shown.unwrap();
+        client.judge(&of_impostor, true).unwrap();
+        server.learn([old.serial()]);
+        let (_, opened, _) = met(&server, &client, Role::Tool).await;
+        client.learn(opened.welcome.revoked.into_iter().map(Serial));
+        assert!(client.judge(&of_impostor, true).is_err());
+        client.judge(&opened.shown.unwrap(), true).unwrap();
     });
 }

@@ -1,0 +1,60 @@
+//! A lock of a program, for a caller whom the shard alone judges. Locks are at the link shard, and the inode, by which it is decided who may,
+//! is elsewhere as a rule: it is looked at first, and nothing of it is held meanwhile. What is decided then is what an open would have
+//! decided a moment ago.
+
+use alloc::vec::Vec;
+use pando_types::op::{FileAt, Place, Target};
+use pando_types::peer::{Prepare, Seen};
+use pando_types::reply::Refusal;
+use pando_types::{Attr, Lock, SessionId};
+
+use super::{Decision, Next, View, Votes};
+use crate::ctx::Stop;
+use crate::perm;
+
+/// See the module.
+#[derive(Debug)]
+pub struct LockOf {
+    target: Target,
+    wanted: Lock,
+    session: SessionId,
+}
+
+impl LockOf {
+    pub fn new(target: Target, wanted: Lock, session: SessionId) -> Self {
+        Self { target, wanted, session }
+    }
+
+    pub fn next(&mut self, view: &mut View<'_, '_>) -> Result<Next, Stop> {
+        let Some(attr) = seen(view.votes) else { return self.ask(view) };
+        perm::check_lock(attr, view.by, &self.wanted)?;
+        let ino = self.target.ino();
+        // Its slot may have been handed over since.
+        view.shard.open_link(ino)?;
+        let body = view.shard.lock_file(view.ctx, ino, &self.wanted, self.session)?;
+        Ok(Next::Decide(Decision { changes: Vec::new(), then: Vec::new(), body }))
+    }
+
+    fn ask(&self, view: &View<'_, '_>) -> Result<Next, Stop> {
+        match &self.target {
+            Target::Dir(dir) => Ok(Next::Ask(Place::Home(*dir), Prepare::Look(*dir))),
+            Target::File(file) => match &file.at {
+                FileAt::Name(dir, name) => {
+                    let place = Place::Order(*dir, view.shard.order(name));
+                    let (dir, name, ino) = (*dir, name.clone(), file.ino);
+                    Ok(Next::Ask(place, Prepare::LookFile { dir, name, ino }))
+                }
+                // That is here, and was looked at before.
+                FileAt::Link => Err(Refusal::NotUnderName.into()),
+            },
+        }
+    }
+}
+
+/// What was looked at.
+fn seen(votes: Votes<'_>) -> Option<&Attr> {
+    match votes.yes(|prepare| matches!(prepare, Prepare::Look(_) | Prepare::LookFile { .. }))? {
+        (_, Seen::Home { base, .. } | Seen::Link(base, _)) => Some(base),
+        _ => None,
+    }
+}
