@@ -71,7 +71,9 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         | Op::Rename { from: dir, name: at, .. }
         | Op::OpenName { dir, name: at, .. } => (name(dir, at), true),
 
-        Op::GetAttr(it) | Op::Readlink(it) | Op::Access(it, _) => (file(it), false),
+        Op::GetAttr(it) | Op::Readlink(it) | Op::Access(it, _) | Op::SyncFile(it) => {
+            (file(it), false)
+        }
         Op::ReadData { file: it, .. } => (file(it), false),
         Op::SetAttr(it, _) | Op::Release(it) => (file(it), true),
         Op::Open { file: it, .. } | Op::WriteData { file: it, .. } => (file(it), true),
@@ -217,17 +219,6 @@ impl Routes {
             owned.filter(|(_, owner)| *owner != home).collect()
         };
         self.with(dir, elsewhere).unwrap_or_default()
-    }
-
-    /// Shards of all partitions known, home first, each once.
-    pub(crate) fn shards_of(&self, dir: DirRef) -> Vec<ShardIndex> {
-        let home = self.cluster.load().home(dir.id);
-        let map = self.map(dir);
-        let mut shards: Vec<_> =
-            map.leaves().into_iter().map(|(i, _)| map.shard(home, i)).chain([home]).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        shards
     }
 
     fn with<T>(&self, dir: DirRef, read: impl FnOnce(&DirMap) -> T) -> Option<T> {

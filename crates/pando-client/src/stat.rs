@@ -6,7 +6,7 @@
 //! atomic: each partition is counted at its own moment. But nothing is counted twice, and nothing is left out: a partition
 //! that splits after it answered has answered for its children, and one that has taken back another answers for both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -37,6 +37,16 @@ impl Client {
         }
         let home = self.home_of(at).await?;
         self.complete(dir, home).await
+    }
+
+    /// The shards that have a part of a directory, each of which has answered since this was called. `ESTALE` if it is gone.
+    pub(crate) async fn shards_of_dir(&self, dir: DirRef) -> Result<BTreeSet<ShardIndex>, Errno> {
+        let home = self.home_of(At { dir, on: None }).await?;
+        let mut shards: BTreeSet<ShardIndex> = home.history.of.into_iter().collect();
+        let mut fitting = self.begin_fitting_at(dir, home);
+        self.ask_missing(&mut fitting).await?;
+        shards.extend(fitting.tiles.0.into_values().map(|delta| delta.shard));
+        Ok(shards)
     }
 
     async fn home_of(&self, at: At<'_>) -> Result<DirAttr, Errno> {
@@ -114,6 +124,10 @@ impl Client {
             self.routes.is_whole(dir);
             return Begun::Whole(merge(home.base, home.generation, [only]));
         }
+        Begun::Fitting(self.begin_fitting_at(dir, home))
+    }
+
+    fn begin_fitting_at(&self, dir: DirRef, home: DirAttr) -> Fitting {
         self.routes.learn(dir, &home.history);
         let mut map = self.routes.map(dir);
         map.learn(&home.history);
@@ -121,12 +135,16 @@ impl Client {
         for delta in home.deltas {
             tiles.add(delta, &mut map);
         }
-        let (base, generation) = (home.base, home.generation);
-        Begun::Fitting(Fitting { dir, base, generation, map, tiles })
+        Fitting { dir, base: home.base, generation: home.generation, map, tiles }
+    }
+
+    async fn fit(&self, mut fitting: Fitting) -> Result<Attr, Errno> {
+        self.ask_missing(&mut fitting).await?;
+        Ok(merge(fitting.base, fitting.generation, fitting.tiles.0.into_values()))
     }
 
     /// Asks until what was answered tiles the directory.
-    async fn fit(&self, mut fitting: Fitting) -> Result<Attr, Errno> {
+    async fn ask_missing(&self, fitting: &mut Fitting) -> Result<(), Errno> {
         let dir = fitting.dir;
         let mut backoff = Backoff::astray();
         let (mut fruitless, mut learned) = (0, 0);
@@ -137,13 +155,12 @@ impl Client {
                 if fitting.map != self.routes.map(dir) {
                     self.routes.learn(dir, &fitting.map.history());
                 }
-                let tiles = fitting.tiles.0.into_values();
-                return Ok(merge(fitting.base, fitting.generation, tiles));
+                return Ok(());
             }
             let mut is_progress = false;
             let ask = |i| self.part(dir, i, self.routes.owner(dir, &fitting.map, i));
             for part in join_all(missing.into_iter().map(ask)).await {
-                is_progress |= self.fit_in(&part?, &mut fitting);
+                is_progress |= self.fit_in(&part?, fitting);
             }
             if is_progress && learned < LEARNED_MAX {
                 learned += 1;

@@ -1,6 +1,6 @@
 //! Calls that concern whole shards: counts, durability, objects nobody needs.
 
-use pando_types::op::{FileAt, ObjectId, Op};
+use pando_types::op::{FileRef, ObjectId, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, ShardIndex};
 
@@ -8,7 +8,6 @@ use crate::call::take;
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::nodes::Spot;
-use crate::route::Route;
 
 /// Most objects asked of one shard at once.
 const GARBAGE_PAGE: u32 = 1024;
@@ -24,17 +23,22 @@ impl Client {
         Ok(total)
     }
 
-    /// Makes all that was done with `ino` durable; of a directory, all its names.
+    /// Makes all that was done with `ino` durable; of a directory, all its names. `ESTALE` if it is gone.
+    ///
+    /// Whoever has it answers only once it has heard what others have decided about it. So a rename from one shard to another that was
+    /// answered is durable, too: the decision is in the log of the shard that made it.
     pub async fn sync_file(&self, ino: Ino) -> Result<(), Errno> {
-        let shards = match self.nodes.find(ino)? {
-            Spot::Dir(dir) => self.routes.shards_of(dir),
-            Spot::File(FileAt::Link) => vec![self.routes.shard(Route::Link(ino))],
-            Spot::File(FileAt::Name(dir, name)) => {
-                let order = self.secrets.order(name.as_bytes());
-                vec![self.routes.shard(Route::Order(dir, order))]
+        match self.nodes.find(ino)? {
+            Spot::Dir(dir) => {
+                // Where a partition has gone since it answered, its log was synced before.
+                let shards = self.shards_of_dir(dir).await?;
+                self.each(shards, Op::Sync).await?;
             }
-        };
-        self.each(shards, Op::Sync).await?;
+            Spot::File(at) => {
+                let file = FileRef { ino, at };
+                take!(self.by_ino(SYSTEM, &file, Op::SyncFile).await?, Body::Done => ())?;
+            }
+        }
         Ok(())
     }
 

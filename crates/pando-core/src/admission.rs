@@ -75,6 +75,7 @@ pub const fn asks(op: &Op) -> Asks {
         | Op::Parent(_)
         | Op::StatFs(_)
         | Op::Sync(_)
+        | Op::SyncFile(_)
         | Op::Garbage(..)
         | Op::InspectDir(..)
         | Op::Glimpse(..)

@@ -334,6 +334,11 @@ impl Shard {
                 Ok(Body::StatFs { inodes, bytes }.into())
             }
             Op::Sync(_) => Ok(Ran::Answer(Body::Done, Need::Synced)),
+            Op::SyncFile(file) => {
+                // Waits for what locks it.
+                self.find_inode(ctx, file)?;
+                Ok(Ran::Answer(Body::Done, Need::Synced))
+            }
             Op::OpenSession | Op::OpenLocalSession | Op::EndSession(_) => {
                 self.session_request(ctx, tag, request)
             }
@@ -388,6 +393,7 @@ impl Shard {
             | Op::Open { file, .. }
             | Op::Release(file)
             | Op::Access(file, _)
+            | Op::SyncFile(file)
             | Op::ReadData { file, .. }
             | Op::WriteData { file, .. }
             | Op::GetXattr(Target::File(file), _)

@@ -347,10 +347,16 @@ impl Folder {
 
     /// Replaces a file of this folder as a whole, durably.
     pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let draft = path.with_extension("new");
-        create(&draft, bytes, 0o600)?;
+        let draft = self.draft(path, bytes)?;
         fs::rename(&draft, path)?;
         self.sync()
+    }
+
+    /// A file that can be renamed to `path`, durable as far as its contents go.
+    pub(crate) fn draft(&self, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+        let draft = path.with_extension("new");
+        create(&draft, bytes, 0o600)?;
+        Ok(draft)
     }
 
     /// What was made, renamed or removed in this folder is so for good.

@@ -151,6 +151,7 @@ kinds! {
     Unlock: Op::Unlock(..),
     TestLock: Op::TestLock(..),
     LockOf: Op::LockOf(..),
+    SyncFile: Op::SyncFile(..),
 }
 
 const BUCKETS: usize = 40;

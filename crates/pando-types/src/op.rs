@@ -436,4 +436,9 @@ pub enum Op {
     /// [`Op::Lock`] of a file or directory whose place is told, so that the shard can judge a caller of whom no kernel is believed: whoever may
     /// read or write it, as the lock needs, or owns it. Of such a caller the other is refused (`EACCES`).
     LockOf(Target, Lock),
+
+    // ---- files ----
+    /// Answers when all that was done with this file is durable on the shard that has it. What another shard has decided about it is
+    /// waited for: it was answered already, and that shard's log may be all that tells of it.
+    SyncFile(FileRef),
 }

@@ -67,8 +67,10 @@ pub enum MoveTold {
     Given,
     /// To [`MoveAsk::Moved`] and [`MoveAsk::SoFar`].
     Done,
-    /// Not this attempt (any more): it must begin anew.
+    /// Not this attempt (any more): it must begin anew. The shard is the source's, and stays so.
     Over(String),
+    /// To [`MoveAsk::GiveAway`]: whether it is done cannot be told now, in words why. Whoever has a copy keeps it, and asks again.
+    Unsure(String),
 }
 
 /// An insert group.

@@ -262,6 +262,9 @@ pub struct ServerArgs {
     /// Die at this point of a move, for tests
     #[arg(long, value_name = "POINT", hide = true)]
     pub die_at: Option<Point>,
+    /// Fail at this point of a move, for tests
+    #[arg(long, value_name = "POINT", hide = true)]
+    pub fail_at: Option<Point>,
     /// Wait at the point of a move that FOLDER/run/hold names, for tests
     #[arg(long, hide = true)]
     pub may_be_held: bool,

@@ -80,7 +80,11 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         listen,
         on_stop: Box::new(move || drop(stop.send(Stop::Asked))),
         may_move: MayMove::Yes {
-            faults: Faults { die_at: args.die_at, may_be_held: args.may_be_held },
+            faults: Faults {
+                die_at: args.die_at,
+                fail_at: args.fail_at,
+                may_be_held: args.may_be_held,
+            },
         },
     })?;
     Ok((Serving { hosting, shards }, stops))

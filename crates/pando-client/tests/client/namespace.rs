@@ -407,7 +407,7 @@ impl Namespace {
                 Ok(Body::Session(SessionId(self.sessions)))
             }
             Op::Renew(_) => Ok(Body::Lease(LEASE)),
-            Op::Sync(_) | Op::EndSession(_) => Ok(Body::Done),
+            Op::Sync(_) | Op::SyncFile(_) | Op::EndSession(_) => Ok(Body::Done),
             _ => errno(Errno::ENOSYS),
         }
     }

@@ -124,6 +124,7 @@ fn all_ops() -> Vec<Op> {
         Op::TestLock(Ino(7), lock()),
         Op::OpenLocalSession,
         Op::LockOf(Target::Dir(ROOT), lock()),
+        Op::SyncFile(file()),
     ]
 }
 
@@ -174,6 +175,7 @@ fn number(op: &Op) -> usize {
         Op::TestLock(..) => 41,
         Op::OpenLocalSession => 42,
         Op::LockOf(..) => 43,
+        Op::SyncFile(..) => 44,
     }
 }
 

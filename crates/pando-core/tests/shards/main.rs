@@ -28,6 +28,7 @@ mod silent;
 mod splits;
 mod squashed;
 mod support;
+mod syncs;
 mod three_renames;
 mod traces;
 mod unsound;

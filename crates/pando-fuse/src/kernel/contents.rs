@@ -113,7 +113,16 @@ impl Adaptor {
             }
             Operation::Release { .. } => self.release(reply, node),
             Operation::Fsyncdir => {
-                self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));
+                let inner = Arc::clone(&self.0);
+                self.aside(true, reply, move |fs, reply| {
+                    let synced = fs.fsync(node);
+                    // Of a directory that is removed nothing is left to be made durable.
+                    let is_gone = |errno| inner.removed(node.0, errno).is_some();
+                    empty(
+                        reply,
+                        synced.or_else(|errno| if is_gone(errno) { Ok(()) } else { Err(errno) }),
+                    );
+                });
             }
             Operation::Fsync => {
                 self.aside(true, reply, move |fs, reply| empty(reply, fs.fsync(node)));

@@ -43,6 +43,21 @@ impl MoveRefused {
     }
 }
 
+/// Why a shard was not given away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotGiven {
+    /// It is this process's, and stays so.
+    Refused(MoveRefused),
+    /// It may have been given away: it runs here no more, until a start has read the folder.
+    Unknown(String),
+}
+
+impl From<MoveRefused> for NotGiven {
+    fn from(refused: MoveRefused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
 /// What has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Changes {
@@ -127,21 +142,36 @@ impl Host {
         synced
     }
 
-    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is another's.
+    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is another's. If that fails, nobody
+    /// knows what a start will find: the shard stops, so that it is not served by two.
     pub fn give_away(
         &self,
         shard: ShardIndex,
         token: MoveToken,
         last: (Epoch, Lsn),
         commit: impl FnOnce() -> io::Result<()>,
-    ) -> Result<(), MoveRefused> {
+    ) -> Result<(), NotGiven> {
+        let unknown = || {
+            let why = "whether it was given away is unknown: start this server again, it reads its folder";
+            NotGiven::Unknown(why.to_owned())
+        };
+        let cell = self.shared.cell(shard).ok_or_else(|| MoveRefused::elsewhere(shard))?;
+        if self.shared.with(&cell, |state| state.leaving.may_be_given) {
+            return Err(unknown());
+        }
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
             let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
             if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
-                return Err(MoveRefused("it has gone on in the meantime".to_owned()));
+                return Err(MoveRefused("it has gone on in the meantime".to_owned()).into());
             }
-            commit().map_err(|error| MoveRefused(format!("it cannot be given away: {error}")))?;
+            if let Err(error) = commit() {
+                state.leaving.may_be_given = true;
+                cell.fail(&format!(
+                    "it was being given to another server, and whether that is durable is unknown ({error})"
+                ));
+                return Err(unknown());
+            }
             self.shared.cells[usize::from(shard.0)].store(None);
             Ok(())
         })?;

@@ -62,7 +62,7 @@ use slot::Slot;
 use state::{Incoming, Outbox, State};
 use timer::Timer;
 
-pub use leaving::{Changes, MoveRefused};
+pub use leaving::{Changes, MoveRefused, NotGiven};
 pub use start::{RecoveryError, ShardStart, format_shard};
 
 /// Batches after which a thread leaves a shard to another.

@@ -76,6 +76,7 @@ fn of_request(request: &Request) -> Wants {
         | Op::Parent(..)
         | Op::StatFs(..)
         | Op::Sync(..)
+        | Op::SyncFile(..)
         | Op::Garbage(..)
         | Op::InspectDir(..)
         | Op::Glimpse(..)

@@ -54,7 +54,8 @@ impl Asked {
     ) -> Result<MoveTold, Silent> {
         match self.ask(Ask::Move(shard, token, ask))? {
             Told::Move(told) => Ok(told),
-            Told::Failed(why) => Ok(MoveTold::Over(why)),
+            // Of a move it says nothing: also of one that it may have agreed to.
+            Told::Failed(why) => Err(Silent(why)),
             _ => Err(Silent("it answered something else".to_owned())),
         }
     }

@@ -1,6 +1,7 @@
 //! What a test may do to a process at a point of a move.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub enum Point {
     Exchanging,
     /// Target: the copy is complete, and the source has not been asked.
     Ready,
+    /// Source: that it is given away is written, and may not be durable.
+    Committed,
     /// Source: it is given away, and nobody has heard it.
     Given,
     /// Target: it has heard it, and has not opened its copy.
@@ -32,12 +35,13 @@ pub enum Point {
 }
 
 /// All of them, by name.
-const POINTS: [(&str, Point); 8] = [
+const POINTS: [(&str, Point); 9] = [
     ("following", Point::Following),
     ("copying", Point::Copying),
     ("frozen", Point::Frozen),
     ("exchanging", Point::Exchanging),
     ("ready", Point::Ready),
+    ("committed", Point::Committed),
     ("given", Point::Given),
     ("taken", Point::Taken),
     ("opened", Point::Opened),
@@ -57,12 +61,23 @@ impl std::str::FromStr for Point {
 pub struct Faults {
     /// Where it dies.
     pub die_at: Option<Point>,
+    /// Where what it does fails.
+    pub fail_at: Option<Point>,
     /// Whether it waits at the point that `FOLDER/run/hold` names while there is such a file, so that others can be killed
     /// meanwhile. `FOLDER/run/held` says that it is there.
     pub may_be_held: bool,
 }
 
 impl Shared {
+    /// What the move does at this point.
+    pub(super) fn fail_at(&self, point: Point) -> io::Result<()> {
+        self.pass(point);
+        match self.faults.fail_at == Some(point) {
+            true => Err(io::Error::other("it fails as it was told")),
+            false => Ok(()),
+        }
+    }
+
     /// The move has come to this point.
     pub(super) fn pass(&self, point: Point) {
         if self.faults.die_at == Some(point) {

@@ -43,8 +43,35 @@ impl Given {
         read(&Self::path(folder, shard))
     }
 
+    /// Makes durable that it was given away: also if that was said before, and may not be durable.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
         write(folder, &Self::path(folder, self.to.shard.0), self)
+    }
+
+    /// All that may fail without anything being given away: the file's contents, under another name.
+    pub(super) fn draft(&self, folder: &Folder) -> io::Result<Draft> {
+        let path = Self::path(folder, self.to.shard.0);
+        let draft = folder.draft(&path, text(self)?.as_bytes())?;
+        Ok(Draft { draft, path })
+    }
+}
+
+/// A file that is durable, and does not count yet.
+pub(super) struct Draft {
+    draft: PathBuf,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// It counts. After an error nobody knows whether it does. `between`: what a test has happen before it is durable.
+    pub(super) fn commit(
+        self,
+        folder: &Folder,
+        between: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        fs::rename(&self.draft, &self.path)?;
+        between()?;
+        folder.sync()
     }
 }
 
@@ -110,10 +137,13 @@ fn remove(path: &PathBuf) -> io::Result<()> {
 }
 
 /// A line of BLAKE3, a line of JSON.
-fn write(folder: &Folder, path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
+fn text(value: &impl Serialize) -> io::Result<String> {
     let body = serde_json::to_string(value).map_err(io::Error::other)?;
-    let text = format!("{}\n{body}\n", blake3::hash(body.as_bytes()).to_hex());
-    folder.replace(path, text.as_bytes())
+    Ok(format!("{}\n{body}\n", blake3::hash(body.as_bytes()).to_hex()))
+}
+
+fn write(folder: &Folder, path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
+    folder.replace(path, text(value)?.as_bytes())
 }
 
 fn read<T: DeserializeOwned>(path: &PathBuf) -> io::Result<Option<T>> {

@@ -7,7 +7,7 @@ use pando_types::ShardIndex;
 use pando_wire::{Hosting, MoveAsk, MoveToken, MoveTold};
 
 use super::{Given, Point, Shared};
-use crate::host::{Changes, MoveRefused};
+use crate::host::{Changes, MoveRefused, NotGiven};
 use crate::net::say;
 
 /// How often it is looked whether the new host is known.
@@ -40,18 +40,33 @@ pub(super) fn answer(
         MoveAsk::GiveAway { last, to } => {
             let given = Given { token, to: to.clone() };
             match Given::read(&shared.folder, shard.0) {
-                Ok(Some(known)) if known.token == token => return (MoveTold::Given, false),
+                // It may be there and not be durable, if the process that wrote it ended at once.
+                Ok(Some(known)) if known.token == token => {
+                    let told = match known.write(&shared.folder) {
+                        Ok(()) => MoveTold::Given,
+                        Err(error) => MoveTold::Unsure(error.to_string()),
+                    };
+                    return (told, false);
+                }
                 Ok(_) => {}
-                Err(error) => return (MoveTold::Over(error.to_string()), false),
+                Err(error) => return (MoveTold::Unsure(error.to_string()), false),
             }
-            match host.give_away(shard, token, *last, || given.write(&shared.folder)) {
+            let draft = match given.draft(&shared.folder) {
+                Ok(draft) => draft,
+                Err(error) => {
+                    return (MoveTold::Over(format!("it cannot be given away: {error}")), false);
+                }
+            };
+            let commit = || draft.commit(&shared.folder, || shared.fail_at(Point::Committed));
+            match host.give_away(shard, token, *last, commit) {
                 Ok(()) => {
                     shared.going.lock().is_given(shard);
                     shared.pass(Point::Given);
                     is_given(shared, shard, to);
                     (MoveTold::Given, true)
                 }
-                Err(refused) => (over(refused), false),
+                Err(NotGiven::Refused(refused)) => (over(refused), false),
+                Err(NotGiven::Unknown(why)) => (MoveTold::Unsure(why), false),
             }
         }
         MoveAsk::Moved(to) => {

@@ -75,6 +75,10 @@ pub(super) fn resume(shared: &Shared, shard: ShardIndex, mut coming: Coming) {
         // Another process of this folder is at it.
         return;
     }
+    if !coming.is_taken && !shared.folder.coming(shard.0).exists() {
+        // Without a copy nothing is to be asked for.
+        return finish(shared, shard, Err(End::Failed("its copy is gone".to_owned())));
+    }
     shared.note(shard, |moving| moving.from.clone_from(&coming.from.addresses));
     let asked = Asked::new(shared.superblock.id(), shared.keys.clone(), coming.from.clone());
     let mut asked = match asked {
@@ -98,6 +102,13 @@ fn finish(shared: &Shared, shard: ShardIndex, end: Result<(), End>) {
         Err(End::Stopped) => return,
         Err(End::Failed(why) | End::Again(why)) => why,
     };
+    // First what says that the copy is complete: else a later start asks for the shard, and has nothing of it.
+    if let Err(error) = Coming::remove(&shared.folder, shard) {
+        say(&format!(
+            "shard {shard} stays where it was: {why}; its copy here is looked at again at the next start ({error})"
+        ));
+        return shared.note(shard, |moving| moving.stage = MoveStage::Failed(why));
+    }
     shared.remove(&shared.folder.coming(shard.0));
     shared.lock.lock().release(shard.0);
     say(&format!("shard {shard} stays where it was: {why}"));
@@ -155,7 +166,7 @@ fn changes(told: MoveTold) -> Result<Changed, End> {
         MoveTold::Changes { groups, upto, last, epoch, clock, bytes } => {
             Ok(Changed { groups, upto, last, epoch, clock, bytes })
         }
-        MoveTold::Over(why) => Err(End::Again(why)),
+        MoveTold::Over(why) | MoveTold::Unsure(why) => Err(End::Again(why)),
         MoveTold::Given | MoveTold::Done => Err(End::Failed("its host speaks nonsense".to_owned())),
     }
 }
@@ -353,8 +364,7 @@ fn obtain(shared: &Shared, asked: &mut Asked, coming: &mut Coming) -> Result<Ans
                     .map_err(|error| End::Failed(error.to_string()))?;
                 return Ok(Answer::Over(why));
             }
-            Ok(_) => return Err(End::Stopped),
-            Err(Silent(why)) => {
+            Ok(MoveTold::Unsure(why)) | Err(Silent(why)) => {
                 if !is_said {
                     say(&format!(
                         "shard {shard} is complete here, but the server that it comes from does not say whether it has given \
@@ -367,6 +377,7 @@ fn obtain(shared: &Shared, asked: &mut Asked, coming: &mut Coming) -> Result<Ans
                     return Err(End::Stopped);
                 }
             }
+            Ok(_) => return Err(End::Stopped),
         }
     }
 }

@@ -109,7 +109,8 @@ pub(super) const fn of_op(op: &Op) -> Kind {
         | Op::ReleaseAll(..)
         | Op::Unlock(..)
         | Op::TestLock(..)
-        | Op::Sync(_) => Kind::Reads,
+        | Op::Sync(_)
+        | Op::SyncFile(_) => Kind::Reads,
         // Of a file that is open for writing, unless it is a `flock`.
         Op::Lock(_, lock) | Op::LockOf(_, lock) => match (lock.space, lock.kind) {
             (LockSpace::Record, LockKind::Exclusive) => Kind::Changes,

@@ -184,6 +184,7 @@ fn ops() -> Vec<Op> {
         Op::TestLock(Ino(77), LOCK),
         Op::LockOf(of_file(), LOCK),
         Op::LockOf(of_dir(), LOCK),
+        Op::SyncFile(file()),
     ]
 }
 

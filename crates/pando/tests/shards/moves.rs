@@ -2,7 +2,7 @@
 
 use crate::common::site::until;
 use crate::common::{all, pando};
-use crate::site::{Running, Site, hosts_of, list, shard_move};
+use crate::site::{Running, Site, hosts_of, is_whole, list, log, shard_move};
 
 #[test]
 fn shards_move_while_a_client_works_and_come_back() {
@@ -124,6 +124,29 @@ fn a_source_that_dies_when_it_has_given_the_shard_away_has_given_it_away() {
 #[test]
 fn a_source_that_has_given_its_first_shard_away_is_found_where_it_was() {
     source_dies(0, "given", true);
+}
+
+/// That the shard is given away is written, and whether it is durable is unknown. The source reads its folder when it starts again.
+#[test]
+fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_knows() {
+    let mut site = Site::new(&["--fail-at", "committed"], &[]);
+    site.worker.take().unwrap().end();
+    let moving = Running::moving(2, &site.new.address, &[]);
+    let source = site.old.folder.clone();
+    until("the source does not know", || {
+        log(&source).contains("whether that is durable is unknown")
+    });
+    let target = site.new.folder.clone();
+    until("the target keeps its copy and asks", || {
+        log(&target).contains("it is asked until it does")
+    });
+    assert_eq!(hosts_of(2, &site.new.address)[0], site.old.address);
+    site.old.kill();
+    site.old.restart(&[]);
+    let moved = moving.result();
+    assert!(moved.status.success(), "{}", all(&moved));
+    assert_eq!(hosts_of(2, &site.old.address)[0], site.new.address);
+    is_whole(&site.new.address);
 }
 
 #[test]

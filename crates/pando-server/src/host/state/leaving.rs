@@ -21,6 +21,8 @@ const SILENT_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Leaving {
     follower: Option<Follower>,
     is_frozen: bool,
+    /// It was to be given away, and whether that is durable is unknown: it runs here no more.
+    pub(crate) may_be_given: bool,
 }
 
 struct Follower {
