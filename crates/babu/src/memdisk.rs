@@ -55,6 +55,7 @@ struct Inner {
     counters: Counters,
     fail_at: Option<u64>,
     crash_at: Option<u64>,
+    fail_sync: bool,
     capacity: Option<u64>,
     has_appender: bool,
 }
@@ -123,6 +124,12 @@ impl MemDisk {
     pub fn fail_at(&self, n: u64) {
         let mut inner = self.lock();
         inner.fail_at = Some(inner.counters.changes + n);
+    }
+
+    /// Lets the next sync of a file fail, as on Linux: what it was to make durable is forgotten, stays to be read as long as the machine
+    /// goes on, and is not made durable by later syncs either.
+    pub fn fail_sync(&self) {
+        self.lock().fail_sync = true;
     }
 
     /// Lets the machine stop in the middle of the `n`-th change from now: it and everything after errs, until one of
@@ -380,6 +387,10 @@ impl DiskFile for MemFile {
         let mut inner = self.disk.alive()?;
         inner.counters.syncs += 1;
         inner.whole_change()?;
+        if std::mem::take(&mut inner.fail_sync) {
+            inner.content(self.file)?.forget_unsynced();
+            return Err(io::Error::other("this sync fails as it was told"));
+        }
         inner.content(self.file)?.sync();
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
 use crate::index::resident::Pool;
 use crate::index::{index_name, index_number};
 use crate::keep::Published;
-use crate::log::header::{LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
+use crate::log::header::{Claim, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
 use crate::log::reader::lost;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
@@ -91,17 +91,13 @@ impl Db {
         state.expect_reads();
         let tail = match existed {
             true => read_tail(&*disk, &old, &listing)?,
-            false => Tail { logs: Vec::new(), torn: None },
+            false => Tail { logs: Vec::new(), torn: None, claim: Claim::default() },
         };
         let mut logs = old.sealed_logs.clone();
         logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
         let Replayed { ingested } = replay::replay(&*disk, old.database_id, &logs, &mut state)?;
         let last = logs.last().map_or(old.checkpoint, |log| log.last);
-        for log in &tail.logs {
-            let name = log_name(log.number);
-            let file = disk.open(&name).during("open", &name)?;
-            file.sync().during("sync", &name)?;
-        }
+        tail.make_durable(&*disk, old.database_id)?;
         let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
         let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
         let header = LogHeader { database_id: old.database_id, number, epoch, base: last };

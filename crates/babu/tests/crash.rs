@@ -6,7 +6,7 @@
 
 mod common;
 
-use babu::{Db, Disk, MemDisk};
+use babu::{Batch, Db, Disk, MemDisk};
 use common::{Rng, Run, World, open, world};
 
 const STEPS: usize = 60;
@@ -390,4 +390,41 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
         assert_recovers(&disk, &promises, promises.written, &format!("seed {seed}, the end"));
     }
     assert!(lives > 1000 && openings_cut_short > 100, "{lives}, {openings_cut_short}");
+}
+
+/// After a failed sync the system takes pages for written that are not, and later syncs do not write them either.
+#[test]
+fn what_a_failed_sync_left_behind_is_durable_after_the_next_opening() {
+    for seed in 0..100 {
+        let kind = [Kind::Plain, Kind::Appending][seed as usize % 2];
+        let disk = kind.disk();
+        let mut rng = Rng::new(seed);
+        let mut run = Run::new(open(&disk).unwrap().0);
+        let syncer = run.db.syncer();
+        for step in 0..30 {
+            let mut batch = rng.batch();
+            batch.put(b"last", &[step]);
+            run.apply(&batch);
+            run.db.write().unwrap();
+            if rng.below(8) == 0 {
+                syncer.sync().unwrap();
+            }
+        }
+        let mut batch = Batch::new();
+        batch.put(b"not synced", b"");
+        run.apply(&batch);
+        run.db.write().unwrap();
+        disk.fail_sync();
+        syncer.sync().unwrap_err();
+        let written = run.db.written_lsn().0;
+        let promises = Promises { written, durable: written, states: run.states.clone() };
+        drop(run);
+        // The machine goes on, and so does what it has in memory.
+        let disk = disk.crash_process();
+        let (db, recovered) = open(&disk).unwrap();
+        assert_eq!(recovered.last_lsn.0, written);
+        drop(db);
+        let disk = disk.crash_power(&mut || 0);
+        assert_recovers(&disk, &promises, written, &format!("seed {seed}"));
+    }
 }

@@ -31,9 +31,12 @@
 //! 5. Logs of earlier openings have their end, to the byte, in the manifest: every fault in them is damage.
 //!
 //! Nothing is appended behind a cut: an opening begins a new file, so what was cut can never come back to life.
+//! What the tail holds beyond D is written again, over itself, before it is believed (`again`): a sync that failed before this
+//! opening may have left it in memory only, and taken for written.
 //! (What the rule cannot see: damage to a group that was synced while, in addition, power was lost before the next
 //! sync and the mark with it; or, where writing went on during the sync, while no sync and no group came after it.)
 
+mod again;
 pub(crate) mod group;
 pub(crate) mod header;
 pub(crate) mod reader;

@@ -28,6 +28,8 @@ pub struct TornTail {
 pub(crate) struct Tail {
     pub(crate) logs: Vec<SealedLog>,
     pub(crate) torn: Option<TornTail>,
+    /// What an earlier sync is known to have covered.
+    pub(crate) claim: Claim,
 }
 
 /// A log read on its own, before it is known what to make of its faults.
@@ -73,7 +75,7 @@ pub(crate) fn find_tail(
         let last = surveys.iter().filter_map(|survey| survey.last).max().unwrap_or(base);
         return Err(missing(claim.log, last, claim));
     }
-    let mut tail = Tail { logs: Vec::new(), torn: None };
+    let mut tail = Tail { logs: Vec::new(), torn: None, claim };
     let mut last = base;
     for (position, survey) in surveys.iter().enumerate() {
         let log = log_name(survey.number);

@@ -57,6 +57,10 @@ impl Content {
         }
     }
 
+    pub(super) fn forget_unsynced(&mut self) {
+        self.unsynced.clear();
+    }
+
     pub(super) fn lose_power(&mut self, random: &mut dyn FnMut() -> u64) {
         let changes = std::mem::take(&mut self.unsynced);
         if !changes.is_empty() {
