@@ -135,6 +135,40 @@ impl DataFs {
         if let Some(inode) = known {
             self.write_state(&inode).hear(attr);
         }
+        self.told_pages(attr)
+    }
+
+    /// Opens a file that is open here already, and that `ask` cuts to nothing at the shard. No flush is under way meanwhile: one that
+    /// reached the shard after the cut would lay what was written before it over the empty file. `None`: the file is not open here.
+    pub fn open_cut(
+        &self,
+        ino: Ino,
+        ask: impl FnOnce() -> Result<Attr, Errno>,
+    ) -> Option<Result<(Attr, OpenInfo), Errno>> {
+        let inode = {
+            let mut files = lock(&self.files);
+            let file = files.get_mut(&ino)?;
+            // From here on this very `Inode` stays the file's.
+            file.opens += 1;
+            Arc::clone(&file.inode)
+        };
+        let mut state = self.write_state(&inode);
+        let attr = match ask() {
+            Ok(attr) => attr,
+            Err(errno) => {
+                drop(state);
+                self.release(ino);
+                return Some(Err(errno));
+            }
+        };
+        self.forget_dirty(&mut state, 0, u64::MAX);
+        *lock(&inode.layout) = None;
+        state.hear(&attr);
+        let info = self.told_pages(&attr);
+        Some(Ok((attr, info)))
+    }
+
+    fn told_pages(&self, attr: &Attr) -> OpenInfo {
         let before = lock(&self.pages).insert(attr.ino, attr.data_version);
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }

@@ -98,7 +98,12 @@ pub struct Shards {
     pub changes: Mutex<Vec<SetAttr>>,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
+    /// Called when pieces arrive, before anything is done with them.
+    pub before_write: Mutex<Option<Hook>>,
 }
+
+/// What a test has done in the midst of a call.
+pub type Hook = Box<dyn Fn() + Send>;
 
 pub const FILE: Ino = Ino(100);
 
@@ -113,6 +118,7 @@ impl Shards {
             writes: AtomicU64::new(0),
             changes: Mutex::default(),
             stale: AtomicBool::new(false),
+            before_write: Mutex::default(),
         };
         Arc::new(shards)
     }
@@ -327,6 +333,9 @@ impl Metadata for Shards {
         mtime: Option<Timestamp>,
         kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
+        if let Some(hook) = &*self.before_write.lock().unwrap() {
+            hook();
+        }
         self.with(ino, |file| {
             self.interfere(file);
             if base.is_some_and(|base| base != file.attr.data_version) {

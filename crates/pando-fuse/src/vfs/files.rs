@@ -1,5 +1,6 @@
 //! Open files.
 
+use pando_client::block_on;
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
@@ -82,6 +83,14 @@ impl Vfs {
         kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
+        if truncates {
+            let ask = || block_on(self.namespace.open(by, ino, flags.access(), true, kill));
+            if let Some(cut) = self.data.open_cut(ino, ask) {
+                let (attr, info) = cut?;
+                return Ok(opened(attr, info, flags));
+            }
+            // Whatever is flushed from now on was written by somebody who opened the file after this call began: either order is right.
+        }
         let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
         Ok(opened(attr, info, flags))
