@@ -9,9 +9,12 @@ mod write;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use foldhash::fast::RandomState;
+use pando_client::about_to_wait;
 use pando_types::{Attr, Errno, Ino};
 
 use crate::inode::{Form, Inode, State};
@@ -242,7 +245,21 @@ impl DataFs {
     }
 
     fn write_state<'a>(&self, inode: &'a Inode) -> RwLockWriteGuard<'a, State> {
-        inode.state.write().unwrap_or_else(PoisonError::into_inner)
+        match inode.state.try_write() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Perhaps for somebody else's flush.
+                about_to_wait();
+                inode.state.write().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+
+    /// What was put into the store is durable.
+    fn sync_store(&self) -> Result<(), Errno> {
+        about_to_wait();
+        self.objects.store().sync().map_err(|_| Errno::EIO)
     }
 
     /// Drops dirty bytes of a range and gives their room back.
@@ -272,5 +289,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
+    match lock.try_read() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            about_to_wait();
+            lock.read().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
 }

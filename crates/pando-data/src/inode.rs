@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
+use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
 use pando_types::{Attr, Errno, Ino, Kill, Timestamp};
 
@@ -82,6 +83,16 @@ impl State {
     /// Size that a program on this mount sees.
     pub(crate) fn visible_size(&self) -> u64 {
         self.size.max(self.dirty.end())
+    }
+
+    /// Whether the dirty bytes, however few they are, become an object.
+    pub(crate) fn overwrites_objects(&self) -> bool {
+        let is_in_objects = match self.form {
+            Form::Objects => true,
+            Form::Unknown => self.size > INLINE_MAX,
+            Form::Inline => false,
+        };
+        is_in_objects && !self.dirty.is_empty()
     }
 
     /// The dirty bytes are to take this off.

@@ -31,5 +31,5 @@ pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};
 pub use metadata::{Metadata, WriteError};
 pub use store::{
-    Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, sync_hook,
+    Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, Syncs, sync_hook,
 };

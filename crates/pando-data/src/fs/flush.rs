@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pando_client::about_to_wait;
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::{Attr, Errno, Ino};
 
@@ -66,7 +67,7 @@ impl DataFs {
     pub fn flush_waits(&self, ino: Ino) -> bool {
         let Some(inode) = self.file(ino) else { return false };
         match inode.state.try_read() {
-            Ok(state) => state.dirty.end() > INLINE_MAX,
+            Ok(state) => state.dirty.end() > INLINE_MAX || state.overwrites_objects(),
             Err(_) => true,
         }
     }
@@ -89,7 +90,7 @@ impl DataFs {
         if self.file(ino).is_some() {
             self.flush(ino)?;
         }
-        self.objects.store().sync().map_err(|_| Errno::EIO)?;
+        self.sync_store()?;
         self.metadata.sync_file(ino)
     }
 
@@ -193,7 +194,7 @@ impl DataFs {
         }
         result = result.and_then(|()| packer.close());
         if result.is_ok() && self.limits.sync_objects == SyncObjects::BeforeCommit {
-            result = self.objects.store().sync().map_err(|_| Errno::EIO);
+            result = self.sync_store();
         }
         match result {
             Ok(()) => Ok((packer.pieces, packer.objects)),
@@ -277,6 +278,7 @@ impl Packer<'_> {
 
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
+        about_to_wait();
         self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         self.objects.push(open.id);
         for piece in &mut self.pieces[open.first_piece..] {

@@ -42,13 +42,22 @@ pub struct Store {
     pub folder: Folder,
     pub full: AtomicBool,
     pub puts: AtomicU64,
+    /// Called before anything is stored or synced.
+    pub before: Mutex<Option<Hook>>,
 }
 
 impl Store {
     pub fn new(name: &str) -> Arc<Self> {
         let folder = Folder::new(name);
         let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
-        Arc::new(Self { inner, folder, full: AtomicBool::new(false), puts: AtomicU64::new(0) })
+        let (full, puts, before) = Default::default();
+        Arc::new(Self { inner, folder, full, puts, before })
+    }
+
+    fn waits(&self) {
+        if let Some(hook) = &*self.before.lock().unwrap() {
+            hook();
+        }
     }
 }
 
@@ -57,6 +66,7 @@ impl ObjectStore for Store {
         if self.full.load(Ordering::Relaxed) {
             return Err(StoreError::Full);
         }
+        self.waits();
         self.puts.fetch_add(1, Ordering::Relaxed);
         self.inner.put(id, parts)
     }
@@ -70,6 +80,7 @@ impl ObjectStore for Store {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.waits();
         self.inner.sync()
     }
 
