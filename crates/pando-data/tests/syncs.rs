@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use common::{FILE, Folder, Shards, Store};
-use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, SyncObjects};
+use pando_data::{DataFs, Limits, LocalStore, Metadata, ObjectStore, SyncObjects, Syncs};
 use pando_types::op::ObjectId;
 use pando_types::{Attr, Credentials, SetAttr, TimeSet, Timestamp};
 
@@ -52,6 +52,23 @@ fn a_folder_that_was_made_again_is_synced_again() {
     other.delete(ObjectId(7 << 64 | 1)).unwrap();
     assert_eq!(cost(&store, 2), first - 1);
     assert_eq!(cost(&store, 3), first - 2);
+}
+
+#[test]
+fn what_was_put_before_a_kill_is_synced_after_it() {
+    let folder = Folder::new("killed");
+    let empty = LocalStore::open_unsure(&folder.0).unwrap();
+    empty.sync().unwrap();
+    assert_eq!(empty.syncs(), Syncs::default(), "there was nobody before");
+    for counter in 0..3 {
+        empty.put(ObjectId(7 << 64 | counter), &[b"x"]).unwrap();
+    }
+    drop(empty);
+    let again = LocalStore::open_unsure(&folder.0).unwrap();
+    again.sync().unwrap();
+    assert_eq!(again.syncs(), Syncs { single: 0, whole: 1 });
+    again.sync().unwrap();
+    assert_eq!(again.syncs().whole, 1, "once");
 }
 
 fn is_there(folder: &Path, name: &str) -> bool {

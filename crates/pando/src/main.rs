@@ -25,6 +25,7 @@ mod protocol;
 mod repro;
 mod rmr;
 mod server;
+mod settle;
 mod shard;
 mod signals;
 mod status;

@@ -33,12 +33,20 @@ pub struct LocalStore {
     path: PathBuf,
     /// Whether the sync of a new file makes its name durable, too.
     syncs_names: bool,
-    /// Written and not yet synced. The first few with the descriptors that wrote them: theirs is every error of a write-back since.
-    pending: Mutex<Vec<(ObjectId, Option<OwnedFd>)>>,
+    pending: Mutex<Pending>,
     /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True once one failed.
     sync: Mutex<bool>,
     durable: Mutex<Durable>,
     syncs: Counters,
+}
+
+/// Written and not yet synced.
+#[derive(Default)]
+struct Pending {
+    /// Nobody knows what else: a process that was here before put it.
+    others: bool,
+    /// The first few with the descriptors that wrote them: theirs is every error of a write-back since.
+    objects: Vec<(ObjectId, Option<OwnedFd>)>,
 }
 
 /// Folders whose own names are durable. None is before its first sync by this process: an earlier one may have been killed just then.
@@ -76,6 +84,14 @@ impl LocalStore {
         let syncs_names = syncs_names(&root);
         let (pending, sync, durable, syncs) = Default::default();
         Ok(Self { root, path: path.to_owned(), syncs_names, pending, sync, durable, syncs })
+    }
+
+    /// The same of a folder with objects of a process that may have been killed before it synced them: the first sync is of those, too.
+    pub fn open_unsure(path: &Path) -> io::Result<Self> {
+        let mut store = Self::open(path)?;
+        let is_empty = store.list(None)?.next().is_none();
+        store.pending.get_mut().unwrap_or_else(PoisonError::into_inner).others = !is_empty;
+        Ok(store)
     }
 
     /// What it has cost so far.
@@ -149,7 +165,7 @@ impl LocalStore {
         }
     }
 
-    fn sync_objects(&self, objects: &[(ObjectId, Option<OwnedFd>)]) -> io::Result<()> {
+    fn sync_objects(&self, Pending { others, objects }: &Pending) -> io::Result<()> {
         let counters: HashSet<_> = objects.iter().map(|&(id, _)| counter_folder(id)).collect();
         let sessions: HashSet<_> = objects.iter().map(|&(id, _)| session_folder(id)).collect();
         let (made, new_counters, new_sessions) = {
@@ -159,7 +175,7 @@ impl LocalStore {
             let new_sessions: Vec<_> = sessions.iter().filter(new).cloned().collect();
             (durable.made, new_counters, new_sessions)
         };
-        if objects.len() > SINGLE_SYNCS_MAX {
+        if *others || objects.len() > SINGLE_SYNCS_MAX {
             self.syncs.whole.fetch_add(1, Ordering::Relaxed);
             rustix::fs::syncfs(self.root.as_fd())?;
         } else {
@@ -270,8 +286,8 @@ impl ObjectStore for LocalStore {
             return Err(error.into());
         }
         let mut pending = lock(&self.pending);
-        let file = (pending.len() < SINGLE_SYNCS_MAX).then_some(file);
-        pending.push((id, file));
+        let file = (pending.objects.len() < SINGLE_SYNCS_MAX).then_some(file);
+        pending.objects.push((id, file));
         Ok(())
     }
 
@@ -304,7 +320,7 @@ impl ObjectStore for LocalStore {
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
         // Its descriptor would keep its room.
-        lock(&self.pending).retain(|&(pending, _)| pending != id);
+        lock(&self.pending).objects.retain(|&(pending, _)| pending != id);
         // Refused unless it was the last.
         let _ = rustix::fs::unlinkat(&self.root, counter_folder(id), AtFlags::REMOVEDIR);
         Ok(())
@@ -316,11 +332,11 @@ impl ObjectStore for LocalStore {
             // The kernel reports a failed write-back once, then forgets the pages: later success would be a lie.
             return Err(io::Error::other("an earlier sync of the object store failed"));
         }
-        let objects = std::mem::take(&mut *lock(&self.pending));
-        if objects.is_empty() {
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        if pending.objects.is_empty() && !pending.others {
             return Ok(());
         }
-        let result = self.sync_objects(&objects);
+        let result = self.sync_objects(&pending);
         *failed = result.is_err();
         result
     }
