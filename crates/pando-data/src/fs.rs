@@ -2,6 +2,7 @@
 
 mod attributes;
 mod flush;
+pub(crate) mod losses;
 pub(crate) mod maintenance;
 pub(crate) mod range;
 mod read;
@@ -17,6 +18,7 @@ use foldhash::fast::RandomState;
 use pando_client::about_to_wait;
 use pando_types::{Attr, Errno, Ino};
 
+use self::losses::Losses;
 use crate::inode::{Form, Inode, State};
 use crate::metadata::Metadata;
 use crate::objects::Objects;
@@ -73,7 +75,7 @@ pub struct DataFs {
     /// Data version that the kernel's pages of a file are of.
     pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
-    lost_bytes: AtomicU64,
+    losses: Losses,
     /// How often anything was stored.
     stored: AtomicU64,
 }
@@ -98,7 +100,7 @@ impl DataFs {
             files: Mutex::default(),
             pages: Mutex::default(),
             dirty_bytes: AtomicU64::new(0),
-            lost_bytes: AtomicU64::new(0),
+            losses: Losses::default(),
             stored: AtomicU64::new(0),
         })
     }
@@ -176,8 +178,8 @@ impl DataFs {
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
 
-    /// One open less. Flushes; if that fails at the last one, the data is lost, as it was to be feared since the
-    /// [`DataFs::flush`] of the same `close` failed.
+    /// One open less. Flushes; if that fails at the last one, the data is lost. Mostly the [`DataFs::flush`] of the same `close` has failed,
+    /// too, and its caller was told; if nobody was, the next who closes or syncs the file is.
     pub fn release(&self, ino: Ino) {
         let inode = {
             let mut files = lock(&self.files);
@@ -188,9 +190,10 @@ impl DataFs {
             }
             Arc::clone(&file.inode)
         };
+        let mut why = None;
         if !read(&inode.state).dirty.is_empty() {
             let mut state = self.write_state(&inode);
-            let _ = self.flush_state(&inode, &mut state);
+            why = self.flush_state(&inode, &mut state).err();
         }
         let mut files = lock(&self.files);
         let Some(file) = files.get_mut(&ino) else { return };
@@ -199,8 +202,8 @@ impl DataFs {
             files.remove(&ino);
             drop(files);
             let mut state = self.write_state(&inode);
-            self.lost_bytes.fetch_add(state.dirty.bytes(), Ordering::Relaxed);
-            self.forget_dirty(&mut state, 0, u64::MAX);
+            let is_told = state.is_told;
+            self.lose(&inode, &mut state, why.unwrap_or(Errno::EIO), is_told);
         }
     }
 
@@ -233,7 +236,7 @@ impl DataFs {
     /// Bytes that could not be stored until their file was closed for the last time, or that belonged to a file which
     /// was gone.
     pub fn lost_bytes(&self) -> u64 {
-        self.lost_bytes.load(Ordering::Relaxed)
+        self.losses.bytes()
     }
 
     fn file(&self, ino: Ino) -> Option<Arc<Inode>> {

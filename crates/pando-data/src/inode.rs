@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
-use pando_types::{Attr, Errno, Ino, Kill, Timestamp};
+use pando_types::{Attr, Ino, Kill, Timestamp};
 
 use crate::dirty::Dirty;
 
@@ -48,8 +48,8 @@ pub(crate) struct State {
     pub(crate) version: u64,
     /// How the data is kept at that version.
     pub(crate) form: Form,
-    /// A failure that cost data, and that nobody was told yet.
-    pub(crate) error: Option<Errno>,
+    /// A program was told that these dirty bytes could not be stored.
+    pub(crate) is_told: bool,
 }
 
 impl Inode {
@@ -62,7 +62,7 @@ impl Inode {
             size: attr.size,
             version: attr.data_version,
             form,
-            error: None,
+            is_told: false,
         };
         Self { ino: attr.ino, state: RwLock::new(state), layout: Mutex::new(None) }
     }

@@ -26,6 +26,7 @@ pub mod object;
 pub mod objects;
 pub mod store;
 
+pub use fs::losses::Loss;
 pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};

@@ -13,7 +13,8 @@ use pando_data::{LocalStore, Metadata, ObjectStore, Space, StoreError, WriteErro
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::reply::{Layout, Slice};
 use pando_types::{
-    Attr, Credentials, Errno, FileKind, Ino, Kill, SetAttr, ShardIndex, TimeSet, Timestamp,
+    Attr, Credentials, DirRef, Errno, FileKind, Ino, Kill, Name, SetAttr, ShardIndex, TimeSet,
+    Timestamp,
 };
 
 /// A folder that goes with the test.
@@ -398,6 +399,14 @@ impl Metadata for Shards {
 
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {
         Ok(self.garbage.lock().unwrap().iter().take(10).map(|&id| (ShardIndex(0), id)).collect())
+    }
+
+    fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
+        Some((DirRef::ROOT, Name::new(format!("file{}", ino.0).as_bytes()).unwrap()))
+    }
+
+    fn way_to(&self, _: DirRef) -> Result<Vec<Name>, Errno> {
+        Ok(vec![Name::new(b"folder").unwrap()])
     }
 
     fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno> {
