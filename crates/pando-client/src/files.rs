@@ -228,6 +228,17 @@ impl Client {
         }
     }
 
+    /// Waits until no request in doubt changes the file: until then nothing is written to it.
+    pub async fn settled(&self, ino: Ino) -> Result<(), Errno> {
+        if self.doubts.count() == 0 {
+            return Ok(());
+        }
+        let file = self.file(ino, Errno::EISDIR)?;
+        let op = Op::WriteData { file, base: None, pieces: Vec::new(), mtime: None, kill: None };
+        let clear = self.doubts.clear_of(&op);
+        self.within(self.deadline(Via::Current), clear).await.ok_or(Errno::ETIMEDOUT)
+    }
+
     /// The file `ino`; `if_dir` for a directory.
     pub(crate) fn file(&self, ino: Ino, if_dir: Errno) -> Result<FileRef, Errno> {
         match self.nodes.find(ino)? {

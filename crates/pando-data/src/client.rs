@@ -46,6 +46,10 @@ impl Metadata for Client {
         Ok(block_on(self.write_data(ino, base, pieces, mtime, kill))?)
     }
 
+    fn settled(&self, ino: Ino) -> Result<(), Errno> {
+        block_on(self.settled(ino))
+    }
+
     fn sync_file(&self, ino: Ino) -> Result<(), Errno> {
         block_on(self.sync_file(ino))
     }

@@ -1,7 +1,7 @@
 //! What this mount knows of one open file.
 
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) version: u64,
     /// How the data is kept at that version.
     pub(crate) form: Form,
+    /// What went wrong when they were flushed on nobody's behalf is tried again after this time, and then after a longer pause.
+    pub(crate) retry: Option<(Instant, Duration)>,
     /// A program was told that these dirty bytes could not be stored.
     pub(crate) is_told: bool,
 }
@@ -62,6 +64,7 @@ impl Inode {
             size: attr.size,
             version: attr.data_version,
             form,
+            retry: None,
             is_told: false,
         };
         Self { ino: attr.ino, state: RwLock::new(state), layout: Mutex::new(None) }

@@ -42,6 +42,10 @@ pub trait Metadata: Send + Sync {
         mtime: Option<Timestamp>,
         kill: Option<Kill>,
     ) -> Result<Attr, WriteError>;
+    /// Waits until it is known of every earlier change of the file whether it was made.
+    fn settled(&self, _ino: Ino) -> Result<(), Errno> {
+        Ok(())
+    }
     /// Makes what was done to the file until now durable.
     fn sync_file(&self, ino: Ino) -> Result<(), Errno>;
     /// A name for a new object, never given before.

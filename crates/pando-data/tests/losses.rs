@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{FILE, Shards, Store};
@@ -138,4 +138,33 @@ fn further_files_are_counted() {
         assert_eq!(fs.flush(ino), Err(Errno::EIO), "all the same");
         assert_eq!(fs.flush(ino), Ok(()));
     }
+}
+
+/// While shards do not answer, a file that cannot be flushed stores no object at each attempt, and is not tried all the time.
+#[test]
+fn a_flush_that_fails_again_and_again_stores_nothing_more() {
+    let Setup { fs, shards, store } = setup();
+    let puts = || store.puts.load(Ordering::Relaxed);
+    fs.write(FILE, Some(0), &[1; 50_000], None).unwrap();
+    shards.in_doubt.store(true, Ordering::Relaxed);
+    for _ in 0..50 {
+        fs.flush_old(Duration::ZERO);
+        assert_eq!(fs.flush(FILE), Err(Errno::ETIMEDOUT));
+    }
+    assert_eq!(puts(), 0, "an earlier write is in doubt: this one would not be let through");
+    shards.in_doubt.store(false, Ordering::Relaxed);
+    fs.flush(FILE).unwrap();
+    assert_eq!(puts(), 1);
+    fs.write(FILE, Some(0), &[2; 50_000], None).unwrap();
+    store.full.store(true, Ordering::Relaxed);
+    let tried = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&tried);
+    *store.before.lock().unwrap() = Some(Box::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    (0..200).for_each(|_| fs.flush_due(Duration::ZERO));
+    assert!(tried.load(Ordering::Relaxed) < 10, "a second after the first, then later and later");
+    store.full.store(false, Ordering::Relaxed);
+    fs.flush(FILE).unwrap();
+    assert_eq!(fs.read(FILE, 0, 1).unwrap(), [2], "who asks is not put off");
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use pando_client::{Client, Options, block_on};
 use pando_types::op::{Op, RenameFlags};
-use pando_types::{Errno, Ino};
+use pando_types::{Errno, Ino, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::routing::file;
@@ -95,6 +95,23 @@ fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
     assert_eq!(unlink("b"), Err(Errno::ENOENT));
     maintain(&cluster, &client, || client.doubts() == 0);
     assert_eq!(unlink("a"), Ok(()));
+}
+
+#[test]
+fn a_file_is_settled_once_nothing_that_changes_it_is_in_doubt() {
+    let cluster = Cluster::new();
+    let client = impatient(&cluster, 8);
+    let a = create(&client, "a", true).expect("made");
+    let b = create(&client, "b", true).expect("made");
+    assert_eq!(block_on(client.settled(a)), Ok(()));
+    cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+    let set = SetAttr { size: Some(5), ..SetAttr::default() };
+    assert_eq!(block_on(client.setattr(ROOT, a, set)).map(drop), Err(Errno::ETIMEDOUT));
+    cluster.on_request(|_, _, _| None);
+    assert_eq!(block_on(client.settled(a)), Err(Errno::ETIMEDOUT));
+    assert_eq!(block_on(client.settled(b)), Ok(()));
+    maintain(&cluster, &client, || client.doubts() == 0);
+    assert_eq!(block_on(client.settled(a)), Ok(()));
 }
 
 #[test]

@@ -158,6 +158,8 @@ impl DataFs {
                 form: Form::Inline,
             });
         }
+        // While it is not known whether an earlier flush runs, nothing can be written, and what would be stored for it stayed.
+        self.metadata.settled(inode.ino)?;
         let mut inline = Vec::new();
         let mut base = None;
         // A new file is known to be empty without asking.
@@ -217,6 +219,7 @@ impl DataFs {
         let before = state.version;
         self.stored.fetch_add(1, Ordering::SeqCst);
         self.forget_dirty(state, 0, u64::MAX);
+        state.retry = None;
         state.hear(attr);
         if attr.data_version == state.version {
             state.form = form;

@@ -9,9 +9,14 @@ use std::time::{Duration, Instant};
 use pando_types::Errno;
 
 use super::{DataFs, lock};
+use crate::inode::State;
 
 /// How long written data may wait for its flush.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
+/// How long a flush that failed is not tried again, if nobody asks for it. Twice as long after each further failure.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// But no longer.
+const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How often a look is taken.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -41,7 +46,7 @@ impl DataFs {
                 while stopped.recv_timeout(TICK.min(garbage_interval))
                     == Err(RecvTimeoutError::Timeout)
                 {
-                    fs.flush_old(DIRTY_AGE_MAX);
+                    fs.flush_due(DIRTY_AGE_MAX);
                     fs.look_into_losses();
                     if Instant::now() >= next_garbage {
                         // What fails now is tried again.
@@ -55,16 +60,31 @@ impl DataFs {
 
     /// Flushes files that have been dirty for `age`.
     pub fn flush_old(&self, age: Duration) {
+        self.flush_where(|state| state.dirty_since.elapsed() >= age);
+    }
+
+    /// The same, but for those of which it has failed a short time ago: each attempt may store objects that stay.
+    pub fn flush_due(&self, age: Duration) {
+        self.flush_where(|state| {
+            let is_due = state.retry.is_none_or(|(at, _)| Instant::now() >= at);
+            is_due && state.dirty_since.elapsed() >= age
+        });
+    }
+
+    fn flush_where(&self, is_wanted: impl Fn(&State) -> bool) {
         let files: Vec<_> =
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
         for inode in files {
-            let is_old = |state: &crate::inode::State| {
-                !state.dirty.is_empty() && state.dirty_since.elapsed() >= age
-            };
+            let is_old = |state: &State| !state.dirty.is_empty() && is_wanted(state);
             if is_old(&super::read(&inode.state)) {
                 let mut state = self.write_state(&inode);
                 if is_old(&state) {
                     self.flush_aside(&inode, &mut state);
+                    if !state.dirty.is_empty() {
+                        let pause =
+                            state.retry.map_or(RETRY_MIN, |(_, last)| RETRY_MAX.min(2 * last));
+                        state.retry = Some((Instant::now() + pause, pause));
+                    }
                 }
             }
         }

@@ -64,10 +64,10 @@ impl Store {
 
 impl ObjectStore for Store {
     fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError> {
+        self.waits();
         if self.full.load(Ordering::Relaxed) {
             return Err(StoreError::Full);
         }
-        self.waits();
         self.puts.fetch_add(1, Ordering::Relaxed);
         self.inner.put(id, parts)
     }
@@ -110,6 +110,8 @@ pub struct Shards {
     pub changes: Mutex<Vec<SetAttr>>,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
+    /// The answer to the last write is not known, and no further is let through.
+    pub in_doubt: AtomicBool,
     /// Called when pieces arrive, before anything is done with them.
     pub before_write: Mutex<Option<Hook>>,
 }
@@ -130,6 +132,7 @@ impl Shards {
             writes: AtomicU64::new(0),
             changes: Mutex::default(),
             stale: AtomicBool::new(false),
+            in_doubt: AtomicBool::new(false),
             before_write: Mutex::default(),
         };
         Arc::new(shards)
@@ -348,6 +351,9 @@ impl Metadata for Shards {
         if let Some(hook) = &*self.before_write.lock().unwrap() {
             hook();
         }
+        if self.in_doubt.load(Ordering::Relaxed) {
+            return Err(Errno::ETIMEDOUT.into());
+        }
         self.with(ino, |file| {
             self.interfere(file);
             if base.is_some_and(|base| base != file.attr.data_version) {
@@ -387,6 +393,10 @@ impl Metadata for Shards {
             file.attr.mtime = mtime.unwrap_or(file.attr.mtime);
             Ok(file.attr.clone())
         })
+    }
+
+    fn settled(&self, _: Ino) -> Result<(), Errno> {
+        if self.in_doubt.load(Ordering::Relaxed) { Err(Errno::ETIMEDOUT) } else { Ok(()) }
     }
 
     fn sync_file(&self, _: Ino) -> Result<(), Errno> {
