@@ -385,7 +385,6 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
         drop(self.0.keeper().take());
-        self.0.listings.end();
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
     }

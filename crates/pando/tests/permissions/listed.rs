@@ -121,6 +121,7 @@ const LISTED: &[Listed] = &[
             "exec",
             "list",
             "listxattr",
+            "getdents",
         ],
         with: "",
         on_two: false,
@@ -128,6 +129,15 @@ const LISTED: &[Listed] = &[
         found: "ESTALE",
         parts: true,
         why: "`open` with O_PATH, and of FIFOs, sockets and devices, sends no request: of what they alone hold, nothing stays when its last name goes",
+    },
+    Listed {
+        calls: &["chown", "fchown"],
+        with: " -1 -1",
+        on_two: false,
+        expected: "EPERM",
+        found: "ok",
+        parts: false,
+        why: "`fuse_do_setattr` asks for the same nothing as before `fallocate` by whoever may write: a stranger's changes nothing, and says ok",
     },
     Listed {
         calls: &["mkdir", "mknod", "symlink", "link", "open", "rename", "bind"],
