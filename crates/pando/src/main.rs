@@ -20,6 +20,7 @@ mod meter;
 mod mount;
 mod mounting;
 mod mounts;
+mod number;
 mod output;
 mod protocol;
 mod repro;

@@ -21,12 +21,13 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::mounting::admin::{log, parse_names, socket, unmount};
 use crate::mounting::stop::serve_until_unmounted;
-use crate::mounting::{Mounting, Plan, mountpoint};
+use crate::mounting::{Mounting, Plan, can_mount, mountpoint};
 use crate::mounts;
 use crate::protocol::{MountStatus, Query, Told};
 use crate::signals::{self, Stop};
 
 pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
+    can_mount()?;
     let named = Named::parse(&args.target)?;
     let folder = match &named {
         Named::Folder(folder, _) => Some(folder.path()),
