@@ -61,6 +61,7 @@ pub enum Command {
     Down(DownArgs),
     Status(StatusArgs),
     Info(InfoArgs),
+    Sync(SyncArgs),
     Rmr(RmrArgs),
     Fsck(FsckArgs),
     Shard(ShardArgs),
@@ -388,6 +389,17 @@ pub struct InfoArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Wait until all that was written to a mount is on disk
+///
+/// What `sync`, `sync -f` and `syncfs` promise: the kernel tells a FUSE mount of none of these. Stores what any program wrote through
+/// this mount, and syncs all shards. What another mount has not stored yet is not part of it.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  pando sync ~/tree")]
+pub struct SyncArgs {
+    /// A path on the mount
+    pub path: PathBuf,
 }
 
 /// Remove a directory of a mounted volume with all that is in it, faster than `rm -rf`
