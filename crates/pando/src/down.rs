@@ -139,8 +139,13 @@ pub fn is_hanging_up(error: &io::Error) -> bool {
 
 /// Somebody holds the lock and does not talk.
 pub fn not_answering(folder: &Folder, pid: &str, error: &io::Error) -> Failure {
+    let process = match pid.parse::<u32>() {
+        Ok(pid) => format!("process {pid}"),
+        // It has not written its number yet.
+        Err(_) => "a process".to_owned(),
+    };
     Failure::plain(format!(
-        "process {pid} has {} open but does not answer at {} ({error}); it may be starting or ending: \
+        "{process} has {} open but does not answer at {} ({error}); it may be starting or ending: \
          try again, or see {}",
         folder.path().display(),
         folder.socket().display(),

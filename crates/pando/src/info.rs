@@ -1,5 +1,6 @@
 //! `pando info`.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,14 +39,43 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
 
 /// Asks the process of a mount: a `pando mount`, or a `pando up`.
 pub fn ask(root: &Path, volume: &str, query: &Query) -> Result<Answer<Told>, Failure> {
-    if let Ok(answer) = admin::ask(&socket(root)?, query) {
-        return Ok(answer);
+    let error = match admin::ask(&socket(root)?, query) {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    // Servers' addresses are no folder.
+    if !Path::new(volume).is_absolute() {
+        return Err(unanswered(root, &error));
     }
     let folder = Folder::new(Path::new(volume))?;
-    admin::ask(&folder.socket(), query).map_err(|error| {
-        let holder = folder.holder().ok().flatten();
-        let pid = holder.unwrap_or_else(|| "unknown".to_owned());
-        crate::down::not_answering(&folder, &pid, &error)
+    // A socket of `pando mount` is left here by one that is dead: it may be the mount, and a `pando up` of the same volume another.
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        let is_other = |told| match told {
+            Answer::Ok(Told::Status(status)) => Path::new(&status.mount.path) != root,
+            _ => false,
+        };
+        if admin::ask(&folder.socket(), &Query::Status).is_ok_and(is_other) {
+            return Err(unanswered(root, &error));
+        }
+    }
+    admin::ask(&folder.socket(), query).map_err(|error| match folder.holder() {
+        Ok(Some(pid)) => crate::down::not_answering(&folder, &pid, &error),
+        _ => unanswered(root, &error),
+    })
+}
+
+/// No process answers for a mount.
+fn unanswered(root: &Path, error: &io::Error) -> Failure {
+    let root = root.display();
+    Failure::plain(match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("the mount at {root} is another user's: run this as that user or as root")
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no process answers for the mount at {root}: another user mounted it, or somebody with another PANDO_RUN, or \
+             its process is gone (then `pando umount {root}` clears it away)"
+        ),
+        _ => format!("the process of the mount at {root} does not answer: {error}"),
     })
 }
 

@@ -20,6 +20,7 @@ mod meter;
 mod mount;
 mod mounting;
 mod mounts;
+mod number;
 mod output;
 mod protocol;
 mod repro;
@@ -29,6 +30,7 @@ mod shard;
 mod signals;
 mod status;
 mod store;
+mod sync;
 mod text;
 mod umount;
 mod up;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Sync(args) => (false, sync::run(&args)),
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),

@@ -14,6 +14,8 @@ pub enum Query {
     Status,
     /// Where the object is that these names lead to, from the root; hexadecimal, since names are any bytes.
     Info { names: Vec<String> },
+    /// Make durable what was written through this mount, and what was done in the volume.
+    Sync,
     /// Unmount and stop.
     Down { force: bool },
 }
@@ -26,6 +28,8 @@ pub enum Told {
     Info(Info),
     /// Of a mount alone.
     Mount(MountStatus),
+    /// All is durable.
+    Synced,
     /// Unmounted; the process ends.
     Stopping,
 }

@@ -113,7 +113,7 @@ impl Finder {
     /// Connects to a shard.
     pub(super) async fn connect(&self, shard: ShardIndex) -> Result<Reached, String> {
         let hosting = self.hosts.lock().iter().find(|hosting| hosting.shard == shard).cloned();
-        let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
+        let hosting = hosting.ok_or("no server of it is known: start one")?;
         let mut why = None;
         for address in self.usable(&hosting) {
             // Before what it is judged by: later news are looked at again.

@@ -69,6 +69,26 @@ impl DataFs {
         }
     }
 
+    /// Stores what was written to any file, for somebody who is none of the programs that wrote it: they are told of errors all the same.
+    /// Returns the first error, after trying all.
+    pub fn store_all(&self) -> Result<(), Errno> {
+        let files: Vec<_> =
+            lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
+        let mut result = Ok(());
+        for inode in files {
+            let mut state = self.write_state(&inode);
+            let stored = self.flush_state(&inode, &mut state);
+            if let Err(errno) = stored
+                && state.dirty.is_empty()
+            {
+                state.error.get_or_insert(errno);
+            }
+            // One that is noted already was of something that was written before.
+            result = result.and(stored).and(state.error.map_or(Ok(()), Err));
+        }
+        result
+    }
+
     /// Deletes objects that no durable record needs. Returns how many.
     pub fn collect_garbage(&self) -> Result<usize, Errno> {
         let mut total = 0;

@@ -13,7 +13,7 @@ use pando_server::superblock::unhex;
 use pando_types::Name;
 
 use crate::failure::Failure;
-use crate::protocol::MountStatus;
+use crate::protocol::{MountStatus, Told};
 
 /// Names as they come in a question: hexadecimal.
 pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
@@ -41,6 +41,22 @@ impl MountStatus {
             counters: named(counters),
         }
     }
+}
+
+/// Makes durable what was written through a mount, and what was done in its volume.
+pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
+    let stored = data.store_all();
+    stored.map_err(|errno| {
+        format!(
+            "cannot store all that programs wrote ({errno}): their next fsync or close says so, too"
+        )
+    })?;
+    let synced = data.store().sync();
+    synced.map_err(|error| format!("cannot sync the objects with file data: {error}"))?;
+    pando_client::block_on(client.sync_all()).map_err(|errno| {
+        format!("some shard has not synced ({errno}): `pando status` of the volume tells which")
+    })?;
+    Ok(Told::Synced)
 }
 
 /// Unmounts; with `force` it is detached if programs use it. `again`: the command that forces it.

@@ -15,7 +15,7 @@ use pando_types::op::Request;
 
 use super::running::Running;
 use crate::failure::Failure;
-use crate::mounting::admin::{parse_names, unmount};
+use crate::mounting::admin::{parse_names, sync, unmount};
 use crate::protocol::{MountStatus, Query, Told, VolumeStatus};
 use crate::signals::Stop;
 
@@ -60,6 +60,11 @@ impl Parts {
             Query::Info { names } => {
                 let host = self.host.upgrade().ok_or(ENDING)?;
                 self.info(&host, &names)
+            }
+            Query::Sync => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                sync(&client, &data)
             }
             Query::Down { force } => {
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;
