@@ -38,6 +38,13 @@ pub fn before_park(hook: fn()) {
     BEFORE_PARK.set(Some(hook));
 }
 
+/// Calls the hook of this thread ([`before_park`]), which is about to wait for something else: a disk, another thread.
+pub fn about_to_wait() {
+    if let Some(hook) = BEFORE_PARK.get() {
+        hook();
+    }
+}
+
 /// Runs `future` to its end; the thread is parked while there is nothing to do.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);

@@ -60,7 +60,7 @@ mod transport;
 mod volume;
 mod xattrs;
 
-pub use block::{before_park, block_on};
+pub use block::{about_to_wait, before_park, block_on};
 pub use by_way::ByWay;
 pub use cache::{Applied, OnPath, Recent, WayStats};
 pub use client::{Client, Options, Volume};

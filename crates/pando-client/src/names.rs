@@ -11,6 +11,8 @@ use crate::nodes::Spot;
 
 /// How often a name is looked at anew when what it led to is gone a moment later.
 pub(crate) const LOOKS_MAX: u32 = 8;
+/// Most directories on a way from the root.
+const WAY_MAX: usize = 4096;
 
 /// An inode as a name led to it.
 pub(crate) struct Entry {
@@ -49,6 +51,31 @@ impl Client {
     pub(crate) async fn parent_of(&self, dir: DirRef) -> Result<DirRef, Errno> {
         let body = self.run_plain(SYSTEM, Op::Parent(dir)).await.map_err(stale)?;
         take!(body, Body::Parent(parent, _) => parent)
+    }
+
+    /// Where a file is that was looked up, as far as this client knows: its directory, and its name there. Nobody is asked.
+    pub fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
+        match self.nodes.find(ino) {
+            Ok(Spot::File(FileAt::Name(dir, name))) => Some((dir, name)),
+            _ => None,
+        }
+    }
+
+    /// The names that lead from the root to a directory.
+    pub async fn way_to(&self, mut dir: DirRef) -> Result<Vec<Name>, Errno> {
+        let mut names = Vec::new();
+        while dir.ino != Ino::ROOT {
+            // While directories move, a way may have no end.
+            if names.len() >= WAY_MAX {
+                return Err(Errno::ELOOP);
+            }
+            let body = self.run_plain(SYSTEM, Op::Parent(dir)).await.map_err(stale)?;
+            let (parent, name) = take!(body, Body::Parent(parent, name) => (parent, name))?;
+            names.push(name.ok_or(Errno::ESTALE)?);
+            dir = parent;
+        }
+        names.reverse();
+        Ok(names)
     }
 
     /// What `name` leads to, as the entry itself says.

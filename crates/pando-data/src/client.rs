@@ -3,7 +3,9 @@
 use pando_client::{Client, block_on};
 use pando_types::op::{ObjectId, Piece};
 use pando_types::reply::Layout;
-use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Timestamp};
+use pando_types::{
+    Attr, Credentials, DirRef, Errno, Ino, Kill, Name, SetAttr, ShardIndex, Timestamp,
+};
 
 use crate::metadata::{Metadata, WriteError};
 
@@ -58,5 +60,13 @@ impl Metadata for Client {
 
     fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno> {
         block_on(self.garbage_done(&deleted))
+    }
+
+    fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
+        self.place(ino)
+    }
+
+    fn way_to(&self, dir: DirRef) -> Result<Vec<Name>, Errno> {
+        block_on(self.way_to(dir))
     }
 }

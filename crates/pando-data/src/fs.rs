@@ -2,6 +2,7 @@
 
 mod attributes;
 mod flush;
+pub(crate) mod losses;
 pub(crate) mod maintenance;
 pub(crate) mod range;
 mod read;
@@ -9,11 +10,15 @@ mod write;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use foldhash::fast::RandomState;
+use pando_client::about_to_wait;
 use pando_types::{Attr, Errno, Ino};
 
+use self::losses::Losses;
 use crate::inode::{Form, Inode, State};
 use crate::metadata::Metadata;
 use crate::objects::Objects;
@@ -70,7 +75,7 @@ pub struct DataFs {
     /// Data version that the kernel's pages of a file are of.
     pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
-    lost_bytes: AtomicU64,
+    losses: Losses,
     /// How often anything was stored.
     stored: AtomicU64,
 }
@@ -95,7 +100,7 @@ impl DataFs {
             files: Mutex::default(),
             pages: Mutex::default(),
             dirty_bytes: AtomicU64::new(0),
-            lost_bytes: AtomicU64::new(0),
+            losses: Losses::default(),
             stored: AtomicU64::new(0),
         })
     }
@@ -135,12 +140,46 @@ impl DataFs {
         if let Some(inode) = known {
             self.write_state(&inode).hear(attr);
         }
+        self.told_pages(attr)
+    }
+
+    /// Opens a file that is open here already, and that `ask` cuts to nothing at the shard. No flush is under way meanwhile: one that
+    /// reached the shard after the cut would lay what was written before it over the empty file. `None`: the file is not open here.
+    pub fn open_cut(
+        &self,
+        ino: Ino,
+        ask: impl FnOnce() -> Result<Attr, Errno>,
+    ) -> Option<Result<(Attr, OpenInfo), Errno>> {
+        let inode = {
+            let mut files = lock(&self.files);
+            let file = files.get_mut(&ino)?;
+            // From here on this very `Inode` stays the file's.
+            file.opens += 1;
+            Arc::clone(&file.inode)
+        };
+        let mut state = self.write_state(&inode);
+        let attr = match ask() {
+            Ok(attr) => attr,
+            Err(errno) => {
+                drop(state);
+                self.release(ino);
+                return Some(Err(errno));
+            }
+        };
+        self.forget_dirty(&mut state, 0, u64::MAX);
+        *lock(&inode.layout) = None;
+        state.hear(&attr);
+        let info = self.told_pages(&attr);
+        Some(Ok((attr, info)))
+    }
+
+    fn told_pages(&self, attr: &Attr) -> OpenInfo {
         let before = lock(&self.pages).insert(attr.ino, attr.data_version);
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
 
-    /// One open less. Flushes; if that fails at the last one, the data is lost, as it was to be feared since the
-    /// [`DataFs::flush`] of the same `close` failed.
+    /// One open less. Flushes; if that fails at the last one, the data is lost. Mostly the [`DataFs::flush`] of the same `close` has failed,
+    /// too, and its caller was told; if nobody was, the next who closes or syncs the file is.
     pub fn release(&self, ino: Ino) {
         let inode = {
             let mut files = lock(&self.files);
@@ -151,9 +190,10 @@ impl DataFs {
             }
             Arc::clone(&file.inode)
         };
+        let mut why = None;
         if !read(&inode.state).dirty.is_empty() {
             let mut state = self.write_state(&inode);
-            let _ = self.flush_state(&inode, &mut state);
+            why = self.flush_state(&inode, &mut state).err();
         }
         let mut files = lock(&self.files);
         let Some(file) = files.get_mut(&ino) else { return };
@@ -162,8 +202,8 @@ impl DataFs {
             files.remove(&ino);
             drop(files);
             let mut state = self.write_state(&inode);
-            self.lost_bytes.fetch_add(state.dirty.bytes(), Ordering::Relaxed);
-            self.forget_dirty(&mut state, 0, u64::MAX);
+            let is_told = state.is_told;
+            self.lose(&inode, &mut state, why.unwrap_or(Errno::EIO), is_told);
         }
     }
 
@@ -196,7 +236,7 @@ impl DataFs {
     /// Bytes that could not be stored until their file was closed for the last time, or that belonged to a file which
     /// was gone.
     pub fn lost_bytes(&self) -> u64 {
-        self.lost_bytes.load(Ordering::Relaxed)
+        self.losses.bytes()
     }
 
     fn file(&self, ino: Ino) -> Option<Arc<Inode>> {
@@ -208,7 +248,21 @@ impl DataFs {
     }
 
     fn write_state<'a>(&self, inode: &'a Inode) -> RwLockWriteGuard<'a, State> {
-        inode.state.write().unwrap_or_else(PoisonError::into_inner)
+        match inode.state.try_write() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Perhaps for somebody else's flush.
+                about_to_wait();
+                inode.state.write().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+
+    /// What was put into the store is durable.
+    fn sync_store(&self) -> Result<(), Errno> {
+        about_to_wait();
+        self.objects.store().sync().map_err(|_| Errno::EIO)
     }
 
     /// Drops dirty bytes of a range and gives their room back.
@@ -238,5 +292,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
+    match lock.try_read() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            about_to_wait();
+            lock.read().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
 }

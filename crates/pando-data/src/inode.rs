@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
+use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
-use pando_types::{Attr, Errno, Ino, Kill, Timestamp};
+use pando_types::{Attr, Ino, Kill, Timestamp};
 
 use crate::dirty::Dirty;
 
@@ -47,8 +48,8 @@ pub(crate) struct State {
     pub(crate) version: u64,
     /// How the data is kept at that version.
     pub(crate) form: Form,
-    /// A failure that cost data, and that nobody was told yet.
-    pub(crate) error: Option<Errno>,
+    /// A program was told that these dirty bytes could not be stored.
+    pub(crate) is_told: bool,
 }
 
 impl Inode {
@@ -61,7 +62,7 @@ impl Inode {
             size: attr.size,
             version: attr.data_version,
             form,
-            error: None,
+            is_told: false,
         };
         Self { ino: attr.ino, state: RwLock::new(state), layout: Mutex::new(None) }
     }
@@ -82,6 +83,16 @@ impl State {
     /// Size that a program on this mount sees.
     pub(crate) fn visible_size(&self) -> u64 {
         self.size.max(self.dirty.end())
+    }
+
+    /// Whether the dirty bytes, however few they are, become an object.
+    pub(crate) fn overwrites_objects(&self) -> bool {
+        let is_in_objects = match self.form {
+            Form::Objects => true,
+            Form::Unknown => self.size > INLINE_MAX,
+            Form::Inline => false,
+        };
+        is_in_objects && !self.dirty.is_empty()
     }
 
     /// The dirty bytes are to take this off.

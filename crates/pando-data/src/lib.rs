@@ -26,10 +26,11 @@ pub mod object;
 pub mod objects;
 pub mod store;
 
+pub use fs::losses::Loss;
 pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};
 pub use metadata::{Metadata, WriteError};
 pub use store::{
-    Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, sync_hook,
+    Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, Syncs, sync_hook,
 };

@@ -2,7 +2,9 @@
 
 use pando_types::op::{ObjectId, Piece};
 use pando_types::reply::Layout;
-use pando_types::{Attr, Credentials, Errno, Ino, Kill, SetAttr, ShardIndex, Timestamp};
+use pando_types::{
+    Attr, Credentials, DirRef, Errno, Ino, Kill, Name, SetAttr, ShardIndex, Timestamp,
+};
 
 /// Why pieces were not laid over a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,4 +50,12 @@ pub trait Metadata: Send + Sync {
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno>;
     /// They are deleted.
     fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno>;
+    /// The directory that has the file, and its name there, as far as is known without asking.
+    fn place(&self, _ino: Ino) -> Option<(DirRef, Name)> {
+        None
+    }
+    /// The names that lead from the root to a directory.
+    fn way_to(&self, _dir: DirRef) -> Result<Vec<Name>, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
 }

@@ -13,7 +13,7 @@ use pando_types::Errno;
 use pando_types::op::ObjectId;
 
 pub use listing::Listing;
-pub use local::LocalStore;
+pub use local::{LocalStore, Syncs};
 pub use remote::RemoteStore;
 
 /// Why a store refused.

@@ -4,7 +4,6 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use common::{FILE, Folder, Shards, Store};
 use pando_data::{
@@ -104,17 +103,6 @@ fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
     fs.release(FILE);
     assert_eq!((fs.lost_bytes(), fs.dirty_bytes()), (5000, 0));
     assert_eq!(shards.getattr(FILE).unwrap().size, 0);
-}
-
-#[test]
-fn a_failure_in_the_background_is_reported_once() {
-    let Setup { fs, shards, .. } = setup(Limits::default());
-    fs.write(FILE, Some(0), b"x", None).unwrap();
-    shards.stale.store(true, Ordering::Relaxed);
-    fs.flush_old(Duration::ZERO);
-    assert_eq!(fs.flush(FILE), Err(Errno::ESTALE));
-    assert_eq!(fs.flush(FILE), Ok(()));
-    assert_eq!(fs.lost_bytes(), 1);
 }
 
 #[test]

@@ -4,10 +4,10 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -214,6 +214,44 @@ fn a_full_store_is_reported_by_close_and_fsync() {
     file.sync_all().unwrap();
     drop(file);
     assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
+}
+
+/// Bytes are lost behind the back of whoever wrote them. Whoever closes or syncs the file next is told, though it may only read.
+#[test]
+fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
+    let mount = Mount::new("lost", &Options::default());
+    let (data, shards) = (mount.setup.fs.data(), &mount.setup.memory.shards);
+    let path = mount.path("f");
+    let file = File::create_new(&path).unwrap();
+    let lose = || {
+        file.write_all_at(b"text", 0).unwrap();
+        shards.stale.store(true, Ordering::Relaxed);
+        data.flush_old(Duration::ZERO);
+        shards.stale.store(false, Ordering::Relaxed);
+    };
+    lose();
+    let reader = File::open(&path).unwrap();
+    assert_eq!(reader.sync_all().unwrap_err().raw_os_error(), Some(5));
+    reader.sync_all().unwrap();
+    file.sync_all().unwrap();
+    // `cp` looks at what `close` returns, of what it reads, too. Begun before, since what a new process does not inherit is closed.
+    let script = "echo ready; read go; for i in 1 2; do cp \"$0\" /dev/null; echo $?; done";
+    let mut copying = Command::new("sh")
+        .args(["-c", script])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(copying.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), "ready");
+    lose();
+    drop(copying.stdin.take());
+    assert_eq!(said.collect::<Vec<_>>(), ["1", "0"]);
+    copying.wait().unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(data.lost_bytes(), 8);
 }
 
 #[test]

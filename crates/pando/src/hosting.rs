@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cli::{DurabilityArg, SizesArgs};
 use crate::failure::{FAILED, Failure, IN_USE};
 use crate::protocol::ServerStatus;
+use crate::settle::settled;
 
 /// See the module. Fields are dropped in this order.
 pub struct Hosting {
@@ -77,7 +78,8 @@ impl Hosting {
         let Plan { folder, superblock, lock, shards, durability, options, listen, .. } = plan;
         allow_many_files();
         folder.mark_objects(&superblock.uuid)?;
-        let (host, starts) = Host::start(&folder, &superblock, options, shards)?;
+        let start = || Ok(Host::start(&folder, &superblock, options, shards)?);
+        let (host, starts) = settled(&folder, start)?;
         for start in starts {
             if let Some(torn) = start.opened.torn {
                 eprintln!("pando: shard {}: cut what a crash left unfinished: {torn}", start.shard);

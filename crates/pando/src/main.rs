@@ -26,6 +26,7 @@ mod protocol;
 mod repro;
 mod rmr;
 mod server;
+mod settle;
 mod shard;
 mod signals;
 mod status;

@@ -69,6 +69,9 @@ pub struct MountStatus {
     pub dirty_bytes: u64,
     /// Written, and lost since it could not be stored, bytes.
     pub lost_bytes: u64,
+    /// The files they were of, as many as are remembered.
+    #[serde(default)]
+    pub losses: Vec<LostFile>,
     /// Requests from the kernel since the mount began, by kind.
     pub requests: BTreeMap<String, u64>,
     /// Messages to shards, tries included, by operation.
@@ -76,4 +79,17 @@ pub struct MountStatus {
     /// Directories the kernel knows now; and since the mount began: requests whose way had changed or was not known, and requests
     /// of who holds a directory, or walks again.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// A file of which bytes were lost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LostFile {
+    /// Where it was; only its name if its directory could not be asked; none if not even that is known.
+    pub path: Option<String>,
+    pub ino: u64,
+    pub bytes: u64,
+    /// Seconds since 1970, when the first were lost.
+    pub since: u64,
+    /// Why.
+    pub error: String,
 }

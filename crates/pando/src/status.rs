@@ -14,9 +14,13 @@ use crate::cli::StatusArgs;
 use crate::connect::{Named, Questioner};
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
 use crate::keys;
+use crate::mounting::losses;
 use crate::protocol::{MountStatus, Query, ServerStatus, Told, VolumeStatus};
 use crate::text::{bytes, count, table};
 use crate::{info, mounts, output};
+
+/// Files that are named of which bytes were lost; `--json` names all that are remembered.
+const LOSSES_MAX: usize = 20;
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let Some((root, volume)) = mounted_at(Path::new(&args.target))? {
@@ -92,7 +96,11 @@ fn show_mount(status: &MountStatus, volume: &str) -> String {
 fn lost(status: &MountStatus) -> String {
     match status.lost_bytes {
         0 => String::new(),
-        lost => format!("LOST: {} that programs wrote could not be stored\n", bytes(lost)),
+        lost => format!(
+            "LOST: {} that programs wrote could not be stored:\n{}",
+            bytes(lost),
+            losses::lines(&status.losses, lost, LOSSES_MAX)
+        ),
     }
 }
 

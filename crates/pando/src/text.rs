@@ -29,6 +29,22 @@ pub fn bytes(n: u64) -> String {
     format!("{}.{} {}", scaled / 1024, scaled % 1024 * 10 / 1024, units[power])
 }
 
+/// A time in seconds since 1970.
+pub fn date(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March: the day that a leap year has more is their last. Eras of 400 years, from the year 0 on.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = 400 * era + year + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 /// Columns, right-aligned, separated by two spaces; the first row is the heading.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
@@ -46,6 +62,21 @@ pub fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400 - 1, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_700_000_000, "2023-11-14 22:13:20 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(date(seconds), text);
+        }
+    }
 
     #[test]
     fn numbers_are_readable() {

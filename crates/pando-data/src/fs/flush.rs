@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pando_client::about_to_wait;
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::{Attr, Errno, Ino};
 
@@ -27,19 +28,20 @@ struct Plan {
 }
 
 impl DataFs {
-    /// Hands what was written to the shards, and reports what went wrong since the last report. For `close`. A file
-    /// without unflushed writes costs nothing.
+    /// Hands what was written to the shards. For `close`. If bytes of the file were lost since and nobody was told, that is `EIO`, once. A
+    /// file without unflushed writes costs nothing.
     pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
         let inode = self.open_file(ino)?;
-        {
-            let state = super::read(&inode.state);
-            if state.dirty.is_empty() && state.error.is_none() {
-                return Ok(());
-            }
+        if super::read(&inode.state).dirty.is_empty() && !self.losses.is_untold(ino) {
+            return Ok(());
         }
         let mut state = self.write_state(&inode);
-        let result = self.flush_state(&inode, &mut state);
-        report(&mut state, result)
+        let flushed = self.flush_state(&inode, &mut state);
+        state.is_told = flushed.is_err();
+        drop(state);
+        // One error tells of both.
+        let is_untold = self.losses.tell(ino);
+        flushed.and(if is_untold { Err(Errno::EIO) } else { Ok(()) })
     }
 
     /// The same for whoever nobody waits for: what goes wrong is told to the next who asks.
@@ -66,7 +68,7 @@ impl DataFs {
     pub fn flush_waits(&self, ino: Ino) -> bool {
         let Some(inode) = self.file(ino) else { return false };
         match inode.state.try_read() {
-            Ok(state) => state.dirty.end() > INLINE_MAX,
+            Ok(state) => state.dirty.end() > INLINE_MAX || state.overwrites_objects(),
             Err(_) => true,
         }
     }
@@ -89,7 +91,7 @@ impl DataFs {
         if self.file(ino).is_some() {
             self.flush(ino)?;
         }
-        self.objects.store().sync().map_err(|_| Errno::EIO)?;
+        self.sync_store()?;
         self.metadata.sync_file(ino)
     }
 
@@ -116,8 +118,7 @@ impl DataFs {
         if let Err(errno) = result
             && !may_pass(errno)
         {
-            self.lost_bytes.fetch_add(state.dirty.bytes(), Ordering::Relaxed);
-            self.forget_dirty(state, 0, u64::MAX);
+            self.lose(inode, state, errno, false);
         }
         result
     }
@@ -193,7 +194,7 @@ impl DataFs {
         }
         result = result.and_then(|()| packer.close());
         if result.is_ok() && self.limits.sync_objects == SyncObjects::BeforeCommit {
-            result = self.objects.store().sync().map_err(|_| Errno::EIO);
+            result = self.sync_store();
         }
         match result {
             Ok(()) => Ok((packer.pieces, packer.objects)),
@@ -277,6 +278,7 @@ impl Packer<'_> {
 
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
+        about_to_wait();
         self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         self.objects.push(open.id);
         for piece in &mut self.pieces[open.first_piece..] {
@@ -300,12 +302,4 @@ fn may_pass(errno: Errno) -> bool {
             | Errno::ETIMEDOUT
             | Errno::ENODEV
     )
-}
-
-/// Tells the result of a flush together with what was kept back from an earlier one.
-fn report(state: &mut State, result: Result<(), Errno>) -> Result<(), Errno> {
-    match state.error.take() {
-        Some(errno) => result.and(Err(errno)),
-        None => result,
-    }
 }

@@ -42,6 +42,7 @@ impl DataFs {
                     == Err(RecvTimeoutError::Timeout)
                 {
                     fs.flush_old(DIRTY_AGE_MAX);
+                    fs.look_into_losses();
                     if Instant::now() >= next_garbage {
                         // What fails now is tried again.
                         let _ = fs.collect_garbage();

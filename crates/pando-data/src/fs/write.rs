@@ -84,6 +84,7 @@ impl DataFs {
         state.dirty.write(offset, data);
         self.dirty_bytes.fetch_add(state.dirty.bytes() - before, Ordering::Relaxed);
         state.dirty_mtime = now();
+        state.is_told = false;
         state.add_kill(kill);
         Ok(())
     }
@@ -119,14 +120,9 @@ impl DataFs {
         }
     }
 
-    /// Flushes on nobody's behalf. A failure that cost data is kept until someone asks.
+    /// Flushes on nobody's behalf. A failure that costs data is told to the next who closes or syncs the file.
     pub(super) fn flush_aside(&self, inode: &Inode, state: &mut State) {
-        let result = self.flush_state(inode, state);
-        if let Err(errno) = result
-            && state.dirty.is_empty()
-        {
-            state.error.get_or_insert(errno);
-        }
+        let _ = self.flush_state(inode, state);
     }
 }
 

@@ -12,6 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pando_types::op::ObjectId;
@@ -30,10 +31,48 @@ pub(super) const PER_FOLDER: u64 = 4096;
 pub struct LocalStore {
     root: OwnedFd,
     path: PathBuf,
-    /// Written and not yet synced.
-    pending: Mutex<Vec<ObjectId>>,
+    /// Whether the sync of a new file makes its name durable, too.
+    syncs_names: bool,
+    pending: Mutex<Pending>,
     /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True once one failed.
     sync: Mutex<bool>,
+    durable: Mutex<Durable>,
+    syncs: Counters,
+}
+
+/// Written and not yet synced.
+#[derive(Default)]
+struct Pending {
+    /// Nobody knows what else: a process that was here before put it.
+    others: bool,
+    /// The first few with the descriptors that wrote them: theirs is every error of a write-back since.
+    objects: Vec<(ObjectId, Option<OwnedFd>)>,
+}
+
+/// Folders whose own names are durable. None is before its first sync by this process: an earlier one may have been killed just then.
+///
+/// A folder that is removed is made again by [`LocalStore::make_folders`], which holds this lock while it does: nobody finds an object in a
+/// new folder that still counts as durable.
+#[derive(Default)]
+struct Durable {
+    folders: HashSet<String>,
+    /// How often one was made. Whoever syncs notes a folder only if none was made meanwhile.
+    made: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    single: AtomicU64,
+    whole: AtomicU64,
+}
+
+/// What a [`LocalStore`] has cost since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Syncs {
+    /// Of files and folders.
+    pub single: u64,
+    /// Of the whole file system.
+    pub whole: u64,
 }
 
 impl LocalStore {
@@ -42,8 +81,24 @@ impl LocalStore {
         std::fs::create_dir_all(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
-        let (pending, sync) = Default::default();
-        Ok(Self { root, path: path.to_owned(), pending, sync })
+        let syncs_names = syncs_names(&root);
+        let (pending, sync, durable, syncs) = Default::default();
+        Ok(Self { root, path: path.to_owned(), syncs_names, pending, sync, durable, syncs })
+    }
+
+    /// The same of a folder with objects of a process that may have been killed before it synced them: the first sync is of those, too.
+    pub fn open_unsure(path: &Path) -> io::Result<Self> {
+        let mut store = Self::open(path)?;
+        let is_empty = store.list(None)?.next().is_none();
+        store.pending.get_mut().unwrap_or_else(PoisonError::into_inner).others = !is_empty;
+        Ok(store)
+    }
+
+    /// What it has cost so far.
+    #[must_use]
+    pub fn syncs(&self) -> Syncs {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Syncs { single: count(&self.syncs.single), whole: count(&self.syncs.whole) }
     }
 
     /// The folder.
@@ -81,40 +136,101 @@ impl LocalStore {
     }
 
     fn make_folders(&self, id: ObjectId) -> io::Result<()> {
+        let mut durable = lock(&self.durable);
         for folder in [session_folder(id), counter_folder(id)] {
             match rustix::fs::mkdirat(&self.root, &folder, Mode::from_raw_mode(0o700)) {
-                Ok(()) | Err(Errno::EXIST | Errno::NOENT) => {}
+                Ok(()) => {
+                    durable.made += 1;
+                    durable.folders.remove(&folder);
+                }
+                Err(Errno::EXIST | Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())
     }
 
+    fn sync_one(&self, file: impl AsFd) -> io::Result<()> {
+        self.syncs.single.fetch_add(1, Ordering::Relaxed);
+        Ok(rustix::fs::fsync(file)?)
+    }
+
     fn sync_path(&self, path: &str) -> io::Result<()> {
         match rustix::fs::openat(&self.root, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         {
-            Ok(file) => Ok(rustix::fs::fsync(file)?),
+            Ok(file) => self.sync_one(file),
             // Deleted since.
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    fn sync_objects(&self, ids: &[ObjectId]) -> io::Result<()> {
-        if ids.len() > SINGLE_SYNCS_MAX {
-            return Ok(rustix::fs::syncfs(self.root.as_fd())?);
+    fn sync_objects(&self, Pending { others, objects }: &Pending) -> io::Result<()> {
+        let counters: HashSet<_> = objects.iter().map(|&(id, _)| counter_folder(id)).collect();
+        let sessions: HashSet<_> = objects.iter().map(|&(id, _)| session_folder(id)).collect();
+        let (made, new_counters, new_sessions) = {
+            let durable = lock(&self.durable);
+            let new = |folder: &&String| !durable.folders.contains(*folder);
+            let new_counters: Vec<_> = counters.iter().filter(new).cloned().collect();
+            let new_sessions: Vec<_> = sessions.iter().filter(new).cloned().collect();
+            (durable.made, new_counters, new_sessions)
+        };
+        if *others || objects.len() > SINGLE_SYNCS_MAX {
+            self.syncs.whole.fetch_add(1, Ordering::Relaxed);
+            rustix::fs::syncfs(self.root.as_fd())?;
+        } else {
+            for (id, file) in objects {
+                match file {
+                    Some(file) => self.sync_one(file)?,
+                    None => self.sync_path(&name(*id))?,
+                }
+            }
+            // From below: a name is of use only once what it names is there.
+            for counter in counters.iter().filter(|_| !self.syncs_names) {
+                self.sync_path(counter)?;
+            }
+            let parents: HashSet<_> =
+                new_counters.iter().filter_map(|folder| folder.split('/').next()).collect();
+            for session in parents {
+                self.sync_path(session)?;
+            }
+            if !new_sessions.is_empty() {
+                self.sync_one(&self.root)?;
+            }
         }
-        let mut folders = HashSet::new();
-        for &id in ids {
-            self.sync_path(&name(id))?;
-            folders.insert(counter_folder(id));
-            folders.insert(session_folder(id));
+        let mut durable = lock(&self.durable);
+        if durable.made == made {
+            durable.folders.extend(new_counters);
+            durable.folders.extend(new_sessions);
         }
-        for folder in &folders {
-            self.sync_path(folder)?;
-        }
-        Ok(rustix::fs::fsync(&self.root)?)
+        Ok(())
     }
+}
+
+/// The sync of a new file makes its name durable, as these file systems have it: they write changes of names in order, or log the name with
+/// the file. ext2, which does not, shares its number with ext3 and ext4, and is told apart by the list of mounts.
+fn syncs_names(root: &OwnedFd) -> bool {
+    const EXT: u32 = 0xEF53;
+    const XFS: u32 = 0x5846_5342;
+    const BTRFS: u32 = 0x9123_683E;
+    match rustix::fs::fstatfs(root).map(|facts| facts.f_type as u32) {
+        Ok(XFS | BTRFS) => true,
+        Ok(EXT) => rustix::fs::fstat(root).is_ok_and(|stat| {
+            let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+            std::fs::read_to_string("/proc/self/mountinfo")
+                .is_ok_and(|mounts| has_journal(&mounts, device))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether this device is mounted as ext3 or ext4, as `/proc/self/mountinfo` has it.
+fn has_journal(mounts: &str, (major, minor): (u32, u32)) -> bool {
+    let device = format!("{major}:{minor}");
+    mounts.lines().any(|line| {
+        let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());
+        line.split(' ').nth(2) == Some(&*device) && matches!(kind, Some("ext3" | "ext4"))
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -169,7 +285,9 @@ impl ObjectStore for LocalStore {
             let _ = rustix::fs::unlinkat(&self.root, name(id), AtFlags::empty());
             return Err(error.into());
         }
-        lock(&self.pending).push(id);
+        let mut pending = lock(&self.pending);
+        let file = (pending.objects.len() < SINGLE_SYNCS_MAX).then_some(file);
+        pending.objects.push((id, file));
         Ok(())
     }
 
@@ -201,6 +319,8 @@ impl ObjectStore for LocalStore {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
+        // Its descriptor would keep its room.
+        lock(&self.pending).objects.retain(|&(pending, _)| pending != id);
         // Refused unless it was the last.
         let _ = rustix::fs::unlinkat(&self.root, counter_folder(id), AtFlags::REMOVEDIR);
         Ok(())
@@ -212,11 +332,11 @@ impl ObjectStore for LocalStore {
             // The kernel reports a failed write-back once, then forgets the pages: later success would be a lie.
             return Err(io::Error::other("an earlier sync of the object store failed"));
         }
-        let ids = std::mem::take(&mut *lock(&self.pending));
-        if ids.is_empty() {
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        if pending.objects.is_empty() && !pending.others {
             return Ok(());
         }
-        let result = self.sync_objects(&ids);
+        let result = self.sync_objects(&pending);
         *failed = result.is_err();
         result
     }
@@ -229,5 +349,22 @@ impl ObjectStore for LocalStore {
             free: bytes(stat.f_bfree),
             available: bytes(stat.f_bavail),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_system_with_a_journal_is_believed_to_sync_names() {
+        let mounts = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+            22 1 8:2 / /old rw - ext2 /dev/sda2 rw\n\
+            23 1 8:17 /a\\040b /b rw master:2 shared:4 - ext3 /dev/sdb1 rw\n";
+        assert!(has_journal(mounts, (8, 1)));
+        assert!(has_journal(mounts, (8, 17)));
+        assert!(!has_journal(mounts, (8, 2)));
+        assert!(!has_journal(mounts, (1, 1)));
+        assert!(!has_journal("", (8, 1)));
     }
 }

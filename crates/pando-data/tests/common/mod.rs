@@ -13,7 +13,8 @@ use pando_data::{LocalStore, Metadata, ObjectStore, Space, StoreError, WriteErro
 use pando_types::op::{INLINE_MAX, ObjectId, ObjectRange, Payload, Piece, SLICE_MAX};
 use pando_types::reply::{Layout, Slice};
 use pando_types::{
-    Attr, Credentials, Errno, FileKind, Ino, Kill, SetAttr, ShardIndex, TimeSet, Timestamp,
+    Attr, Credentials, DirRef, Errno, FileKind, Ino, Kill, Name, SetAttr, ShardIndex, TimeSet,
+    Timestamp,
 };
 
 /// A folder that goes with the test.
@@ -42,13 +43,22 @@ pub struct Store {
     pub folder: Folder,
     pub full: AtomicBool,
     pub puts: AtomicU64,
+    /// Called before anything is stored or synced.
+    pub before: Mutex<Option<Hook>>,
 }
 
 impl Store {
     pub fn new(name: &str) -> Arc<Self> {
         let folder = Folder::new(name);
         let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
-        Arc::new(Self { inner, folder, full: AtomicBool::new(false), puts: AtomicU64::new(0) })
+        let (full, puts, before) = Default::default();
+        Arc::new(Self { inner, folder, full, puts, before })
+    }
+
+    fn waits(&self) {
+        if let Some(hook) = &*self.before.lock().unwrap() {
+            hook();
+        }
     }
 }
 
@@ -57,6 +67,7 @@ impl ObjectStore for Store {
         if self.full.load(Ordering::Relaxed) {
             return Err(StoreError::Full);
         }
+        self.waits();
         self.puts.fetch_add(1, Ordering::Relaxed);
         self.inner.put(id, parts)
     }
@@ -70,6 +81,7 @@ impl ObjectStore for Store {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.waits();
         self.inner.sync()
     }
 
@@ -98,7 +110,12 @@ pub struct Shards {
     pub changes: Mutex<Vec<SetAttr>>,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
+    /// Called when pieces arrive, before anything is done with them.
+    pub before_write: Mutex<Option<Hook>>,
 }
+
+/// What a test has done in the midst of a call.
+pub type Hook = Box<dyn Fn() + Send>;
 
 pub const FILE: Ino = Ino(100);
 
@@ -113,6 +130,7 @@ impl Shards {
             writes: AtomicU64::new(0),
             changes: Mutex::default(),
             stale: AtomicBool::new(false),
+            before_write: Mutex::default(),
         };
         Arc::new(shards)
     }
@@ -327,6 +345,9 @@ impl Metadata for Shards {
         mtime: Option<Timestamp>,
         kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
+        if let Some(hook) = &*self.before_write.lock().unwrap() {
+            hook();
+        }
         self.with(ino, |file| {
             self.interfere(file);
             if base.is_some_and(|base| base != file.attr.data_version) {
@@ -378,6 +399,14 @@ impl Metadata for Shards {
 
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {
         Ok(self.garbage.lock().unwrap().iter().take(10).map(|&id| (ShardIndex(0), id)).collect())
+    }
+
+    fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
+        Some((DirRef::ROOT, Name::new(format!("file{}", ino.0).as_bytes()).unwrap()))
+    }
+
+    fn way_to(&self, _: DirRef) -> Result<Vec<Name>, Errno> {
+        Ok(vec![Name::new(b"folder").unwrap()])
     }
 
     fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno> {

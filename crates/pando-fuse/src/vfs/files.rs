@@ -1,5 +1,6 @@
 //! Open files.
 
+use pando_client::block_on;
 use pando_data::{Allocate, OpenInfo, Seek};
 use pando_types::op::NewNode;
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
@@ -82,9 +83,23 @@ impl Vfs {
         kill: Option<Kill>,
     ) -> Result<Opened, Errno> {
         let truncates = flags.truncates();
+        if truncates {
+            let ask = || block_on(self.namespace.open(by, ino, flags.access(), true, kill));
+            if let Some(cut) = self.data.open_cut(ino, ask) {
+                let (attr, info) = cut?;
+                return Ok(self.tell_opened(attr, info, flags));
+            }
+            // Whatever is flushed from now on was written by somebody who opened the file after this call began: either order is right.
+        }
         let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
-        Ok(opened(attr, info, flags))
+        Ok(self.tell_opened(attr, info, flags))
+    }
+
+    fn tell_opened(&self, attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {
+        // A close that has something to tell is to ask.
+        let no_flush = flags.is_read_only() && !self.data.has_untold_loss(attr.ino);
+        Opened { attr, keep_pages: info.keep_pages, no_flush }
     }
 
     /// Opens a file that is made if it is missing. One lookup of its node.
@@ -100,7 +115,7 @@ impl Vfs {
         match self.namespace.create(by, parent, name, node, true, true).await {
             Ok((attr, _)) => {
                 let info = self.data.created(&attr);
-                Ok(opened(attr, info, flags))
+                Ok(self.tell_opened(attr, info, flags))
             }
             // Somebody else made it after the kernel had looked. The kernel looks again, and judges what it opens.
             Err(Errno::EEXIST) if !flags.is_exclusive() => Err(Errno::ESTALE),
@@ -189,8 +204,4 @@ impl Vfs {
     ) -> Result<u64, Errno> {
         self.data.copy_range(from, to, len, kill)
     }
-}
-
-fn opened(attr: Attr, info: OpenInfo, flags: OpenFlags) -> Opened {
-    Opened { attr, keep_pages: info.keep_pages, no_flush: flags.is_read_only() }
 }

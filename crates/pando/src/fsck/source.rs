@@ -20,6 +20,7 @@ use pando_types::{SHARDS_MAX, ShardIndex};
 
 use super::served::Served;
 use crate::failure::{FAILED, Failure, IN_USE};
+use crate::settle::settled;
 
 /// Every shard is read once, in order: a cache of its index is of little use.
 const CACHE_BYTES: usize = 4 << 20;
@@ -78,6 +79,11 @@ impl Stopped {
     /// Opens them.
     pub fn open(folder: &Folder, superblock: &Superblock) -> Result<Self, Failure> {
         let lock = folder.lock()?;
+        let stores = settled(folder, || Self::open_stores(folder, superblock))?;
+        Ok(Self { stores, _lock: lock })
+    }
+
+    fn open_stores(folder: &Folder, superblock: &Superblock) -> Result<Vec<Store>, Failure> {
         let mut stores = Vec::new();
         let here = (0..SHARDS_MAX)
             .take_while(|&shard| shard < superblock.shards || folder.shard(shard).is_dir());
@@ -95,7 +101,7 @@ impl Stopped {
             }
             stores.push(store);
         }
-        Ok(Self { stores, _lock: lock })
+        Ok(stores)
     }
 
     fn store(&mut self, shard: ShardIndex) -> Result<&mut Store, String> {

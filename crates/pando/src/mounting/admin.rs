@@ -12,6 +12,7 @@ use pando_fuse::Mounted;
 use pando_server::superblock::unhex;
 use pando_types::Name;
 
+use super::losses;
 use crate::failure::Failure;
 use crate::protocol::{MountStatus, Told};
 
@@ -36,6 +37,7 @@ impl MountStatus {
             known_inodes: client.known_inodes() as u64,
             dirty_bytes: data.dirty_bytes(),
             lost_bytes: data.lost_bytes(),
+            losses: losses::of(path, data),
             requests: named(requests),
             messages: named(client.counters().requests_by_op()),
             counters: named(counters),

@@ -1,6 +1,7 @@
 //! A mounted tree, over whatever transport: client, contents, kernel; how it begins and ends.
 
 pub mod admin;
+pub mod losses;
 pub mod mountpoint;
 pub mod stop;
 
@@ -21,6 +22,8 @@ use stop::await_unless_stopped;
 
 /// How often objects that nobody needs are deleted.
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
+/// Files that are named when the mount ends and bytes of them are lost.
+const LOSSES_MAX: usize = 10;
 
 /// Whether this user can mount here at all. Asked before anything is made or any server is looked for.
 pub fn can_mount() -> Result<(), Failure> {
@@ -94,6 +97,7 @@ impl Mounting {
     /// Ends all in order, after the mount is gone. Servers that do not answer are waited for until a
     /// signal comes.
     pub fn finish(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
+        let path = self.mountpoint().display().to_string();
         let Self { mounted, maintenance, keeping, data, client } = self;
         if mounted.is_over() {
             drop(mounted);
@@ -105,7 +109,7 @@ impl Mounting {
             let data = data.clone();
             move || data.lost_bytes() + data.dirty_bytes()
         };
-        let rest = Rest { maintenance, keeping, data, client };
+        let rest = Rest { path, maintenance, keeping, data, client };
         let (give, take) = channel::<Rest>();
         let (tell, ended) = channel();
         let storing = move || {
@@ -135,6 +139,7 @@ impl Mounting {
 
 /// What goes on after the mount is gone.
 struct Rest {
+    path: String,
     maintenance: Maintenance,
     keeping: JoinHandle<()>,
     data: Arc<DataFs>,
@@ -152,8 +157,11 @@ impl Rest {
             let _ = self.keeping.join();
         }
         if lost > 0 {
+            let files = losses::of(&self.path, &self.data);
+            let lines = losses::lines(&files, lost, LOSSES_MAX);
             return Err(Failure::plain(format!(
-                "unmounted, but {lost} bytes that programs wrote could not be stored"
+                "unmounted, but {lost} bytes that programs wrote could not be stored:\n{}",
+                lines.trim_end()
             )));
         }
         if let Err(errno) = closed {

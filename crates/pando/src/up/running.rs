@@ -26,6 +26,7 @@ use crate::hosting::{self, Hosting};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounting::{Mounting, Plan};
 use crate::mounts;
+use crate::settle;
 use crate::signals::Stop;
 
 /// A volume that is up. Fields are dropped in this order.
@@ -100,7 +101,12 @@ impl Service for Running {
         let shown = mounting.mountpoint().display().to_string();
         // With the lock, a successor may have one there.
         let socket = SocketFile::at(&hosting.folder.socket());
+        let store = mounting.data.store().clone();
         let unmounted = mounting.finish(stops);
+        // While the folder is still this process' own.
+        if unmounted.is_ok() && store.sync().is_ok() {
+            settle::all_synced(&hosting.folder);
+        }
         let stopped = hosting.finish();
         if let Ok(socket) = socket {
             socket.remove();
@@ -133,6 +139,14 @@ fn mount(
     end_old_sessions(host, &sessions);
     let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
     let objects = folder.objects();
+    // Where an acknowledgement means that the log is durable, the objects that it names must be so before.
+    let sync_objects = match options.durability {
+        Durability::Os => SyncObjects::ByServer,
+        Durability::Disk => SyncObjects::BeforeCommit,
+    };
+    if sync_objects == SyncObjects::ByServer {
+        settle::synced_later(folder)?;
+    }
     let store = LocalStore::open(&objects).map_err(|error| {
         Failure::plain(format!("cannot open the object store {}: {error}", objects.display()))
     })?;
@@ -143,11 +157,7 @@ fn mount(
         transport,
         volume: Volume { id: superblock.id(), secrets: superblock.secrets(), map },
         objects: store,
-        // Where an acknowledgement means that the log is durable, the objects that it names must be so before.
-        sync_objects: match options.durability {
-            Durability::Os => SyncObjects::ByServer,
-            Durability::Disk => SyncObjects::BeforeCommit,
-        },
+        sync_objects,
         mountpoint,
         source: mounts::source(&folder.path().display().to_string()),
         threads: args.threads,

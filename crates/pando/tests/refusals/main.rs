@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod log;
+mod lost;
 mod newcomer;
 mod servers;
 mod umount;
