@@ -42,13 +42,15 @@ pub struct Store {
     pub folder: Folder,
     pub full: AtomicBool,
     pub puts: AtomicU64,
+    pub deletes: AtomicU64,
 }
 
 impl Store {
     pub fn new(name: &str) -> Arc<Self> {
         let folder = Folder::new(name);
         let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
-        Arc::new(Self { inner, folder, full: AtomicBool::new(false), puts: AtomicU64::new(0) })
+        let (full, puts, deletes) = Default::default();
+        Arc::new(Self { inner, folder, full, puts, deletes })
     }
 }
 
@@ -66,6 +68,7 @@ impl ObjectStore for Store {
     }
 
     fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
         self.inner.delete(id)
     }
 
@@ -98,6 +101,8 @@ pub struct Shards {
     pub changes: Mutex<Vec<SetAttr>>,
     /// The file is gone for everyone.
     pub stale: AtomicBool,
+    /// Nobody who has the file open may write it.
+    pub refused: AtomicBool,
 }
 
 pub const FILE: Ino = Ino(100);
@@ -113,6 +118,7 @@ impl Shards {
             writes: AtomicU64::new(0),
             changes: Mutex::default(),
             stale: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
         };
         Arc::new(shards)
     }
@@ -327,6 +333,9 @@ impl Metadata for Shards {
         mtime: Option<Timestamp>,
         kill: Option<Kill>,
     ) -> Result<Attr, WriteError> {
+        if self.refused.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES.into());
+        }
         self.with(ino, |file| {
             self.interfere(file);
             if base.is_some_and(|base| base != file.attr.data_version) {
