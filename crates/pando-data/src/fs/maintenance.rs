@@ -79,13 +79,9 @@ impl DataFs {
         for inode in files {
             let mut state = self.write_state(&inode);
             let stored = self.flush_state(&inode, &mut state);
-            if let Err(errno) = stored
-                && state.dirty.is_empty()
-            {
-                state.error.get_or_insert(errno);
-            }
-            // One that is noted already was of something that was written before.
-            result = result.and(stored).and(state.error.map_or(Ok(()), Err));
+            // What is lost already was written before, too.
+            let lost = if self.losses.is_untold(inode.ino) { Err(Errno::EIO) } else { Ok(()) };
+            result = result.and(stored).and(lost);
         }
         result
     }
