@@ -167,6 +167,15 @@ const LISTED: &[Listed] = &[
         why: "a removed directory that is held has no extended attributes any more (docs/SEMANTICS.md)",
     },
     Listed {
+        calls: &["flistxattr", "fgetxattr"],
+        with: "",
+        on_two: false,
+        expected: "",
+        found: "none",
+        parts: false,
+        why: "the same",
+    },
+    Listed {
         calls: &[],
         with: "..",
         on_two: true,
