@@ -6,6 +6,7 @@ mod common;
 mod log;
 mod newcomer;
 mod servers;
+mod suspended;
 mod umount;
 mod words;
 
