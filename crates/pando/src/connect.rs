@@ -198,6 +198,16 @@ impl Questioner {
         self.runtime.block_on(self.tool.ask_shard(shard, ask))
     }
 
+    /// Asks many processes at once; none is waited for longer than `within`.
+    pub fn ask_each(
+        &self,
+        processes: &[Vec<Address>],
+        ask: &Ask,
+        within: Duration,
+    ) -> Vec<Result<Told, NetError>> {
+        self.runtime.block_on(self.tool.ask_each(processes, ask, within))
+    }
+
     /// Asks the process behind these addresses.
     pub fn ask(&mut self, addresses: &[Address], ask: Ask) -> Result<Told, NetError> {
         self.runtime.block_on(self.tool.ask(addresses, ask))

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod asking;
 mod auth;
 mod background;
 mod bench;

@@ -19,7 +19,7 @@ use crate::cli::MountArgs;
 use crate::connect::{Connected, Named, connect_for};
 use crate::failure::Failure;
 use crate::keys;
-use crate::mounting::admin::{log, parse_names, socket, sync, unmount};
+use crate::mounting::admin::{log, parse_names, pong, socket, sync, unmount};
 use crate::mounting::stop::serve_until_unmounted;
 use crate::mounting::{Mounting, Plan, can_mount, mountpoint};
 use crate::mounts;
@@ -163,6 +163,7 @@ impl Parts {
     fn answer(&self, query: Query) -> Result<Told, String> {
         const ENDING: &str = "the mount is ending";
         match query {
+            Query::Ping => Ok(pong(self.data.upgrade().as_deref())),
             Query::Status => {
                 let client = self.client.upgrade().ok_or(ENDING)?;
                 let data = self.data.upgrade().ok_or(ENDING)?;

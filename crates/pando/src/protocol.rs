@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Query {
+    /// Whether it is awake: answered at once, whatever else it waits for.
+    Ping,
     /// Everything there is to say.
     Status,
     /// Where the object is that these names lead to, from the root; hexadecimal, since names are any bytes.
@@ -24,6 +26,11 @@ pub enum Query {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
+    /// It is awake; what programs wrote and is not stored, bytes.
+    Pong {
+        pid: u32,
+        unstored: u64,
+    },
     Status(Box<VolumeStatus>),
     Info(Info),
     /// Of a mount alone.

@@ -20,7 +20,7 @@ pub fn run(args: &SyncArgs) -> Result<ExitCode, Failure> {
     opened.and_then(rustix::fs::syncfs).map_err(|errno| {
         Failure::plain(format!("the kernel cannot write what it has of {shown}: {errno}"))
     })?;
-    match info::ask(&root, &volume, &Query::Sync)? {
+    match info::ask(&root, &volume, &Query::Sync, None)? {
         Answer::Ok(Told::Synced) => {}
         Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
         Answer::Error(error) => return Err(Failure::plain(format!("{shown}: {error}"))),

@@ -45,6 +45,12 @@ impl MountStatus {
     }
 }
 
+/// That this process is awake. `data` may be gone: then all is stored, or lost for good.
+pub fn pong(data: Option<&DataFs>) -> Told {
+    let unstored = data.map_or(0, |data| data.dirty_bytes() + data.lost_bytes());
+    Told::Pong { pid: std::process::id(), unstored }
+}
+
 /// Makes durable what was written through a mount, and what was done in its volume.
 pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
     let stored = data.store_all();

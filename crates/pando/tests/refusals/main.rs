@@ -7,6 +7,7 @@ mod log;
 mod lost;
 mod newcomer;
 mod servers;
+mod suspended;
 mod umount;
 mod words;
 
