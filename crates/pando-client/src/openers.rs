@@ -23,7 +23,12 @@ pub(crate) const READ: AccessMask = 4;
 /// To write.
 pub(crate) const WRITE: AccessMask = 2;
 
-/// Most who are remembered for a file: the last.
+/// To run it. Who may only do that is tried where somebody must read.
+const EXEC: AccessMask = 1;
+/// What files are opened for.
+const KINDS: [AccessMask; 3] = [READ, WRITE, EXEC];
+
+/// Most who are remembered for a file and a kind.
 const OPENERS_MAX: usize = 8;
 
 /// See the module.
@@ -36,8 +41,8 @@ pub(crate) struct Openers {
 #[derive(Default)]
 struct Opened {
     opens: u64,
-    /// Who, and for what; the last at the end.
-    by: Vec<(Credentials, AccessMask)>,
+    /// By kind, as in [`KINDS`]: no number of readers takes a writer's place. The last is at the end.
+    by: [Vec<Credentials>; 3],
 }
 
 impl Openers {
@@ -53,12 +58,11 @@ impl Openers {
         let mut files = self.files.lock();
         let file = files.entry(ino).or_default();
         file.opens += 1;
-        let before = file.by.iter().position(|(of, _)| of == by);
-        let may = before.map_or(0, |at| file.by.remove(at).1);
-        if file.by.len() == OPENERS_MAX {
-            file.by.remove(0);
+        for (all, kind) in file.by.iter_mut().zip(KINDS) {
+            if access & kind != 0 {
+                remember(all, by);
+            }
         }
-        file.by.push((by.clone(), may | access));
     }
 
     /// One open less. Who it was is not known, so all are remembered until the last.
@@ -80,15 +84,35 @@ impl Openers {
             return None;
         }
         let files = self.files.lock();
-        let by = files.get(&ino).map_or(&[][..], |file| &file.by);
-        let may = by.iter().rev().filter(|(_, of)| of & access != 0);
-        // Who writes a part of a block reads the rest of it.
-        let others = by.iter().rev().filter(|(_, of)| of & access == 0 && access == READ);
-        let mut all: Vec<_> = may.chain(others).map(|(by, _)| by.clone()).collect();
+        let mut all: Vec<Credentials> = Vec::new();
+        if let Some(file) = files.get(&ino) {
+            let may = KINDS.map(|kind| access & kind != 0);
+            let first = file.by.iter().zip(may).filter(|(_, may)| *may);
+            // Who writes a part of a block reads the rest of it.
+            let others = file.by.iter().zip(may).filter(|(_, may)| !may && access == READ);
+            for by in first.chain(others).flat_map(|(by, _)| by.iter().rev()) {
+                if !all.contains(by) {
+                    all.push(by.clone());
+                }
+            }
+        }
         if all.is_empty() {
             all.push(SYSTEM.clone());
         }
         Some(all)
+    }
+}
+
+/// Of one user and group, only the newest credentials are kept: with those the same open was permitted last. Where there is no room,
+/// the user with the most entries gives one up, so that one user's groups do not take others' places.
+fn remember(all: &mut Vec<Credentials>, by: &Credentials) {
+    all.retain(|known| (known.uid, known.gid) != (by.uid, by.gid));
+    all.push(by.clone());
+    if all.len() > OPENERS_MAX {
+        let count = |uid| all.iter().filter(|known| known.uid == uid).count();
+        let most = all.iter().map(|known| count(known.uid)).max();
+        let oldest = all.iter().position(|known| Some(count(known.uid)) == most);
+        all.remove(oldest.unwrap_or(0));
     }
 }
 
@@ -116,7 +140,7 @@ mod tests {
         openers.opened(FILE, &user(3), READ | WRITE);
         assert_eq!((of(&openers, READ), of(&openers, WRITE)), (vec![3, 1, 2], vec![3, 2]));
         openers.opened(FILE, &user(1), WRITE);
-        assert_eq!((of(&openers, READ), of(&openers, WRITE)), (vec![1, 3, 2], vec![1, 3, 2]));
+        assert_eq!((of(&openers, READ), of(&openers, WRITE)), (vec![3, 1, 2], vec![1, 3, 2]));
         (0..3).for_each(|_| openers.closed(FILE));
         assert_eq!(of(&openers, WRITE), [1, 3, 2]);
         openers.closed(FILE);
@@ -133,5 +157,40 @@ mod tests {
         let unused = Openers::new(false);
         unused.opened(FILE, &user(1), READ);
         assert!(unused.of(FILE, READ).is_none() && unused.files.lock().is_empty());
+    }
+
+    #[test]
+    fn no_number_of_readers_takes_the_place_of_a_writer_or_the_reverse() {
+        let openers = Openers::new(true);
+        openers.opened(FILE, &user(1), WRITE);
+        (2..30).for_each(|uid| openers.opened(FILE, &user(uid), READ));
+        assert_eq!(of(&openers, WRITE), [1]);
+        let openers = Openers::new(true);
+        openers.opened(FILE, &user(1), READ);
+        (2..30).for_each(|uid| openers.opened(FILE, &user(uid), WRITE));
+        assert_eq!(of(&openers, READ)[0], 1);
+    }
+
+    #[test]
+    fn one_user_in_many_groups_takes_nobody_elses_place() {
+        let openers = Openers::new(true);
+        openers.opened(FILE, &user(1), WRITE);
+        let in_group = |gid| Credentials::new(2, gid, Vec::new());
+        (0..30).for_each(|gid| openers.opened(FILE, &in_group(gid), WRITE));
+        assert_eq!((of(&openers, WRITE).len(), of(&openers, WRITE).last()), (8, Some(&1)));
+        let newest = openers.of(FILE, WRITE).unwrap()[0].gid;
+        assert_eq!(newest, 29, "the oldest of the same user goes");
+    }
+
+    #[test]
+    fn of_one_user_and_group_the_newest_credentials_that_may_are_kept() {
+        let openers = Openers::new(true);
+        let with = |groups| Credentials::new(1, 1, groups);
+        openers.opened(FILE, &with(vec![7]), WRITE);
+        openers.opened(FILE, &with(vec![8]), WRITE);
+        // Who may read only may have left the group by which it writes.
+        openers.opened(FILE, &with(vec![]), READ);
+        assert_eq!(openers.of(FILE, WRITE).unwrap(), [with(vec![8])]);
+        assert_eq!(openers.of(FILE, READ).unwrap(), [with(vec![]), with(vec![8])]);
     }
 }

@@ -206,6 +206,15 @@ impl Locks {
         self.held.range(from..to).next().is_some()
     }
 
+    /// The first name in this range of orders that is locked.
+    pub fn first_name(&self, dir: DirId, orders: &Range<u64>) -> Option<u64> {
+        let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
+        match self.held.range(from..to).next() {
+            Some((LockKey::Name(_, order), _)) => Some(*order),
+            _ => None,
+        }
+    }
+
     /// The first name in this range of orders that a transaction of another shard than `own` has locked.
     pub fn name_of_others(
         &self,

@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{FILE, Folder, Shards, Store};
 use pando_data::{
@@ -103,6 +103,23 @@ fn what_cannot_be_stored_by_the_last_close_is_counted_as_lost() {
     fs.release(FILE);
     assert_eq!((fs.lost_bytes(), fs.dirty_bytes()), (5000, 0));
     assert_eq!(shards.getattr(FILE).unwrap().size, 0);
+}
+
+#[test]
+fn what_nobody_may_write_now_is_kept_until_somebody_may() {
+    let Setup { fs, shards, store } = setup(Limits::default());
+    fs.write(FILE, Some(0), &[1; 5000], None).unwrap();
+    shards.refused.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(fs.flush(FILE), Err(Errno::EACCES));
+    }
+    assert_eq!((fs.lost_bytes(), fs.dirty_bytes()), (0, 5000));
+    let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+    assert_eq!((count(&store.puts), count(&store.deletes)), (3, 3), "nothing is left in the store");
+    shards.refused.store(false, Ordering::Relaxed);
+    fs.flush(FILE).unwrap();
+    assert_eq!(shards.getattr(FILE).unwrap().size, 5000);
+    assert_eq!(fs.read(FILE, 0, 9000).unwrap(), [1; 5000]);
 }
 
 #[test]

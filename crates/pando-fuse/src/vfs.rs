@@ -80,19 +80,18 @@ impl Vfs {
         self.namespace.access(by, ino, mask).await
     }
 
-    /// Sizes.
+    /// Sizes. What is written and not yet stored has its room already.
     pub async fn statfs(&self) -> Result<StatFs, Errno> {
         let (inodes, bytes) = self.namespace.statfs().await?;
-        let stat = match self.data.store().space() {
-            Some(space) => {
-                StatFs { total: space.total, free: space.free, available: space.available, inodes }
-            }
+        let (total, free, available) = match self.data.store().space() {
+            Some(space) => (space.total, space.free, space.available),
             None => {
                 let free = BOUNDLESS.saturating_sub(bytes);
-                StatFs { total: BOUNDLESS, free, available: free, inodes }
+                (BOUNDLESS, free, free)
             }
         };
-        Ok(stat)
+        let less = |room: u64| room.saturating_sub(self.data.dirty_bytes());
+        Ok(StatFs { total, free: less(free), available: less(available), inodes })
     }
 
     /// The kernel forgets `count` lookups of a node.

@@ -45,7 +45,7 @@ pub struct Authority {
     serial: Serial,
     certificate: CertificateDer<'static>,
     key: KeyPair,
-    /// All authorities of the volume, this one first.
+    /// All authorities of the volume, the newest first.
     authorities: Vec<CertificateDer<'static>>,
     /// By these the other one vouches for this one.
     chain: Vec<CertificateDer<'static>>,
@@ -54,13 +54,14 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn create(volume: [u8; 16]) -> Result<Self, KeyError> {
+        Self::create_from(volume, OffsetDateTime::now_utc() - SKEW)
+    }
+
+    fn create_from(volume: [u8; 16], begins: OffsetDateTime) -> Result<Self, KeyError> {
         let key = KeyPair::generate_for(&PKCS_ED25519).map_err(make)?;
         let serial = Serial::random()?;
-        let certificate = authority_params(volume, serial, OffsetDateTime::now_utc())
-            .self_signed(&key)
-            .map_err(make)?
-            .der()
-            .clone();
+        let certificate =
+            authority_params(volume, serial, begins).self_signed(&key).map_err(make)?.der().clone();
         let authorities = vec![certificate.clone()];
         Ok(Self { volume, serial, certificate, key, authorities, chain: Vec::new() })
     }
@@ -81,7 +82,7 @@ impl Authority {
             what: format!("it has no key of an authority: {error}"),
         })?;
         let blocks = pem::read(certificates, &guard::read_public(certificates)?)?;
-        let (mut authorities, mut chain) = pem::part(certificates, blocks.certificates)?;
+        let (authorities, mut chain) = pem::part(certificates, blocks.certificates)?;
         let info = pair.subject_public_key_info();
         let is_own = |certificate: &CertificateDer<'_>| {
             parse(certificate).is_ok_and(|parsed| parsed.public_key().raw == info)
@@ -90,9 +91,8 @@ impl Authority {
             let (key, certificate) = (key.to_owned(), certificates.to_owned());
             return Err(KeyError::OtherAuthority { key, certificate });
         };
-        authorities.swap(0, own);
         chain.retain(is_own);
-        let certificate = authorities[0].clone();
+        let certificate = authorities[own].clone();
         let (volume, serial) = authority_of(&certificate)?;
         Ok(Self { volume, serial, certificate, key: pair, authorities, chain })
     }
@@ -192,13 +192,21 @@ impl Authority {
     /// Makes the authority that comes after this one. This one vouches for it, so that who knows this one only accepts
     /// what the new one issues.
     pub fn succeed(&self) -> Result<Self, KeyError> {
-        let mut next = Self::create(self.volume)?;
-        let bridge = authority_params(self.volume, next.serial, OffsetDateTime::now_utc())
+        let now = OffsetDateTime::now_utc();
+        // By their beginnings it is known which is newer, also if a clock was set back a little or both are of the same second.
+        let begins = (now - SKEW).max(self.begins()? + Duration::SECOND).min(now);
+        let mut next = Self::create_from(self.volume, begins)?;
+        let bridge = authority_params(self.volume, next.serial, begins)
             .signed_by(&next.key, &self.issuer()?)
             .map_err(make)?;
         next.chain = vec![bridge.der().clone()];
         next.authorities.push(self.certificate.clone());
         Ok(next)
+    }
+
+    fn begins(&self) -> Result<OffsetDateTime, KeyError> {
+        OffsetDateTime::from_unix_timestamp(validity_of(&self.certificate)?.0)
+            .map_err(|error| KeyError::Make(error.to_string()))
     }
 
     /// What `ca.crt` says when this is the newest.
@@ -212,10 +220,10 @@ impl Authority {
     }
 }
 
-fn authority_params(volume: [u8; 16], serial: Serial, now: OffsetDateTime) -> CertificateParams {
+fn authority_params(volume: [u8; 16], serial: Serial, begins: OffsetDateTime) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.not_before = now - SKEW;
-    params.not_after = now + Duration::days(DAYS);
+    params.not_before = begins;
+    params.not_after = begins + SKEW + Duration::days(DAYS);
     params.serial_number = Some(SerialNumber::from_slice(&serial.0));
     // Two authorities of a volume have different names, so that it is known which issued what.
     let name = format!("Pando {} {serial}", uri::uuid(&volume));

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::identity::{KeyRole, NAME_MAX};
+use crate::serial::Serial;
 
 /// Why there is no key, or none that counts.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +138,18 @@ pub enum KeyError {
         "the volume has two authorities already: `pando auth rotate --finish` drops the old one"
     )]
     Rotating,
+    /// Servers have been told that the authority is revoked.
+    #[error(
+        "a server has said that the authority {serial} is revoked ({}): all keys of it would end once there is a newer one. \
+         Somebody may have a server's key who should not: end that key, and remove this line from `run/revoked` in the folders of \
+         all servers while they do not run", .path.display()
+    )]
+    AuthorityHeard {
+        /// Which authority.
+        serial: Serial,
+        /// Where it says so.
+        path: PathBuf,
+    },
     /// There is one authority only.
     #[error("the volume has one authority: `pando auth rotate` makes another")]
     NotRotating,

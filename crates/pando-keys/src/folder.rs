@@ -23,6 +23,9 @@ pub const ISSUED: &str = "issued";
 /// What of it counts no more.
 pub const REVOKED: &str = "revoked";
 
+/// Where a volume's processes note what servers say is revoked, beside the folder of keys.
+const HEARD: &str = "run/revoked";
+
 /// Most keys that may be revoked: everybody is told of all of them.
 pub const REVOCATIONS_MAX: usize = 100_000;
 
@@ -125,6 +128,21 @@ impl KeysFolder {
     /// All that was revoked, the oldest first.
     pub fn revocations(&self) -> Result<Vec<Revocation>, KeyError> {
         revocations(&self.path)
+    }
+
+    /// Fails if this volume's processes have heard that `serial` is revoked. Of the newest authority that has no effect; of an older
+    /// one it has.
+    pub(crate) fn check_unheard(&self, serial: Serial) -> Result<(), KeyError> {
+        let path = self.path.parent().unwrap_or(&self.path).join(HEARD);
+        match fs::read_to_string(&path) {
+            Ok(text) if text.lines().any(|line| line.parse().ok() == Some(serial)) => {
+                Err(KeyError::AuthorityHeard { serial, path })
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(KeyError::Io { path, error })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The newest authority; its key is in a file that was named, or here.

@@ -141,7 +141,7 @@ pub fn write_in(
     folder.sync_all()
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 

@@ -23,6 +23,7 @@ pub use authority::{Authority, Wanted};
 pub use bundle::Bundle;
 pub use error::KeyError;
 pub use folder::{DAYS, KeysFolder, REVOCATIONS_MAX};
+pub use guard::{Lock, lock, write_for_owner};
 pub use identity::{Identity, KeyRole, NAME_MAX, Squash, check_name, identity_of, validity_of};
 pub use issued::Issued;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};

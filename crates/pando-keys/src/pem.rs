@@ -1,5 +1,6 @@
 //! Certificates and keys as text.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use pem::{EncodeConfig, LineEnding, Pem};
@@ -7,7 +8,7 @@ use rustls_pki_types::pem::{SectionKind, from_buf};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::error::KeyError;
-use crate::identity::parse;
+use crate::identity::{parse, validity_of};
 
 /// What a file holds.
 #[derive(Default)]
@@ -37,7 +38,8 @@ pub fn read(path: &Path, text: &str) -> Result<Blocks, KeyError> {
 /// Those of authorities, and those by which an older authority vouches for a newer one.
 pub type Parted = (Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>);
 
-/// Parts authorities' certificates. An authority has issued its own to itself.
+/// Parts authorities' certificates. An authority has issued its own to itself. The newest comes first, whoever wrote the file; where
+/// certificates do not tell, what came first stays first.
 pub fn part(
     path: &Path,
     certificates: impl IntoIterator<Item = CertificateDer<'static>>,
@@ -56,6 +58,8 @@ pub fn part(
         let what = "it has no authority's certificate".to_owned();
         return Err(KeyError::File { path: path.to_owned(), what });
     }
+    let begins = |authority: &CertificateDer<'_>| validity_of(authority).ok().map(|(from, _)| from);
+    authorities.sort_by_cached_key(|authority| Reverse(begins(authority)));
     Ok((authorities, bridges))
 }
 

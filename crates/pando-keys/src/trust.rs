@@ -35,6 +35,13 @@ impl Trust {
         Ok(trust)
     }
 
+    /// The serial number of the newest authority.
+    #[must_use]
+    pub fn newest(&self) -> Option<Serial> {
+        let newest = self.authorities.first()?;
+        authority_of(newest).ok().map(|(_, serial)| serial)
+    }
+
     /// Takes over what others say is revoked. Older authorities end by it. The newest does not: no word of others may leave a
     /// holder of keys without any authority.
     pub fn revoke(&mut self, serials: impl IntoIterator<Item = Serial>) {

@@ -32,5 +32,5 @@ pub use stream::{Detached, Impostor, Stream, check_server, short_path};
 pub use talk::pages_of;
 #[cfg(feature = "fuzzing")]
 pub use tls::fuzzing;
-pub use tls::{Keys, Shown};
+pub use tls::{Belief, Keys, Shown};
 pub use who::Who;

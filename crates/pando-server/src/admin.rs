@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pando_net::{check_server, listen_at, short_path};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +26,9 @@ use serde::{Deserialize, Serialize};
 const REQUEST_MAX: u64 = 1 << 20;
 /// An idle connection is closed after this long.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// Who cannot be connected to within this time is alive, but does not let anybody in.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A line of the server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -87,7 +93,7 @@ fn talk<Q: DeserializeOwned, A: Serialize>(
 
 /// Asks one thing, and waits for the answer as long as it takes.
 pub fn ask<Q: Serialize, A: DeserializeOwned>(path: &Path, request: &Q) -> io::Result<Answer<A>> {
-    ask_for(path, request, None)
+    ask_for(path, request, None, &mut None)
 }
 
 /// The same, of a process that may be suspended: `TimedOut` if nothing comes for so long.
@@ -96,27 +102,40 @@ pub fn ask_within<Q: Serialize, A: DeserializeOwned>(
     request: &Q,
     limit: Duration,
 ) -> io::Result<Answer<A>> {
-    ask_for(path, request, Some(limit)).map_err(|error| match error.kind() {
+    let mut asked = None;
+    ask_for(path, request, Some(limit), &mut asked).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            let text = format!("no answer within {} s", limit.as_secs());
+            let why = asked.and_then(suspended).map(|why| format!("; {why}")).unwrap_or_default();
+            let text = format!("no answer within {} s{why}", limit.as_secs_f64());
             io::Error::new(io::ErrorKind::TimedOut, text)
         }
         _ => error,
     })
 }
 
+/// That a process is suspended, and what to do, if it is.
+#[must_use]
+pub fn suspended(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the name in parentheses.
+    let state = stat.rsplit_once(") ")?.1;
+    state
+        .starts_with(['T', 't'])
+        .then(|| format!("process {pid} is suspended: `kill -CONT {pid}` lets it go on"))
+}
+
 fn ask_for<Q: Serialize, A: DeserializeOwned>(
     path: &Path,
     request: &Q,
     limit: Option<Duration>,
+    asked: &mut Option<u32>,
 ) -> io::Result<Answer<A>> {
-    let (_folder, short) = short_path(path)?;
-    let stream = UnixStream::connect(short)?;
+    let stream = connect(path, limit)?;
+    let other = socket_peercred(&stream)?;
+    *asked = u32::try_from(other.pid.as_raw_nonzero().get()).ok();
     // It is told what to do, and believed: `down`, `umount`.
-    let user = rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw();
-    check_server(path, user)?;
+    check_server(path, other.uid.as_raw())?;
     stream.set_read_timeout(limit)?;
-    stream.set_write_timeout(limit)?;
     let mut bytes = serde_json::to_vec(request)?;
     bytes.push(b'\n');
     (&stream).write_all(&bytes)?;
@@ -127,11 +146,25 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
     Ok(serde_json::from_str(&line)?)
 }
 
+/// `WouldBlock` if as many wait to be let in as may, for as long as `limit`: the process is suspended.
+fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
+    let (_folder, short) = short_path(path)?;
+    let socket: OwnedFd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Counts for connecting as well as for writing.
+    set_socket_timeout(&socket, Timeout::Send, limit)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(short)?)?;
+    Ok(socket.into())
+}
+
 /// Whether a socket is at `path` at which nobody listens any more, since its process has ended without removing it.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
-    let connected = short_path(path).and_then(|(_folder, short)| UnixStream::connect(short));
-    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    connect(path, Some(LOOK)).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Which socket is at a path, to be told from one that takes its place.
@@ -221,6 +254,36 @@ mod tests {
         let error = ask_within::<_, u64>(&path, &4, Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         assert!(error.to_string().contains("no answer"), "{error}");
+    }
+
+    #[test]
+    fn nor_is_one_that_lets_nobody_in_any_more() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("admin.sock");
+        let _suspended = UnixListener::bind(&path).unwrap();
+        let short = Duration::from_millis(20);
+        let full = std::iter::from_fn(|| connect(&path, Some(short)).ok()).take(1_000_000);
+        let _waiting: Vec<_> = full.collect();
+        let error = ask_within::<_, u64>(&path, &4, short).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        assert!(!is_dead(&path));
+    }
+
+    #[test]
+    fn a_suspended_process_is_known_as_such() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        assert_eq!(suspended(child.id()), None);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let begun = std::time::Instant::now();
+        while suspended(child.id()).is_none() && begun.elapsed() < Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        let said = suspended(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said.is_some_and(|said| said.contains("kill -CONT")));
+        assert_eq!(suspended(child.id()), None);
     }
 
     #[test]

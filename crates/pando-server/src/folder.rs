@@ -19,6 +19,8 @@
 //! FOLDER/run/log             messages of a process in the background
 //! ```
 
+mod error;
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -29,7 +31,10 @@ use pando_types::SHARDS_MAX;
 use rustix::fs::FlockOperation;
 
 use crate::moving::Given;
-use crate::superblock::{SUPERBLOCK_FILE, Superblock, SuperblockError};
+use crate::superblock::{SUPERBLOCK_FILE, Superblock};
+
+pub use error::FolderError;
+use error::io_error;
 
 const FORMATTING_FILE: &str = "formatting";
 const OBJECTS: &str = "objects";
@@ -46,104 +51,6 @@ const ENDING_FOR: Duration = Duration::from_millis(200);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folder {
     path: PathBuf,
-}
-
-/// Why a folder cannot be used. Each says what, where, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// The system refused.
-    #[error("cannot {what} {}: {source}{hint}", .path.display())]
-    Io {
-        /// A verb.
-        what: &'static str,
-        /// Which path.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-        /// What to do, if anything is known.
-        hint: &'static str,
-    },
-    /// There is no volume.
-    #[error("{} holds no Pando volume: `pando format {}` makes one there", .0.display(), .0.display())]
-    NoVolume(PathBuf),
-    /// There is one already.
-    #[error("{} holds a Pando volume already; nothing was changed", .0.display())]
-    Exists(PathBuf),
-    /// There is something else.
-    #[error(
-        "{} is not empty and not a Pando volume (it holds `{found}`): name an empty or a new folder",
-        .path.display()
-    )]
-    Occupied {
-        /// The folder.
-        path: PathBuf,
-        /// One thing that is in it.
-        found: String,
-    },
-    /// The superblock is refused.
-    #[error("{}: {cause}. Restore that file from a backup; without it the volume cannot be read", .path.display())]
-    Superblock {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: SuperblockError,
-    },
-    /// Somebody else has it open.
-    #[error(
-        "{} is in use by process {pid}: `pando down {}` stops it",
-        .path.display(), .path.display()
-    )]
-    Locked {
-        /// The folder.
-        path: PathBuf,
-        /// Who; `unknown` if it did not say.
-        pid: String,
-    },
-    /// Some of its shards are served.
-    #[error(
-        "{} is in use: its shards {} are served; `pando down {}` stops their servers",
-        .path.display(), list(.shards), .path.display()
-    )]
-    Served {
-        /// The folder.
-        path: PathBuf,
-        /// Shards and the processes that serve them.
-        shards: Vec<(u16, String)>,
-    },
-    /// Another process serves the shard.
-    #[error("shard {shard} of {} is served by process {pid} already", .path.display())]
-    ShardLocked {
-        /// The folder.
-        path: PathBuf,
-        /// Which shard.
-        shard: u16,
-        /// Who; `unknown` if it did not say.
-        pid: String,
-    },
-    /// The shard is kept elsewhere.
-    #[error(
-        "{} has no folder for shard {shard}: serve it where it is kept, or bring its folder here first",
-        .path.display()
-    )]
-    NoShard {
-        /// The folder.
-        path: PathBuf,
-        /// Which shard.
-        shard: u16,
-    },
-    /// The shard was moved away.
-    #[error(
-        "shard {shard} is not in {} any more: it was moved to the server at {}",
-        .path.display(), .addresses.join(" or ")
-    )]
-    Given {
-        /// The folder.
-        path: PathBuf,
-        /// Which shard.
-        shard: u16,
-        /// Where its new host listens.
-        addresses: Vec<String>,
-    },
 }
 
 /// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the process dies.
@@ -207,6 +114,23 @@ impl Folder {
         Ok((0..SHARDS_MAX).filter(is_here).collect())
     }
 
+    /// Shards whose stores should be here: those that are, and those that the volume was made with, unless they were moved away.
+    pub fn stores(&self) -> Result<Vec<u16>, FolderError> {
+        let superblock = self.read()?;
+        // A folder that shards are moved to was made without any.
+        let made = if self.path.join(OBJECTS_AT).exists() { 0 } else { superblock.shards };
+        let mut stores = Vec::new();
+        for shard in 0..SHARDS_MAX {
+            match self.check_kept(shard) {
+                Ok(()) => stores.push(shard),
+                Err(FolderError::NoShard { .. }) if shard < made => stores.push(shard),
+                Err(FolderError::NoShard { .. } | FolderError::Given { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(stores)
+    }
+
     fn check_kept(&self, shard: u16) -> Result<(), FolderError> {
         let path = self.path.clone();
         match Given::read(self, shard) {
@@ -233,8 +157,8 @@ impl Folder {
         let path = self.superblock_file();
         Superblock::decode(superblock)
             .map_err(|cause| FolderError::Superblock { path: path.clone(), cause })?;
-        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
         self.check_empty()?;
+        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
         let run = self.run();
         make_folder(&run).map_err(io_error("make the folder", &run))?;
         let at = self.path.join(OBJECTS_AT);
@@ -282,8 +206,16 @@ impl Folder {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.check_empty()?;
-                return Err(FolderError::NoVolume(self.path.clone()));
+                return Err(match self.check_empty() {
+                    Ok(()) => FolderError::NoVolume(self.path.clone()),
+                    Err(FolderError::Occupied { path, found }) => {
+                        FolderError::NotAVolume { path, found }
+                    }
+                    Err(error) => error,
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(self.no_folder());
             }
             Err(error) => return Err(io_error("read", &path)(error)),
         };
@@ -300,8 +232,8 @@ impl Folder {
         if self.is_formatted() {
             return Err(FolderError::Exists(self.path.clone()));
         }
-        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
         self.check_empty()?;
+        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
         let marker = self.path.join(FORMATTING_FILE);
         create(&marker, b"", 0o600).map_err(io_error("write", &marker))?;
         for folder in [self.run(), self.objects()] {
@@ -369,6 +301,9 @@ impl Folder {
         let found = match fs::read_dir(&self.path) {
             Ok(mut entries) => entries.next(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(self.no_folder());
+            }
             Err(error) => return Err(io_error("list", &self.path)(error)),
         };
         match found {
@@ -380,6 +315,12 @@ impl Folder {
                 Err(FolderError::Occupied { path: self.path.clone(), found })
             }
         }
+    }
+
+    /// What is in the way: the path itself, or something above it.
+    fn no_folder(&self) -> FolderError {
+        let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
+        FolderError::NoFolder(found.unwrap_or(&self.path).to_owned())
     }
 
     /// Takes the whole volume for this process.
@@ -483,12 +424,6 @@ pub fn objects_of(folder: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-fn list(shards: &[(u16, String)]) -> String {
-    let shown: Vec<_> =
-        shards.iter().map(|(shard, pid)| format!("{shard} (process {pid})")).collect();
-    shown.join(", ")
-}
-
 enum Taken {
     Here(File),
     By(String),
@@ -573,21 +508,6 @@ fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
-    let path = path.to_owned();
-    move |source| {
-        let hint = match source.kind() {
-            io::ErrorKind::PermissionDenied => {
-                " — choose a folder you may write, or change its owner"
-            }
-            io::ErrorKind::ReadOnlyFilesystem => " — choose a folder on a writable file system",
-            io::ErrorKind::StorageFull => " — make room there",
-            _ => "",
-        };
-        FolderError::Io { what, path, source, hint }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -605,6 +525,20 @@ mod tests {
         assert_eq!(folder.read().unwrap().shards, 2);
         let error = folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap_err();
         assert!(matches!(error, FolderError::Exists(_)), "{error}");
+    }
+
+    #[test]
+    fn a_missing_store_is_missed_unless_it_was_never_here() {
+        let (temp, folder) = formatted();
+        fs::create_dir(folder.shard(7)).unwrap();
+        assert_eq!(folder.stores().unwrap(), [0, 1, 7], "one that was added is here, too");
+        fs::remove_dir(folder.shard(1)).unwrap();
+        assert_eq!(folder.stores().unwrap(), [0, 1, 7]);
+        let joined = Folder::new(&temp.path().join("joined")).unwrap();
+        joined.join(&Superblock::new(2, 1).unwrap().encode(), "/objects").unwrap();
+        assert!(joined.stores().unwrap().is_empty());
+        fs::create_dir(joined.shard(1)).unwrap();
+        assert_eq!(joined.stores().unwrap(), [1]);
     }
 
     #[test]
@@ -626,7 +560,8 @@ mod tests {
         let folder = Folder::new(temp.path()).unwrap();
         let error = folder.format(&Superblock::new(1, 1).unwrap(), |_, _| Ok(())).unwrap_err();
         assert!(error.to_string().contains("thesis.tex"), "{error}");
-        assert!(folder.read().unwrap_err().to_string().contains("thesis.tex"));
+        let error = folder.read().unwrap_err();
+        assert!(matches!(error, FolderError::NotAVolume { .. }), "{error}");
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
     }
 

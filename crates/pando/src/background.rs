@@ -6,6 +6,7 @@
 //! exits                    goes on, with stdout to the log as well
 //! ```
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -78,10 +79,8 @@ fn start(way: Way<'_>) -> Result<ExitCode, Failure> {
     let log = open_log(log_path)?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::plain(format!("cannot find this program: {error}")))?;
-    let arguments = std::env::args_os().skip(1).filter(|argument| !is_detach(argument));
     let mut child = Command::new(own)
-        .args(arguments)
-        .arg("--background")
+        .args(child_arguments(std::env::args_os().skip(1)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -176,8 +175,16 @@ fn serve<S: Service>(
     }
 }
 
-fn is_detach(argument: &std::ffi::OsStr) -> bool {
-    argument == "-d" || argument == "--detach"
+/// The same command, but as the background process itself. What comes after `--` are no options, whatever it looks like.
+fn child_arguments(mut arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut child: Vec<_> = arguments.next().into_iter().collect();
+    child.push("--background".into());
+    let mut are_options_over = false;
+    child.extend(arguments.filter(|argument| {
+        are_options_over |= argument == "--";
+        are_options_over || !(argument == "-d" || argument == "--detach")
+    }));
+    child
 }
 
 fn tail(path: &Path) -> String {
@@ -190,6 +197,19 @@ fn tail(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_child_has_the_same_arguments_but_is_told_what_it_is() {
+        for (given, expected) in [
+            ("up v --mount m -d", "up --background v --mount m"),
+            ("mount --detach a b", "mount --background a b"),
+            ("mount -d -- a b", "mount --background -- a b"),
+            ("mount -d -- -d --detach", "mount --background -- -d --detach"),
+        ] {
+            let child = child_arguments(given.split(' ').map(OsString::from));
+            assert_eq!(child.join(" ".as_ref()), OsString::from(expected));
+        }
+    }
 
     #[test]
     fn a_log_is_no_link() {

@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pando_server::Durability;
 use pando_server::moving::Point;
+use pando_types::SHARDS_MAX;
 use pando_wire::Address;
 
 use crate::auth::args::AuthArgs;
 use crate::bench::args::BenchArgs;
+use crate::number::number;
 use crate::repro::args::ReproArgs;
 
 /// Shards of a volume, unless something else is said.
@@ -59,6 +61,7 @@ pub enum Command {
     Down(DownArgs),
     Status(StatusArgs),
     Info(InfoArgs),
+    Sync(SyncArgs),
     Rmr(RmrArgs),
     Fsck(FsckArgs),
     Shard(ShardArgs),
@@ -78,8 +81,8 @@ pub enum Command {
 pub struct FormatArgs {
     /// Where everything will be kept
     pub folder: PathBuf,
-    /// How many shards; this cannot be changed later
-    #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// How many shards to begin with; `pando shard add` adds more later, none can be taken away
+    #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// Print one JSON object
     #[arg(long)]
@@ -103,7 +106,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "PATH")]
     pub mount: PathBuf,
     /// How many shards a new volume has [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=256))]
     pub shards: Option<u16>,
     /// Go to the background once the mount is usable; messages go to FOLDER/run/log
     #[arg(short, long)]
@@ -112,7 +115,7 @@ pub struct UpArgs {
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
     /// Threads that read the kernel's requests at the same time [default: one for 4 CPUs, at most 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// Print one JSON object when the mount is usable
     #[arg(long)]
@@ -163,7 +166,7 @@ pub struct SizesArgs {
     ///
     /// Counts for directories that begin to split from now on; one that has begun keeps its number. One partition a shard spreads
     /// a directory over all shards with the least splits; more even out what each holds.
-    #[arg(long, value_name = "M", default_value_t = 1)]
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = number(0..=u16::MAX))]
     pub partitions_per_shard: u16,
     /// Entries beyond which a directory's partition splits
     #[arg(long, value_name = "ENTRIES", hide = true, default_value_t = 8_000)]
@@ -252,7 +255,7 @@ pub struct ServerArgs {
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
     /// Connections at once with keys of clients; one key has an eighth of them, but 256 at least
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number::<u32>(1..=1_000_000))]
     pub max_connections: u32,
     /// Print one JSON object when it serves
     #[arg(long)]
@@ -308,7 +311,7 @@ pub struct MountArgs {
     #[command(flatten)]
     pub kernel: KernelArgs,
     /// Threads that answer the kernel
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// Print one JSON object when the mount is usable
     #[arg(long)]
@@ -386,6 +389,17 @@ pub struct InfoArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Wait until all that was written to a mount is on disk
+///
+/// What `sync`, `sync -f` and `syncfs` promise: the kernel tells a FUSE mount of none of these. Stores what any program wrote through
+/// this mount, and syncs all shards. What another mount has not stored yet is not part of it.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  pando sync ~/tree")]
+pub struct SyncArgs {
+    /// A path on the mount
+    pub path: PathBuf,
 }
 
 /// Remove a directory of a mounted volume with all that is in it, faster than `rm -rf`
@@ -500,7 +514,7 @@ pub struct ShardAddArgs {
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Take over no more than this many slots a second
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = number::<u64>(1..=1_000_000))]
     pub rate: u64,
     /// Print one JSON object
     #[arg(long)]
@@ -513,7 +527,7 @@ pub struct ShardAddArgs {
 #[derive(Args, Debug)]
 pub struct ShardMoveArgs {
     /// Which shard
-    #[arg(value_name = "K")]
+    #[arg(value_name = "K", value_parser = number(0..=SHARDS_MAX - 1))]
     pub shard: u16,
     /// The server that is to serve it
     #[arg(long, value_name = "ADDRESS")]
@@ -522,7 +536,7 @@ pub struct ShardMoveArgs {
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Copy no faster than this, MiB a second
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = number::<u64>(1..=1_000_000))]
     pub rate: u64,
     /// Print one JSON object
     #[arg(long)]

@@ -38,6 +38,11 @@ impl Named {
                 Err(_) => {}
             }
         }
+        if !is_folder && looks_like_host(text) {
+            return Err(Failure::plain(format!(
+                "`{text}` is neither a folder nor an address with a port: write {text}:PORT for a server, or ./{text} for a folder"
+            )));
+        }
         let folder = Folder::new(Path::new(text))?;
         let superblock = folder.read()?;
         Ok(Self::Folder(folder, superblock))
@@ -91,6 +96,11 @@ impl Named {
             _ => Failure::new(FAILED, error),
         }
     }
+}
+
+/// Whether somebody may well have meant a machine: its number, or its name with a domain.
+fn looks_like_host(text: &str) -> bool {
+    !text.contains('/') && (text == "localhost" || text.contains('.'))
 }
 
 /// A transport whose sockets have a thread of their own.
@@ -186,6 +196,16 @@ impl Questioner {
     /// Asks whoever serves a shard.
     pub fn ask_shard(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
         self.runtime.block_on(self.tool.ask_shard(shard, ask))
+    }
+
+    /// Asks many processes at once; none is waited for longer than `within`.
+    pub fn ask_each(
+        &self,
+        processes: &[Vec<Address>],
+        ask: &Ask,
+        within: Duration,
+    ) -> Vec<Result<Told, NetError>> {
+        self.runtime.block_on(self.tool.ask_each(processes, ask, within))
     }
 
     /// Asks the process behind these addresses.

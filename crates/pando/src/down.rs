@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 use pando_server::Folder;
 use pando_server::admin::{self, Answer};
 
-use pando_types::SHARDS_MAX;
+use pando_types::{SHARDS_MAX, ShardIndex};
 use pando_wire::{Address, Ask, Told as wire};
 
+use crate::asking::{self, IN_TIME};
 use crate::cli::DownArgs;
 use crate::connect::{Named, Questioner};
 use crate::failure::{Failure, IN_USE, NOT_RUNNING};
 use crate::output;
-use crate::protocol::{Query, Told};
+use crate::protocol::Query;
 
 /// The process has this long to end after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(60);
+/// A server that is not suspended has heard by then that it is to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// One that refused to may be ending all the same.
 const REFUSED_FOR: Duration = Duration::from_secs(3);
 
@@ -40,7 +43,7 @@ pub fn run(args: &DownArgs) -> Result<ExitCode, Failure> {
     };
     let shown = folder.path().display();
     let query = Query::Down { force: args.force };
-    match admin::ask::<_, Told>(&folder.socket(), &query) {
+    match asking::ask(&folder.socket(), &query, IN_TIME) {
         Ok(Answer::Ok(_)) => {}
         Ok(Answer::Error(error)) => return Err(Failure::new(IN_USE, error)),
         // It may end before its answer is on its way.
@@ -98,16 +101,19 @@ fn stop_at(folder: &Folder, socket: &Path) -> Result<bool, Failure> {
 /// Stops all servers of this folder's shards.
 fn stop_servers(folder: &Folder) -> Result<(), Failure> {
     let named = Named::Folder(folder.clone(), folder.read()?);
-    let mut questioner = Questioner::new(&named, None)?;
     let held = folder.shard_holders()?;
+    let questioner = Questioner::new(&named, None).map_err(|failure| suspended(&held, failure))?;
+    let is_here = |shards: &[ShardIndex]| {
+        shards.iter().any(|shard| held.iter().any(|(here, _)| *here == shard.0))
+    };
+    let near = |addresses: Vec<Address>| {
+        addresses.into_iter().filter(|at| matches!(at, Address::Unix(_))).collect()
+    };
+    let here = questioner.processes().into_iter().filter(|(_, shards)| is_here(shards));
+    let here: Vec<Vec<Address>> = here.map(|(addresses, _)| near(addresses)).collect();
     let mut refused = None;
-    for (addresses, shards) in questioner.processes() {
-        if !shards.iter().any(|shard| held.iter().any(|(here, _)| *here == shard.0)) {
-            continue;
-        }
-        let near: Vec<_> =
-            addresses.into_iter().filter(|at| matches!(at, Address::Unix(_))).collect();
-        match questioner.ask(&near, Ask::Stop) {
+    for told in questioner.ask_each(&here, &Ask::Stop, STOP_WITHIN) {
+        match told {
             Ok(wire::Failed(error)) => refused = Some(error),
             Ok(_) => {}
             // It may end before its answer is on its way; whether it has ended is seen below.
@@ -118,6 +124,9 @@ fn stop_servers(folder: &Folder) -> Result<(), Failure> {
     loop {
         let left = folder.shard_holders()?;
         let Some((shard, pid)) = left.first() else { break };
+        if let Some(pid) = suspended_of(&left) {
+            return Err(Failure::plain(format!("not all servers have ended: {pid}")));
+        }
         if begun.elapsed() > END_WITHIN || (refused.is_some() && begun.elapsed() > REFUSED_FOR) {
             return Err(Failure::plain(format!(
                 "the server of shard {shard} (process {pid}) has not ended{}: see {}",
@@ -131,6 +140,19 @@ fn stop_servers(folder: &Folder) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same failure, unless the reason is that one of these processes is suspended.
+pub fn suspended(holders: &[(u16, String)], failure: Failure) -> Failure {
+    match suspended_of(holders) {
+        Some(why) => Failure::plain(format!("a server does not answer: {why}")),
+        None => failure,
+    }
+}
+
+/// Which of the processes that serve these shards is suspended.
+fn suspended_of(holders: &[(u16, String)]) -> Option<String> {
+    holders.iter().find_map(|(_, pid)| admin::suspended(pid.parse().ok()?))
+}
+
 /// It ended before it could answer.
 pub fn is_hanging_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
@@ -139,8 +161,17 @@ pub fn is_hanging_up(error: &io::Error) -> bool {
 
 /// Somebody holds the lock and does not talk.
 pub fn not_answering(folder: &Folder, pid: &str, error: &io::Error) -> Failure {
+    let process = match pid.parse::<u32>() {
+        Ok(pid) => format!("process {pid}"),
+        // It has not written its number yet.
+        Err(_) => "a process".to_owned(),
+    };
+    if error.kind() == io::ErrorKind::TimedOut {
+        let shown = folder.path().display();
+        return Failure::plain(format!("{process} has {shown} open and does not answer: {error}"));
+    }
     Failure::plain(format!(
-        "process {pid} has {} open but does not answer at {} ({error}); it may be starting or ending: \
+        "{process} has {} open but does not answer at {} ({error}); it may be starting or ending: \
          try again, or see {}",
         folder.path().display(),
         folder.socket().display(),

@@ -1,6 +1,7 @@
 //! What went wrong, in words, and as an exit code. `pando --help` lists the codes.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 
 use pando_server::FolderError;
@@ -49,12 +50,28 @@ impl From<FolderError> for Failure {
             FolderError::Io { .. }
             | FolderError::NoShard { .. }
             | FolderError::Given { .. }
+            | FolderError::NoFolder(_)
             | FolderError::NoVolume(_)
+            | FolderError::NotAVolume { .. }
             | FolderError::Exists(_)
             | FolderError::Occupied { .. } => FAILED,
         };
-        Self::new(code, error)
+        let message = match &error {
+            FolderError::NoVolume(path) | FolderError::NotAVolume { path, .. } => mounted_at(path),
+            _ => None,
+        };
+        Self::new(code, message.unwrap_or_else(|| error.to_string()))
     }
+}
+
+/// What is said of a path that is no volume's folder, if a volume is mounted there.
+fn mounted_at(path: &Path) -> Option<String> {
+    let all = crate::mounts::all().ok()?;
+    let volume = all.iter().rfind(|mount| mount.path == path)?.volume()?;
+    let shown = path.display();
+    Some(format!(
+        "{shown} is no Pando volume, but where the volume {volume} is mounted: name {volume}"
+    ))
 }
 
 impl From<RecoveryError> for Failure {

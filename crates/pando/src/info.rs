@@ -1,14 +1,17 @@
 //! `pando info`.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use pando_server::Folder;
-use pando_server::admin::{self, Answer};
+use pando_server::admin::Answer;
 use pando_server::inspect::{DirectoryInfo, FileInfo, Info};
 use pando_server::superblock::hex;
 
+use crate::asking::{self, SOON};
 use crate::cli::InfoArgs;
 use crate::failure::Failure;
 use crate::mounting::admin::socket;
@@ -21,7 +24,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let Located { path, root, volume, names } = mounts::locate(&args.path)?;
     let names = names.iter().map(|name| hex(name.as_bytes()));
     let query = Query::Info { names: names.collect() };
-    let info = match ask(&root, &volume, &query)? {
+    let info = match ask(&root, &volume, &query, SOON)? {
         Answer::Ok(Told::Info(info)) => info,
         Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
         Answer::Error(error) => {
@@ -36,16 +39,62 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the process of a mount: a `pando mount`, or a `pando up`.
-pub fn ask(root: &Path, volume: &str, query: &Query) -> Result<Answer<Told>, Failure> {
-    if let Ok(answer) = admin::ask(&socket(root)?, query) {
-        return Ok(answer);
+/// Asks the process of a mount: a `pando mount`, or a `pando up`. See [`asking::ask`] for the limit.
+pub fn ask(
+    root: &Path,
+    volume: &str,
+    query: &Query,
+    limit: Option<Duration>,
+) -> Result<Answer<Told>, Failure> {
+    let error = match asking::ask(&socket(root)?, query, limit) {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    // Servers' addresses are no folder. And one that is suspended is there.
+    if !Path::new(volume).is_absolute() || error.kind() == io::ErrorKind::TimedOut {
+        return Err(unanswered(root, &error));
     }
     let folder = Folder::new(Path::new(volume))?;
-    admin::ask(&folder.socket(), query).map_err(|error| {
-        let holder = folder.holder().ok().flatten();
-        let pid = holder.unwrap_or_else(|| "unknown".to_owned());
-        crate::down::not_answering(&folder, &pid, &error)
+    // A socket of `pando mount` is left here by one that is dead: it may be the mount, and a `pando up` of the same volume another.
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        let is_other = |told| match told {
+            Answer::Ok(Told::Status(status)) => Path::new(&status.mount.path) != root,
+            _ => false,
+        };
+        if asking::ask(&folder.socket(), &Query::Status, limit).is_ok_and(is_other) {
+            return Err(unanswered(root, &error));
+        }
+    }
+    asking::ask(&folder.socket(), query, limit).map_err(|error| match folder.holder() {
+        Ok(Some(pid)) => crate::down::not_answering(&folder, &pid, &error),
+        _ => unanswered(root, &error),
+    })
+}
+
+/// What is to be told of a mount whose process is suspended, if it is.
+pub fn suspended(root: &Path, volume: &str) -> Option<Failure> {
+    let mut told = asking::ping(&socket(root).ok()?);
+    if told.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut)
+        && Path::new(volume).is_absolute()
+    {
+        told = asking::ping(&Folder::new(Path::new(volume)).ok()?.socket());
+    }
+    let error = told.err().filter(|error| error.kind() == io::ErrorKind::TimedOut)?;
+    Some(unanswered(root, &error))
+}
+
+/// No process answers for a mount.
+fn unanswered(root: &Path, error: &io::Error) -> Failure {
+    let root = root.display();
+    Failure::plain(match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("the mount at {root} is another user's: run this as that user or as root")
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+            "no process answers for the mount at {root}: another user mounted it, or somebody with another PANDO_RUN, or \
+             its process is gone (then `pando umount {root}` clears it away)"
+        ),
+        _ => format!("the process of the mount at {root} does not answer: {error}"),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; [`cli`] has the arguments and their help, [`failure`] the exit codes.
 
+mod asking;
 mod auth;
 mod background;
 mod bench;
@@ -20,6 +21,7 @@ mod meter;
 mod mount;
 mod mounting;
 mod mounts;
+mod number;
 mod output;
 mod protocol;
 mod repro;
@@ -30,6 +32,7 @@ mod shard;
 mod signals;
 mod status;
 mod store;
+mod sync;
 mod text;
 mod umount;
 mod up;
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Down(args) => (false, down::run(&args)),
         Command::Status(args) => (args.json, status::run(&args)),
         Command::Info(args) => (args.json, info::run(&args)),
+        Command::Sync(args) => (false, sync::run(&args)),
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
         Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),

@@ -19,14 +19,15 @@ use crate::cli::MountArgs;
 use crate::connect::{Connected, Named, connect_for};
 use crate::failure::Failure;
 use crate::keys;
-use crate::mounting::admin::{log, parse_names, socket, unmount};
+use crate::mounting::admin::{log, parse_names, pong, socket, sync, unmount};
 use crate::mounting::stop::serve_until_unmounted;
-use crate::mounting::{Mounting, Plan, mountpoint};
+use crate::mounting::{Mounting, Plan, can_mount, mountpoint};
 use crate::mounts;
 use crate::protocol::{MountStatus, Query, Told};
 use crate::signals::{self, Stop};
 
 pub fn run(args: &MountArgs) -> Result<ExitCode, Failure> {
+    can_mount()?;
     let named = Named::parse(&args.target)?;
     let folder = match &named {
         Named::Folder(folder, _) => Some(folder.path()),
@@ -162,6 +163,7 @@ impl Parts {
     fn answer(&self, query: Query) -> Result<Told, String> {
         const ENDING: &str = "the mount is ending";
         match query {
+            Query::Ping => Ok(pong(self.data.upgrade().as_deref())),
             Query::Status => {
                 let client = self.client.upgrade().ok_or(ENDING)?;
                 let data = self.data.upgrade().ok_or(ENDING)?;
@@ -178,6 +180,11 @@ impl Parts {
                 let Volume { map, secrets, .. } = self.volume.clone();
                 let inspector = Inspector::new(&call, map, secrets);
                 inspector.info(&names).map(Told::Info).map_err(|errno| errno.to_string())
+            }
+            Query::Sync => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                sync(&client, &data)
             }
             Query::Down { force } => {
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;

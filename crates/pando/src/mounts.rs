@@ -4,12 +4,16 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::failure::Failure;
 
 /// What Pando's mounts are called in that list, if the kernel knows subtypes.
 const KIND: &str = "fuse.pando";
 const SOURCE_PREFIX: &str = "pando:";
+/// Where a path leads is known by then, unless a mount on the way does not answer.
+const LOOK: Duration = Duration::from_secs(4);
 
 /// One mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +65,21 @@ pub struct Located {
 
 /// On which mount, and where there, `path` is. It must exist.
 pub fn locate(path: &Path) -> Result<Located, Failure> {
-    let path = resolve(path)
+    // One that is suspended is told by name, before anything is asked that waits for it.
+    if let Some(failure) = std::path::absolute(path).ok().and_then(|path| {
+        let mount = of(&path).ok().flatten()?;
+        crate::info::suspended(&mount.path, &mount.volume()?)
+    }) {
+        return Err(failure);
+    }
+    let asked = path.to_owned();
+    let resolved = in_time(LOOK, move || resolve(&asked)).ok_or_else(|| {
+        Failure::plain(format!(
+            "cannot look at {}: the mount that it is on does not answer; see whether its servers run (`pando status`)",
+            path.display()
+        ))
+    })?;
+    let path = resolved
         .map_err(|error| Failure::plain(format!("cannot look at {}: {error}", path.display())))?;
     let mount = of(&path)
         .map_err(|error| Failure::plain(format!("cannot read the list of mounts: {error}")))?;
@@ -78,6 +96,18 @@ pub fn locate(path: &Path) -> Result<Located, Failure> {
     });
     let names = names.collect();
     Ok(Located { path, root, volume, names })
+}
+
+/// What a function that may hang brings within this time. `None`: nothing.
+pub fn in_time<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = channel();
+    // If it cannot begin, it brings nothing either.
+    let working = move || drop(tell.send(work()));
+    let _ = std::thread::Builder::new().name("pando-path".to_owned()).spawn(working);
+    told.recv_timeout(limit).ok()
 }
 
 /// Absolute, with links followed except a last one.

@@ -10,10 +10,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Query {
+    /// Whether it is awake: answered at once, whatever else it waits for.
+    Ping,
     /// Everything there is to say.
     Status,
     /// Where the object is that these names lead to, from the root; hexadecimal, since names are any bytes.
     Info { names: Vec<String> },
+    /// Make durable what was written through this mount, and what was done in the volume.
+    Sync,
     /// Unmount and stop.
     Down { force: bool },
 }
@@ -22,10 +26,17 @@ pub enum Query {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
+    /// It is awake; what programs wrote and is not stored, bytes.
+    Pong {
+        pid: u32,
+        unstored: u64,
+    },
     Status(Box<VolumeStatus>),
     Info(Info),
     /// Of a mount alone.
     Mount(MountStatus),
+    /// All is durable.
+    Synced,
     /// Unmounted; the process ends.
     Stopping,
 }

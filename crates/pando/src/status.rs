@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use pando_server::admin::{self, Answer};
 use pando_server::host::status::ShardStatus;
 use pando_server::{Folder, Superblock};
 
+use pando_types::ShardIndex;
 use pando_wire::{Ask, Told as wire, uuid};
 use serde::Serialize;
 
+use crate::asking::{self, IN_TIME};
 use crate::cli::StatusArgs;
 use crate::connect::{Named, Questioner};
 use crate::failure::{FAILED, Failure, NOT_RUNNING};
@@ -21,6 +24,8 @@ use crate::{info, mounts, output};
 
 /// Files that are named of which bytes were lost; `--json` names all that are remembered.
 const LOSSES_MAX: usize = 20;
+/// A server that is not suspended has said by then what it does.
+const STATUS_WITHIN: Duration = Duration::from_secs(4);
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let Some((root, volume)) = mounted_at(Path::new(&args.target))? {
@@ -36,8 +41,13 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(NOT_RUNNING));
         }
     }
-    let mut questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)?;
-    let cluster = ask_all(&named, &mut questioner);
+    let holders = match &named {
+        Named::Folder(folder, _) => folder.shard_holders()?,
+        Named::Servers(_) => Vec::new(),
+    };
+    let questioner = Questioner::new(&named, keys::find(&named, args.key.as_ref())?)
+        .map_err(|failure| crate::down::suspended(&holders, failure))?;
+    let cluster = ask_all(&named, &questioner, &holders);
     if args.json {
         output::json(&cluster);
     } else {
@@ -59,7 +69,7 @@ fn mounted_at(path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
 
 /// A mount, of a `pando mount` or a `pando up`.
 fn mount(args: &StatusArgs, root: &Path, volume: &str) -> Result<ExitCode, Failure> {
-    let status = match info::ask(root, volume, &Query::Status)? {
+    let status = match info::ask(root, volume, &Query::Status, IN_TIME)? {
         Answer::Ok(Told::Mount(status)) => status,
         Answer::Ok(Told::Status(status)) => status.mount,
         Answer::Ok(_) => return Err(Failure::plain("the process answered something else")),
@@ -106,7 +116,7 @@ fn lost(status: &MountStatus) -> String {
 
 /// A `pando up`.
 fn whole(args: &StatusArgs, folder: &Folder, pid: &str) -> Result<ExitCode, Failure> {
-    let status = match admin::ask(&folder.socket(), &Query::Status) {
+    let status = match asking::ask(&folder.socket(), &Query::Status, IN_TIME) {
         Ok(Answer::Ok(Told::Status(status))) => status,
         Ok(Answer::Ok(_)) => return Err(Failure::plain("the process answered something else")),
         Ok(Answer::Error(error)) => return Err(Failure::plain(error)),
@@ -156,13 +166,20 @@ struct Process {
     status: Option<ServerStatus>,
 }
 
-fn ask_all(named: &Named, questioner: &mut Questioner) -> Cluster {
+/// `holders`: processes of this machine that serve shards.
+fn ask_all(named: &Named, questioner: &Questioner, holders: &[(u16, String)]) -> Cluster {
     let mut known = questioner.processes();
     known.sort_by_key(|(_, shards)| shards.first().copied());
+    let all: Vec<_> = known.iter().map(|(addresses, _)| addresses.clone()).collect();
+    let told = questioner.ask_each(&all, &Ask::Status, STATUS_WITHIN);
+    let suspended = |shards: &[ShardIndex]| {
+        let mut here = holders.iter().filter(|(held, _)| shards.contains(&ShardIndex(*held)));
+        here.find_map(|(_, pid)| admin::suspended(pid.parse().ok()?))
+    };
     let mut servers: Vec<Process> = known
         .into_iter()
-        .map(|(addresses, shards)| {
-            let told = questioner.ask(&addresses, Ask::Status);
+        .zip(told)
+        .map(|((addresses, shards), told)| {
             let status = match told {
                 Err(_) if addresses.is_empty() => {
                     Err("none of its addresses can be used from here".to_owned())
@@ -171,7 +188,10 @@ fn ask_all(named: &Named, questioner: &mut Questioner) -> Cluster {
                     serde_json::from_str(&json).map_err(|error| error.to_string())
                 }
                 Ok(_) => Err("it answered something else".to_owned()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(match suspended(&shards) {
+                    Some(why) => format!("{error}; {why}"),
+                    None => error.to_string(),
+                }),
             };
             let addresses = addresses.iter().map(|address| address.to_string()).collect();
             let shards = shards.into_iter().map(|shard| shard.0).collect();

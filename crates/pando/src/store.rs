@@ -45,11 +45,16 @@ fn stores(path: &Path) -> Result<Vec<Store>, Failure> {
         return Ok(vec![open(path.to_owned())?]);
     }
     let folder = Folder::new(path)?;
-    let shards = folder.read()?.shards;
+    let stores = folder.stores()?;
+    let path = folder.path().to_owned();
     if let Some(pid) = folder.holder()? {
-        return Err(FolderError::Locked { path: folder.path().to_owned(), pid }.into());
+        return Err(FolderError::Locked { path, pid }.into());
     }
-    (0..shards).map(|shard| open(folder.shard(shard))).collect()
+    let shards = folder.shard_holders()?;
+    if !shards.is_empty() {
+        return Err(FolderError::Served { path, shards }.into());
+    }
+    stores.into_iter().map(|shard| open(folder.shard(shard))).collect()
 }
 
 fn open(path: PathBuf) -> Result<Store, Failure> {

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,25 @@ fn a_volume_is_run_with_the_policy_of_splits_that_one_chooses() {
         assert!(*least > 0 && (expected.len() > 1 || least == most), "{per_shard}: {info}");
         assert_eq!(info["entries"], 1200);
     }
+}
+
+#[test]
+fn what_is_written_and_not_yet_stored_has_its_room_in_df() {
+    let mut volume = Volume::on_small_disk(64);
+    volume.start(&[]);
+    let free = || rustix::fs::statvfs(&volume.mount).map(|is| is.f_bfree * is.f_frsize).unwrap();
+    let (before, mut files) = (free(), Vec::new());
+    for name in ["one", "two", "three"] {
+        let mut file = fs::File::create(volume.mount.join(name)).unwrap();
+        file.write_all(&vec![7; 3 << 20]).unwrap();
+        files.push(file);
+    }
+    let after = free();
+    assert!(before - after >= 9 << 20, "{before} {after}");
+    // It does not count twice when it is stored.
+    files.iter().for_each(|file| file.sync_all().unwrap());
+    let stored = free();
+    assert!((9 << 20..16 << 20).contains(&(before - stored)), "{before} {stored}");
 }
 
 #[test]

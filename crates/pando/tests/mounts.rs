@@ -252,3 +252,23 @@ fn nothing_is_left_in_the_folder_of_sockets_and_logs_after_all_is_unmounted() {
     run(&["down".as_ref(), site.folder.as_ref()]);
     assert_eq!(left().count(), 0);
 }
+
+#[test]
+fn paths_may_stand_behind_a_double_dash_in_the_background_too() {
+    let mut site = Site::new(&["all"], &[]);
+    let (path, log) = (site.scratch().join("mount-0"), site.scratch().join("mount-log"));
+    let mut command = common::pando();
+    command
+        .args(["mount", "-d", "--json", "--log"])
+        .arg(log)
+        .arg("--")
+        .arg(&site.folder)
+        .arg(&path);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", common::all(&output));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pid = i32::try_from(summary["pid"].as_i64().unwrap()).unwrap();
+    site.processes.push(rustix::process::Pid::from_raw(pid).unwrap());
+    site.mounts.push(path);
+    fs::write(site.at(0, "file"), "text").unwrap();
+}

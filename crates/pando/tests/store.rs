@@ -3,9 +3,11 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
+use common::site::Site;
 use common::{TINY, Volume, all, pando, shell};
 use serde_json::Value;
 
@@ -76,6 +78,35 @@ fn check_stats_and_dump_tell_of_every_shard_of_a_stopped_volume() {
     // Looking has changed nothing that matters.
     volume.start(&TINY);
     assert_eq!(shell(&volume.mount, "ls d | wc -l").trim(), "3000");
+}
+
+#[test]
+fn a_shard_that_was_added_is_looked_at_too() {
+    let mut site = Site::new(&["all"], &[]);
+    let added = pando().args(["shard", "add"]).arg(&site.folder).output().unwrap();
+    assert!(added.status.success(), "{}", all(&added));
+    let output = store("check", &site.folder, &[]);
+    assert_eq!(output.status.code(), Some(4), "servers have it: {}", all(&output));
+    assert!(all(&output).contains("pando down"), "{}", all(&output));
+    let down = pando().arg("down").arg(&site.folder).output().unwrap();
+    assert!(down.status.success(), "{}", all(&down));
+    site.processes.clear();
+    for command in ["check", "stats"] {
+        let found = json(&store(command, &site.folder, &["--json"]));
+        assert_eq!(found["stores"].as_array().unwrap().len(), 5, "{found}");
+    }
+    // What only the new shard has is in the dump.
+    let lines =
+        |folder: &Path| store("dump", folder, &[]).stdout.iter().filter(|b| **b == b'\n').count();
+    let each = (0..5).map(|shard| lines(&site.folder.join(format!("shard-{shard:04}"))));
+    let each: Vec<_> = each.collect();
+    assert!(each.iter().all(|lines| *lines > 0), "{each:?}");
+    assert_eq!(lines(&site.folder), each.iter().sum::<usize>());
+    // One that is missing is missed.
+    fs::remove_dir_all(site.folder.join("shard-0001")).unwrap();
+    let output = store("check", &site.folder, &[]);
+    assert_eq!(output.status.code(), Some(5), "{}", all(&output));
+    assert!(all(&output).contains("shard-0001: the folder of a shard is missing"));
 }
 
 #[test]

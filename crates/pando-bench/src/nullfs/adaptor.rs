@@ -122,6 +122,14 @@ impl NullFs {
         }
     }
 
+    /// A kernel alone keeps listings.
+    fn directory_flags(&self) -> u32 {
+        match self.kernel {
+            Kernel::Alone => fopen::CACHE_DIR | fopen::KEEP_CACHE,
+            _ => 0,
+        }
+    }
+
     fn entry_timeout(&self) -> Duration {
         match self.kernel {
             Kernel::AsTold => self.options.entry_timeout,
@@ -183,7 +191,7 @@ impl NullFs {
                 say(reply, made, |reply, attr| reply.created(&self.entry(attr), 0, self.open_flags))
             }
             Operation::Open { .. } => reply.opened(0, self.open_flags),
-            Operation::Opendir => reply.opened(0, 0),
+            Operation::Opendir => reply.opened(0, self.directory_flags()),
             Operation::Read { size, .. } => reply.data(&vec![0; size as usize]),
             Operation::Write { offset, data, .. } => {
                 self.write(node, offset.saturating_add(data.len() as u64));

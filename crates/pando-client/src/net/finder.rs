@@ -12,6 +12,7 @@ use pando_wire::{Address, Ask, Hosting, Role, Told, VolumeFacts};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
+use super::in_turn::in_turn;
 use super::tool::Questions;
 use super::{NetError, NetOptions, Target};
 
@@ -66,21 +67,29 @@ impl Finder {
 
     /// What the volume is, from the first server that answers.
     pub(super) async fn facts(&self) -> Result<VolumeFacts, NetError> {
-        let mut first = None;
-        for address in known(&self.target) {
-            match ask(&address, self.volume(), self.keys.as_ref(), Ask::Volume).await {
-                Ok(Told::Volume(facts)) => {
-                    *self.volume.lock() = facts.id;
-                    newest(&mut self.hosts.lock(), &facts.hosts);
-                    return Ok(*facts);
-                }
-                Ok(_) => return Err(NetError::OutOfTurn(address)),
+        let servers = known(&self.target);
+        let asked = servers.iter().map(|address| async move {
+            let told = ask(address, self.volume(), self.keys.as_ref(), Ask::Volume).await;
+            (address, told)
+        });
+        let (mut found, mut first) = (None, None);
+        in_turn(asked, |(address, told)| {
+            match told {
+                Ok(Told::Volume(facts)) => found = Some(Ok(*facts)),
+                Ok(_) => found = Some(Err(NetError::OutOfTurn(address.clone()))),
                 // A refusal says more than a silence.
-                Err(error @ NetError::Unreachable { is_refusal: true, .. }) => return Err(error),
-                Err(error) => first = first.or(Some(error)),
+                Err(error @ NetError::Unreachable { is_refusal: true, .. }) => {
+                    found = Some(Err(error));
+                }
+                Err(error) => drop(first.get_or_insert(error)),
             }
-        }
-        Err(first.unwrap_or(NetError::NoServer))
+            found.is_some()
+        })
+        .await;
+        let facts = found.unwrap_or_else(|| Err(first.unwrap_or(NetError::NoServer)))?;
+        *self.volume.lock() = facts.id;
+        newest(&mut self.hosts.lock(), &facts.hosts);
+        Ok(facts)
     }
 
     /// As if a server had said who hosts what.
@@ -113,7 +122,7 @@ impl Finder {
     /// Connects to a shard.
     pub(super) async fn connect(&self, shard: ShardIndex) -> Result<Reached, String> {
         let hosting = self.hosts.lock().iter().find(|hosting| hosting.shard == shard).cloned();
-        let hosting = hosting.ok_or("nobody has said where it is; its server may not be up yet")?;
+        let hosting = hosting.ok_or("no server of it is known: start one")?;
         let mut why = None;
         for address in self.usable(&hosting) {
             // Before what it is judged by: later news are looked at again.
@@ -154,14 +163,14 @@ impl Finder {
         servers.extend(hosts.iter().flat_map(|hosting| self.usable(hosting)));
         servers.sort();
         servers.dedup();
-        for address in servers {
-            let told = ask(&address, self.volume(), self.keys.as_ref(), Ask::Hosts).await;
-            if let Ok(Told::Hosts(heard)) = told
-                && !newest(&mut self.hosts.lock(), &heard).is_empty()
-            {
-                return;
-            }
-        }
+        let asked = servers
+            .iter()
+            .map(|address| ask(address, self.volume(), self.keys.as_ref(), Ask::Hosts));
+        let is_news = |told| match told {
+            Ok(Told::Hosts(heard)) => !newest(&mut self.hosts.lock(), &heard).is_empty(),
+            _ => false,
+        };
+        in_turn(asked, is_news).await;
     }
 }
 
@@ -212,7 +221,7 @@ pub(super) async fn dial(
 }
 
 /// Asks one server one thing.
-async fn ask(
+pub(super) async fn ask(
     address: &Address,
     volume: [u8; 16],
     keys: Option<&Keys>,

@@ -15,6 +15,7 @@
 
 mod calls;
 mod finder;
+mod in_turn;
 mod link;
 mod tool;
 

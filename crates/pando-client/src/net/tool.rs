@@ -7,8 +7,9 @@ use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, Hosting, Message, Role, Stream, Told, VolumeFacts, encode};
 use tokio::time::timeout;
 
-use super::finder::{Finder, dial};
+use super::finder::{self, Finder, dial};
 use super::{NetError, NetOptions, Target, unreachable};
+use crate::join::join_all;
 
 /// A question may take this long to be answered.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
@@ -102,6 +103,32 @@ impl Tool {
             }
         }
         Err(first.unwrap_or(NetError::NoServer))
+    }
+
+    /// Asks many processes at once, each by connections of its own. None is waited for longer than `within`.
+    pub async fn ask_each(
+        &self,
+        processes: &[Vec<Address>],
+        ask: &Ask,
+        within: Duration,
+    ) -> Vec<Result<Told, NetError>> {
+        let (volume, keys) = self.finder.way();
+        let asked = processes.iter().map(|addresses| async move {
+            let asking = async {
+                let mut first = None;
+                for address in addresses {
+                    match finder::ask(address, volume, keys, ask.clone()).await {
+                        Ok(told) => return Ok(told),
+                        Err(error) => first = first.or(Some(error)),
+                    }
+                }
+                Err(first.unwrap_or(NetError::NoServer))
+            };
+            let Some(address) = addresses.first() else { return Err(NetError::NoServer) };
+            let silent = || Err(unreachable(address, &HandshakeError::Silent(within)));
+            timeout(within, asking).await.unwrap_or_else(|_| silent())
+        });
+        join_all(asked).await
     }
 
     async fn ask_at(&mut self, address: &Address, ask: Ask) -> Result<Told, NetError> {

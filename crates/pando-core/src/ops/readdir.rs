@@ -30,33 +30,23 @@ impl Shard {
             perm::check_listing(&header.inherit, by)?;
         }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
-        // What a locked name leads to is in doubt: the page ends before it, and the next one waits. But a name that is absent here
-        // and that only this shard would decide on is absent still: a dead shard's vote for a new name keeps nobody from listing.
-        let names = from.base().0..owned;
-        let others = self.locks.name_of_others(dir.id, &names, self.config.shard);
-        if let Some(LockKey::Name(dir, order)) = others
+        // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
+        let locked = self.locks.first_name(dir.id, &(from.base().0..owned));
+        if let Some(order) = locked
             && order <= from.0
         {
-            return Err(Stop::Wait(LockKey::Name(dir, order)));
+            return Err(Stop::Wait(LockKey::Name(dir.id, order)));
         }
-        let mut end = match others {
-            Some(LockKey::Name(_, order)) => order,
-            _ => owned,
-        };
+        let end = locked.unwrap_or(owned);
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         let mut page = Vec::with_capacity(limit.min(64));
-        let (mut bad, mut locked) = (None, None);
+        let mut bad = None;
         let (start, stop) = keys::dir_range(dir.id, Kind::Entry, &(from.0..end));
         // What was removed may still be in the store's way: a scan that finds nothing can be the longest.
         let stop = if is_empty { start.clone() } else { stop };
         ctx.scan(&start, &stop, &mut |key, value| {
             match (keys::order_of(key), Entry::decode(value)) {
                 (Some(order), Ok(Entry { is: Some((name, value)), .. })) => {
-                    let lock = LockKey::Name(dir.id, order.base().0);
-                    if self.locks.hold(lock).is_some() {
-                        locked = Some((lock, order.base().0));
-                        return false;
-                    }
                     page.push(Listed { order, name, found: found(value) });
                 }
                 (_, Err(halt)) => bad = Some(halt),
@@ -66,14 +56,6 @@ impl Shard {
         })?;
         if let Some(halt) = bad {
             return Err(halt.into());
-        }
-        if let Some((lock, order)) = locked {
-            if order <= from.0 {
-                return Err(Stop::Wait(lock));
-            }
-            end = order;
-            // Of names with one hash none is shown before the others.
-            page.retain(|listed| listed.order.0 < order);
         }
         let next = match page.last() {
             Some(last) if page.len() == limit => last.order.0 + 1,

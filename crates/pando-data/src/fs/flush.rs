@@ -139,8 +139,13 @@ impl DataFs {
                     state.hear(&attr.attr);
                     state.form = if attr.is_inline { Form::Inline } else { Form::Objects };
                 }
-                // Whether it took effect is not known for every error; the objects may be in use.
-                Err(WriteError::Errno(errno)) => return Err(errno),
+                Err(WriteError::Errno(errno)) => {
+                    // Of other errors it is not known whether the write took effect; the objects may be in use.
+                    if matches!(errno, Errno::EACCES | Errno::EPERM) {
+                        self.discard(&plan.objects);
+                    }
+                    return Err(errno);
+                }
             }
         }
         Err(Errno::EAGAIN)
@@ -293,7 +298,8 @@ impl Packer<'_> {
     }
 }
 
-/// Whether the same flush may succeed later.
+/// Whether the same flush may succeed later. What is asked for on behalf of those who have the file open is refused only until one
+/// who may opens it, or until its owner lets them again.
 fn may_pass(errno: Errno) -> bool {
     matches!(
         errno,
@@ -304,5 +310,7 @@ fn may_pass(errno: Errno) -> bool {
             | Errno::EBUSY
             | Errno::ETIMEDOUT
             | Errno::ENODEV
+            | Errno::EACCES
+            | Errno::EPERM
     )
 }

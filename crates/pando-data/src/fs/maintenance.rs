@@ -90,6 +90,22 @@ impl DataFs {
         }
     }
 
+    /// Stores what was written to any file, for somebody who is none of the programs that wrote it: they are told of errors all the same.
+    /// Returns the first error, after trying all.
+    pub fn store_all(&self) -> Result<(), Errno> {
+        let files: Vec<_> =
+            lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
+        let mut result = Ok(());
+        for inode in files {
+            let mut state = self.write_state(&inode);
+            let stored = self.flush_state(&inode, &mut state);
+            // What is lost already was written before, too.
+            let lost = if self.losses.is_untold(inode.ino) { Err(Errno::EIO) } else { Ok(()) };
+            result = result.and(stored).and(lost);
+        }
+        result
+    }
+
     /// Deletes objects that no durable record needs. Returns how many.
     pub fn collect_garbage(&self) -> Result<usize, Errno> {
         let mut total = 0;

@@ -45,14 +45,15 @@ pub struct Store {
     pub puts: AtomicU64,
     /// Called before anything is stored or synced.
     pub before: Mutex<Option<Hook>>,
+    pub deletes: AtomicU64,
 }
 
 impl Store {
     pub fn new(name: &str) -> Arc<Self> {
         let folder = Folder::new(name);
         let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
-        let (full, puts, before) = Default::default();
-        Arc::new(Self { inner, folder, full, puts, before })
+        let (full, puts, deletes, before) = Default::default();
+        Arc::new(Self { inner, folder, full, puts, deletes, before })
     }
 
     fn waits(&self) {
@@ -77,6 +78,7 @@ impl ObjectStore for Store {
     }
 
     fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
         self.inner.delete(id)
     }
 
@@ -114,6 +116,8 @@ pub struct Shards {
     pub in_doubt: AtomicBool,
     /// Called when pieces arrive, before anything is done with them.
     pub before_write: Mutex<Option<Hook>>,
+    /// Nobody who has the file open may write it.
+    pub refused: AtomicBool,
 }
 
 /// What a test has done in the midst of a call.
@@ -134,6 +138,7 @@ impl Shards {
             stale: AtomicBool::new(false),
             in_doubt: AtomicBool::new(false),
             before_write: Mutex::default(),
+            refused: AtomicBool::new(false),
         };
         Arc::new(shards)
     }
@@ -353,6 +358,9 @@ impl Metadata for Shards {
         }
         if self.in_doubt.load(Ordering::Relaxed) {
             return Err(Errno::ETIMEDOUT.into());
+        }
+        if self.refused.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES.into());
         }
         self.with(ino, |file| {
             self.interfere(file);

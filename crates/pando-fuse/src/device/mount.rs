@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
+use rustix::thread::CapabilitySet;
 
 const DEVICE: &str = "/dev/fuse";
 /// Kind of file system as it is shown, after `fuse.`.
@@ -87,12 +88,48 @@ fn open_device() -> io::Result<OwnedFd> {
                 "{DEVICE} is missing: load the module (`modprobe fuse`), or give the container the device"
             ),
             Errno::ACCESS | Errno::PERM => {
-                format!("{DEVICE} may not be opened by this user or within this container")
+                may_not_be_opened()
             }
             _ => format!("cannot open {DEVICE}: {errno}"),
         };
         io::Error::new(io::Error::from(errno).kind(), text)
     })
+}
+
+fn may_not_be_opened() -> String {
+    let user = rustix::process::geteuid().as_raw();
+    let is = rustix::fs::stat(DEVICE).map_or_else(
+        |_| String::new(),
+        |is| format!(" (it is {:03o}, of {}:{})", is.st_mode & 0o777, is.st_uid, is.st_gid),
+    );
+    format!(
+        "{DEVICE} may not be opened by user {user}{is}: as root `chmod 666 {DEVICE}`, or mount as root; \
+         a container needs `--device {DEVICE} --cap-add SYS_ADMIN`"
+    )
+}
+
+/// Whether this user can mount at all: the device opens, and somebody is there who is permitted to.
+pub fn can_mount() -> io::Result<()> {
+    open_device()?;
+    let is_permitted = rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    let is_there = |helper: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(helper).is_file())
+    };
+    if is_permitted || HELPERS.into_iter().any(is_there) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("cannot mount: {}", no_helper())))
+}
+
+/// Why nothing can be mounted where there is no helper.
+fn no_helper() -> &'static str {
+    if rustix::process::geteuid().is_root() {
+        "the kernel does not permit it here (CAP_SYS_ADMIN is needed); a container needs `--cap-add SYS_ADMIN`"
+    } else {
+        "not root, and fusermount3 is not installed: install fuse3, or mount as root"
+    }
 }
 
 fn mount_directly(
@@ -127,12 +164,7 @@ fn mount_by_helper(
             other => return other.map(|channel| (channel, helper)),
         }
     }
-    let why = if rustix::process::geteuid().is_root() {
-        "the kernel does not permit it here (CAP_SYS_ADMIN is needed)"
-    } else {
-        "not root, and fusermount3 is not installed"
-    };
-    Err(failed(mountpoint, io::ErrorKind::PermissionDenied, &why))
+    Err(failed(mountpoint, io::ErrorKind::PermissionDenied, &no_helper()))
 }
 
 /// The helper mounts, and sends the channel over a socket. `NotFound`: there is no such program.

@@ -231,7 +231,10 @@ impl Inner {
     /// A file was opened.
     fn appends(&self, node: u64, opened: &Opened, flags: OpenFlags) {
         if flags.is_append() && !flags.is_read_only() {
-            self.memory.appends.opened(node, opened.attr.size);
+            // The kernel takes what was written for a part of it, stored or not.
+            let mut attr = opened.attr.clone();
+            let _ = self.fs.data().show(&mut attr);
+            self.memory.appends.opened(node, attr.size);
         }
         if flags.truncates() {
             self.memory.appends.told(node, 0);
@@ -385,7 +388,6 @@ impl FileSystem for Adaptor {
     fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
         drop(self.0.keeper().take());
-        self.0.listings.end();
         // What fails here is counted as lost; nobody is left to be told.
         let _ = self.0.fs.shut_down();
     }

@@ -27,7 +27,11 @@ struct State {
 struct Dir {
     /// Open handles of this period, and of older ones.
     handles: [usize; 2],
-    /// The kernel has dropped what it kept from older periods, or from before a change.
+    /// Changes of names in it of which the kernel has heard, or is about to.
+    changes: u64,
+    /// How often it had to drop what it had: what it keeps now is from after that.
+    drops: u64,
+    /// It has done so.
     is_dropped: bool,
     /// What became of a change in it is not known: nothing is kept until the period ends.
     is_doubtful: bool,
@@ -35,13 +39,21 @@ struct Dir {
     parent: Option<Ino>,
 }
 
+impl Dir {
+    /// What the kernel has is of before.
+    fn outdate(&mut self) {
+        self.drops += 1;
+        self.is_dropped = false;
+    }
+}
+
 /// With what an open handle may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leave {
     node: u64,
     period: u64,
-    /// The kernel drops what it had when it hears of this handle.
-    drops: bool,
+    /// The kernel drops what it had when it hears of this handle: which time that is.
+    drops: Option<u64>,
 }
 
 impl Leave {
@@ -68,11 +80,13 @@ impl Kept {
         if dir.is_doubtful || dir.handles[1] > 0 {
             return (fopen::KEEP_CACHE, None);
         }
-        dir.is_dropped &= dir.parent == parent;
-        dir.parent = parent;
+        if dir.parent != parent {
+            dir.parent = parent;
+            dir.outdate();
+        }
         dir.handles[0] += 1;
-        let drops = !dir.is_dropped;
-        let flags = fopen::CACHE_DIR | if drops { 0 } else { fopen::KEEP_CACHE };
+        let drops = (!dir.is_dropped).then_some(dir.drops);
+        let flags = fopen::CACHE_DIR | if drops.is_some() { 0 } else { fopen::KEEP_CACHE };
         (flags, Some(Leave { node, period, drops }))
     }
 
@@ -83,7 +97,7 @@ impl Kept {
         let is_current = state.period == leave.period;
         let Some(dir) = state.dirs.get_mut(&leave.node) else { return is_current };
         // The kernel has heard of the handle, or it could not ask.
-        dir.is_dropped |= is_current && leave.drops;
+        dir.is_dropped |= is_current && leave.drops == Some(dir.drops);
         is_current && !dir.is_doubtful
     }
 
@@ -97,10 +111,22 @@ impl Kept {
         }
     }
 
+    /// Names of a directory change. To be said before the kernel is told.
+    pub(super) fn count_change(&self, node: u64) {
+        if let Some(dir) = self.lock().dirs.get_mut(&node) {
+            dir.changes += 1;
+        }
+    }
+
+    /// How often that was said. What a handle has fetched at another count may be of before a change.
+    pub(super) fn changes(&self, leave: Leave) -> u64 {
+        self.lock().dirs.get(&leave.node).map_or(0, |dir| dir.changes)
+    }
+
     /// Names of a directory have changed, and the kernel was not told.
     pub(super) fn change(&self, node: u64) {
         if let Some(dir) = self.lock().dirs.get_mut(&node) {
-            dir.is_dropped = false;
+            dir.outdate();
         }
     }
 
@@ -159,6 +185,18 @@ mod tests {
         assert_eq!(open(&kept).0, BOTH);
         kept.change(DIR);
         assert_eq!(open(&kept).0, CACHE);
+    }
+
+    #[test]
+    fn a_handle_proves_only_the_drop_that_it_caused() {
+        let kept = Kept::default();
+        let leave = open(&kept).1.unwrap();
+        kept.change(DIR);
+        assert!(kept.is_listed(leave));
+        let (flags, later) = open(&kept);
+        assert_eq!(flags, CACHE);
+        assert!(kept.is_listed(later.unwrap()));
+        assert_eq!(open(&kept).0, BOTH);
     }
 
     #[test]

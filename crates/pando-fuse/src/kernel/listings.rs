@@ -1,7 +1,8 @@
 //! Open directories, and what the kernel keeps of their listings.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use crate::vfs::DirHandle;
 /// holds up its own listing of one, by reading it into memory that it lets nobody have.
 const DROPS_WITHIN: Duration = Duration::from_secs(1);
 
+/// Threads that wait for that at the same time. Beyond them nothing is dropped any more, and the kernel keeps nothing more.
+const DROPS_MAX: usize = 16;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Listings {
@@ -30,42 +34,49 @@ struct Open {
     handle: DirHandle,
     /// With which the kernel may keep its listing.
     leave: Option<Leave>,
+    /// Changes of the directory that had been counted when this handle began to fetch what it has.
+    fetched_at: AtomicU64,
 }
 
-/// A thread that has the kernel drop listings, since that may have to wait for a caller.
+/// Threads that have the kernel drop listings. Each of them may have to wait for a program that holds up its own listing, and no other
+/// program is to wait for that.
 #[derive(Default)]
-struct Dropping(Mutex<Option<Sender<Job>>>);
+struct Dropping(Arc<AtomicUsize>);
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A thread that may be begun.
+struct Turn(Arc<AtomicUsize>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Dropping {
-    /// Has the kernel drop its listings of these, and then `work` done; false if there is no thread to be had.
-    fn drop_then(
-        &self,
-        notifier: &Notifier,
-        nodes: Vec<u64>,
-        work: impl FnOnce() + Send + 'static,
-    ) -> bool {
+    /// Nothing: too many wait.
+    fn turn(&self) -> Option<Turn> {
+        let turn = Turn(Arc::clone(&self.0));
+        (turn.0.fetch_add(1, Ordering::SeqCst) < DROPS_MAX).then_some(turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Turn {
+    /// Has the kernel drop its listings of these, and then `work` done. Without a thread neither is done.
+    fn drop_then(self, notifier: &Notifier, nodes: Vec<u64>, work: impl FnOnce() + Send + 'static) {
         let notifier = notifier.clone();
-        let job: Job = Box::new(move || {
+        let job = move || {
             for node in nodes {
                 // A node that the kernel does not know any more has no listing.
                 let _ = notifier.inval_inode(node, 0, 0);
             }
             work();
-        });
-        let mut sender = lock(&self.0);
-        if let Some(sender) = &*sender {
-            return sender.send(job).is_ok();
-        }
-        let (new, jobs) = channel::<Job>();
-        let thread = std::thread::Builder::new().name("pando-listings".to_owned());
-        let began = thread.spawn(move || jobs.into_iter().for_each(|job| job())).is_ok();
-        began && sender.insert(new).send(job).is_ok()
+            drop(self);
+        };
+        let _ = std::thread::Builder::new().name("pando-listings".to_owned()).spawn(job);
     }
 }
 
@@ -77,11 +88,6 @@ impl Listings {
     /// The kernel forgets a node.
     pub(super) fn forget(&self, node: u64) {
         self.kept.forget(node);
-    }
-
-    /// It is unmounted. The thread ends by itself, and is not waited for.
-    pub(super) fn end(&self) {
-        lock(&self.dropping.0).take();
     }
 }
 
@@ -113,7 +119,8 @@ impl Inner {
 
     fn opened(&self, reply: Reply, handle: DirHandle, flags: u32, leave: Option<Leave>) {
         let number = self.new_handle();
-        lock(&self.listings.open).insert(number, Arc::new(Open { handle, leave }));
+        lock(&self.listings.open)
+            .insert(number, Arc::new(Open { handle, leave, fetched_at: AtomicU64::new(0) }));
         if reply.opened(number, flags).is_err() {
             self.close_directory(number);
         }
@@ -144,6 +151,12 @@ impl Inner {
             Ok(open) => {
                 leave = open.leave;
                 let handle = &open.handle;
+                // The kernel adds what any handle brings to what it keeps, and takes it for new.
+                if let Some(changes) = leave.map(|leave| self.listings.kept.changes(leave))
+                    && open.fetched_at.swap(changes, Ordering::SeqCst) != changes
+                {
+                    self.fs.releasedir(handle);
+                }
                 let add = |listed: crate::Listed<'_>| {
                     let (ino, mode) = (listed.ino, type_bits(listed.kind));
                     if !plus {
@@ -183,13 +196,17 @@ impl Inner {
     fn deliver(&self, reply: Reply, listing: Listing, leave: Option<Leave>) -> Delivery {
         let Some(leave) = leave else { return reply.listing(&listing) };
         // A recall waits until the kernel has the answer.
-        let _telling = self.memory.telling();
-        if self.listings.kept.is_listed(leave) || !listing.is_empty() {
+        let telling = self.memory.telling();
+        let is_current = telling.is_alone() && self.listings.kept.is_listed(leave);
+        if is_current || !listing.is_empty() {
             return reply.listing(&listing);
         }
         // With its end the kernel would take what it has for a whole listing.
-        let Some(notifier) = self.notifier() else { return reply.listing(&listing) };
-        self.listings.dropping.drop_then(notifier, vec![leave.node()], move || {
+        let (Some(notifier), Some(turn)) = (self.notifier(), self.listings.dropping.turn()) else {
+            self.listings.kept.give_up();
+            return reply.listing(&listing);
+        };
+        turn.drop_then(notifier, vec![leave.node()], move || {
             let _ = reply.listing(&listing);
         });
         Ok(())
@@ -202,13 +219,21 @@ impl Inner {
         if nodes.is_empty() {
             return;
         }
+        let Some(turn) = self.listings.dropping.turn() else {
+            return self.listings.kept.give_up();
+        };
         let (done, is_done) = channel();
-        self.listings.dropping.drop_then(notifier, nodes, move || {
+        turn.drop_then(notifier, nodes, move || {
             let _ = done.send(());
         });
         if is_done.recv_timeout(DROPS_WITHIN).is_err() {
             self.listings.kept.give_up();
         }
+    }
+
+    /// Names in these directories change. To be said before the kernel is told.
+    pub(super) fn count_changes(&self, nodes: &[u64]) {
+        nodes.iter().for_each(|node| self.listings.kept.count_change(*node));
     }
 
     /// A change of names in these directories has come to an end, and the kernel was told, or not.
@@ -223,8 +248,9 @@ impl Inner {
                 false => self.listings.kept.doubt(*node),
             }
         }
-        if let Some(notifier) = self.notifier() {
-            self.listings.dropping.drop_then(notifier, nodes.to_vec(), || {});
+        match (self.notifier(), self.listings.dropping.turn()) {
+            (Some(notifier), Some(turn)) => turn.drop_then(notifier, nodes.to_vec(), || {}),
+            _ => self.listings.kept.give_up(),
         }
     }
 }

@@ -28,6 +28,7 @@ macro_rules! named {
             let $parent = Ino(dir);
             let result = judged!($this, caller, &[dir], |$by| $work.await);
             let outcome = result.as_ref().map(drop).map_err(|errno| *errno);
+            $this.count_changes(&[dir]);
             let told = $answer(&$this, reply, result);
             $this.changed(&[dir], outcome, told);
         })
@@ -166,6 +167,7 @@ impl Inner {
             self.fs.create(by, parent, &name, mode, flags).await
         });
         let outcome = created.as_ref().map(drop).map_err(|errno| *errno);
+        self.count_changes(&[dir]);
         let told = match created {
             Ok(opened) => {
                 self.appends(opened.attr.ino.0, &opened, flags);
@@ -199,6 +201,7 @@ impl Inner {
         let dirs = [from.0, to.0];
         let dirs = if from.0 == to.0 { &dirs[..1] } else { &dirs[..] };
         let moved = judged!(self, caller, dirs, |by| { self.fs.rename(by, old, new, flags).await });
+        self.count_changes(dirs);
         let told = reply.done(moved.map_err(errno));
         self.changed(dirs, moved, told);
     }

@@ -255,6 +255,84 @@ fn a_finish_that_was_stopped_is_gone_on_with() {
 }
 
 #[test]
+fn the_newest_authority_comes_first_whoever_signs() {
+    let (temp, folder) = made();
+    let old = folder.authority(None).unwrap();
+    let old_key = temp.path().join("old.key");
+    fs::copy(file(&folder, "ca.key"), &old_key).unwrap();
+    let next = folder.rotate(&old, None).unwrap();
+    let both = [next.certificate().clone(), old.certificate().clone()];
+    let by_old = folder.authority(Some(&old_key)).unwrap();
+    assert_eq!(by_old.serial(), old.serial());
+    let ada = folder.issue(&by_old, &wanted("ada", KeyRole::Client)).unwrap();
+    assert_eq!(ada.authorities, both);
+    as_client(&ada, &folder.trust().unwrap()).unwrap();
+    // Nor does the order in a file decide.
+    let mut bundle = ada;
+    bundle.authorities.reverse();
+    let path = temp.path().join("ada.pem");
+    bundle.write(&path).unwrap();
+    assert_eq!(Bundle::read(&path).unwrap().authorities, both);
+}
+
+#[test]
+fn a_rotation_whose_key_cannot_be_written_changes_nothing() {
+    let (temp, folder) = made();
+    let before = fs::read(file(&folder, "ca.crt")).unwrap();
+    let old = folder.authority(None).unwrap();
+    let error = folder.rotate(&old, Some(&temp.path().join("missing/ca.key"))).err().unwrap();
+    assert!(matches!(error, KeyError::Io { .. }), "{error}");
+    assert_eq!(fs::read(file(&folder, "ca.crt")).unwrap(), before);
+    folder.rotate(&folder.authority(None).unwrap(), None).unwrap();
+}
+
+#[test]
+fn a_rotation_that_was_stopped_is_gone_on_with() {
+    for finishes in [false, true] {
+        let (_temp, folder) = made();
+        let (key, draft) = (file(&folder, "ca.key"), file(&folder, "ca.key.new"));
+        let old = folder.authority(None).unwrap();
+        // A key that nothing counts by is of no rotation.
+        fs::copy(&key, &draft).unwrap();
+        let old_key = fs::read(&key).unwrap();
+        let next = folder.rotate(&old, None).unwrap();
+        assert!(!draft.exists());
+        // As if the new key had not taken its place.
+        fs::rename(&key, &draft).unwrap();
+        fs::write(&key, &old_key).unwrap();
+        fs::set_permissions(&key, fs::metadata(&draft).unwrap().permissions()).unwrap();
+        let old = folder.authority(None).unwrap();
+        folder.issue(&old, &wanted("ada", KeyRole::Client)).unwrap();
+        if finishes {
+            folder.finish_rotation(true).unwrap();
+        } else {
+            assert_eq!(folder.rotate(&old, None).unwrap().serial(), next.serial());
+            assert!(matches!(folder.rotate(&old, None), Err(KeyError::Rotating)));
+        }
+        assert!(!draft.exists());
+        let now = folder.authority(None).unwrap();
+        assert_eq!(now.serial(), next.serial());
+        let bob = folder.issue(&now, &wanted("bob", KeyRole::Client)).unwrap();
+        as_client(&bob, &folder.trust().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn an_authority_that_servers_take_for_revoked_is_not_made_an_older_one() {
+    let (temp, folder) = made();
+    let old = folder.authority(None).unwrap();
+    let run = temp.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let other = Serial([3; 16]);
+    fs::write(run.join("revoked"), format!("{other}\n{}\n", old.serial())).unwrap();
+    let error = folder.rotate(&old, None).err().unwrap();
+    assert!(matches!(error, KeyError::AuthorityHeard { .. }), "{error}");
+    assert_eq!(folder.trust().unwrap().authorities.len(), 1);
+    fs::write(run.join("revoked"), format!("{other}\n")).unwrap();
+    folder.rotate(&old, None).unwrap();
+}
+
+#[test]
 fn a_rotation_with_the_key_elsewhere_puts_the_new_one_there() {
     let (temp, folder) = made();
     let offline = temp.path().join("offline.key");

@@ -39,11 +39,22 @@ struct Inner {
     heard: Mutex<BTreeSet<Serial>>,
     /// How often something new was heard.
     news: AtomicU64,
+    /// What was judged by last: made once for each change, as what is revoked may be very much.
+    belief: Mutex<Option<Belief>>,
+}
+
+/// Whom keys believed at a moment. Copies are one.
+#[derive(Clone)]
+pub struct Belief {
+    known: Arc<Trust>,
+    news: u64,
+    trust: Arc<Trust>,
+    verifier: Arc<Verifier>,
 }
 
 enum Source {
     /// The authorities that came with the key.
-    Given(Trust),
+    Given(Arc<Trust>),
     /// A volume's folder of keys, which is read again when it has changed.
     Folder(PathBuf, Mutex<Option<Known>>),
 }
@@ -64,7 +75,7 @@ impl Keys {
     /// A key that believes the authorities it came with.
     pub fn new(bundle: &Bundle) -> Result<Self, TlsError> {
         let (authorities, revoked) = (bundle.authorities.clone(), BTreeSet::new());
-        Self::of(bundle, Source::Given(Trust { authorities, revoked }))
+        Self::of(bundle, Source::Given(Arc::new(Trust { authorities, revoked })))
     }
 
     /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is renewed in there, too.
@@ -80,6 +91,7 @@ impl Keys {
             source,
             heard: Mutex::default(),
             news: AtomicU64::new(0),
+            belief: Mutex::default(),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -91,35 +103,67 @@ impl Keys {
     }
 
     /// Whom it believes now.
-    pub fn trust(&self) -> Result<Trust, KeyError> {
-        let mut trust = self.known()?;
-        let heard = self.0.heard.lock();
-        if heard.len() > REVOKED_IN_ALL_MAX {
-            return Err(KeyError::TooManyHeard(REVOKED_IN_ALL_MAX));
-        }
-        trust.revoke(heard.iter().copied());
-        Ok(trust)
+    pub fn trust(&self) -> Result<Arc<Trust>, TlsError> {
+        Ok(self.belief()?.trust)
     }
 
-    /// Whom it believes, as far as nobody else has said anything.
-    fn known(&self) -> Result<Trust, KeyError> {
+    /// Whom it believes now, from memory if nothing has changed.
+    pub fn belief(&self) -> Result<Belief, TlsError> {
+        let known = self.known()?;
+        let mut belief = self.0.belief.lock();
+        // Taken before what was heard: what comes in between is looked at again.
+        let news = self.news();
+        if let Some(belief) = &*belief
+            && belief.is_of(&known, news)
+        {
+            return Ok(belief.clone());
+        }
+        let trust = {
+            let heard = self.0.heard.lock();
+            if heard.len() > REVOKED_IN_ALL_MAX {
+                return Err(KeyError::TooManyHeard(REVOKED_IN_ALL_MAX).into());
+            }
+            let mut trust = Trust::clone(&known);
+            trust.revoke(heard.iter().copied());
+            Arc::new(trust)
+        };
+        let verifier = Verifier::new(trust.clone(), self.0.identity.volume, &self.0.provider)?;
+        let made = Belief { known, news, trust, verifier: Arc::new(verifier) };
+        *belief = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Whether nothing has changed since.
+    #[must_use]
+    pub fn is_current(&self, belief: &Belief) -> bool {
+        self.known().is_ok_and(|known| belief.is_of(&known, self.news()))
+    }
+
+    /// Whom it believes, as far as nobody else has said anything. Without a change it is the same in memory.
+    fn known(&self) -> Result<Arc<Trust>, KeyError> {
         Ok(match &self.0.source {
             Source::Given(trust) => trust.clone(),
-            Source::Folder(folder, known) => Trust::clone(&*self.read(folder, known)?.trust),
+            Source::Folder(folder, known) => self.read(folder, known)?.trust,
         })
     }
 
     /// Others say that these are revoked. Answers whether any is new. Who calls this has made sure that it is a server of the
-    /// volume that says so. If they are more than anybody takes in, nobody is believed any more ([`Keys::trust`]).
+    /// volume that says so. If they are more than anybody takes in, nobody is believed any more ([`Keys::trust`]). The newest
+    /// authority is not among them: of it the word has no effect, and kept it would end that one as soon as there is a newer one.
     pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
-        let known = self.known().map(|trust| trust.revoked).unwrap_or_default();
+        let known = self.known().ok();
+        let newest = known.as_ref().and_then(|known| known.newest());
+        let is_known = |serial: &Serial| {
+            newest == Some(*serial)
+                || known.as_ref().is_some_and(|known| known.revoked.contains(serial))
+        };
         let mut heard = self.0.heard.lock();
         let before = heard.len();
         for serial in revoked {
             if heard.len() > REVOKED_IN_ALL_MAX {
                 break;
             }
-            if !known.contains(&serial) {
+            if !is_known(&serial) {
                 heard.insert(serial);
             }
         }
@@ -140,7 +184,7 @@ impl Keys {
     /// Whether what the other end of a connection has shown is accepted still, by what is known and what time it is now.
     /// `is_server`: only a server's key will do.
     pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
-        self.verifier()?.verify(shown.chain(), is_server, UnixTime::now())
+        self.belief()?.judge(shown, is_server)
     }
 
     /// What others have said is revoked.
@@ -152,13 +196,13 @@ impl Keys {
     /// Revoked serials as they are told to others: all.
     #[must_use]
     pub fn told_revoked(&self) -> Vec<[u8; 16]> {
-        let revoked = self.trust().map(|trust| trust.revoked).unwrap_or_default();
-        revoked.into_iter().map(|serial| serial.0).collect()
+        let Ok(trust) = self.trust() else { return Vec::new() };
+        trust.revoked.iter().map(|serial| serial.0).collect()
     }
 
     /// For a connection to a server.
     pub(super) fn client_config(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        let verifier = Arc::new(self.verifier()?);
+        let verifier = self.belief()?.verifier;
         let builder = ClientConfig::builder_with_provider(self.0.provider.clone());
         let mut config = builder
             .with_protocol_versions(&[&TLS13])?
@@ -173,7 +217,7 @@ impl Keys {
 
     /// For a connection that has come in.
     pub(super) fn server_config(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        let verifier = Arc::new(self.verifier()?);
+        let verifier = self.belief()?.verifier;
         let builder = ServerConfig::builder_with_provider(self.0.provider.clone());
         let mut config = builder
             .with_protocol_versions(&[&TLS13])?
@@ -213,9 +257,28 @@ impl Keys {
         *known = stamp.map(|_| read.clone());
         Ok(read)
     }
+}
 
-    fn verifier(&self) -> Result<Verifier, TlsError> {
-        Verifier::new(&self.trust()?, self.0.identity.volume, &self.0.provider)
+impl Belief {
+    /// Whom it is.
+    #[must_use]
+    pub const fn trust(&self) -> &Arc<Trust> {
+        &self.trust
+    }
+
+    /// As [`Keys::judge`].
+    pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
+        self.verifier.verify(shown.chain(), is_server, UnixTime::now())
+    }
+
+    fn is_of(&self, known: &Arc<Trust>, news: u64) -> bool {
+        Arc::ptr_eq(&self.known, known) && self.news == news
+    }
+}
+
+impl std::fmt::Debug for Belief {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.trust.fmt(f)
     }
 }
 

@@ -28,7 +28,7 @@ use pando_wire::uuid;
 use rustls::{CertificateError, Error};
 
 pub use alert::Alert;
-pub use keys::Keys;
+pub use keys::{Belief, Keys};
 pub use record::RecordError;
 pub(crate) use record::{Fed, HEAD, Opener, Sealer};
 pub(crate) use shake::{Shaken, accept, connect, write};

@@ -1,9 +1,8 @@
 //! Whether a certificate is accepted: signed by an authority of this volume, in time, not revoked, of the role that is wanted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pando_keys::{KeyRole, Serial, Trust, identity_of};
+use pando_keys::{KeyRole, Trust, identity_of};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
@@ -17,19 +16,19 @@ use rustls::{
 
 use super::{Denial, TlsError};
 
-/// Of one handshake.
+/// Made once for each change of what is believed: it holds all that is revoked, and copies nothing of it.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: Arc<RootCertStore>,
     of_clients: Arc<dyn ClientCertVerifier>,
-    revoked: BTreeSet<Serial>,
+    trust: Arc<Trust>,
     volume: [u8; 16],
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
     pub(super) fn new(
-        trust: &Trust,
+        trust: Arc<Trust>,
         volume: [u8; 16],
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, TlsError> {
@@ -42,9 +41,8 @@ impl Verifier {
             WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
                 .build()
                 .map_err(|error| Error::General(error.to_string()))?;
-        let (revoked, algorithms) =
-            (trust.revoked.clone(), provider.signature_verification_algorithms);
-        Ok(Self { roots, of_clients, revoked, volume, algorithms })
+        let algorithms = provider.signature_verification_algorithms;
+        Ok(Self { roots, of_clients, trust, volume, algorithms })
     }
 
     /// A chain of certificates, the one that is judged first.
@@ -74,7 +72,7 @@ impl Verifier {
         if is_server && identity.role != KeyRole::Server {
             return Err(denied(Denial::NotAServer));
         }
-        if self.revoked.contains(&identity.serial) {
+        if self.trust.revoked.contains(&identity.serial) {
             return Err(Error::InvalidCertificate(CertificateError::Revoked));
         }
         Ok(())

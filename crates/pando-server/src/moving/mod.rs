@@ -163,9 +163,12 @@ impl Moves {
         let shared = &self.shared;
         let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
         if shard.0 >= shared.superblock.shards && known.is_none() {
-            let made = shared.superblock.shards - 1;
+            let added = shared.hosts.get().map_or_else(Vec::new, |hosts| hosts.all());
+            let added = added.iter().map(|hosting| hosting.shard.0).max();
+            let last = added.unwrap_or(0).max(shared.superblock.shards - 1);
             return Err(format!(
-                "there is no shard {shard}: the volume was made with shards 0 to {made}, and nobody has said that it was added"
+                "there is no shard {shard}: the volume has shards 0 to {last}, as far as this server knows; \
+                 `pando shard list` shows them, `pando shard add` makes the next"
             ));
         }
         if shared.coming.lock().get(&shard).is_some_and(|moving| moving.stage.is_under_way()) {
@@ -183,8 +186,11 @@ impl Moves {
                 own.display()
             ));
         }
-        let source =
-            known.ok_or_else(|| format!("nobody has said yet who serves shard {shard}"))?;
+        let source = known.ok_or_else(|| {
+            format!(
+                "no server of shard {shard} is known here: start one (`pando server FOLDER --shard {shard}`), and run this again"
+            )
+        })?;
         shared.lock.lock().add(&shared.folder, shard.0).map_err(|error| error.to_string())?;
         shared.note(shard, |moving| {
             (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, 0);

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use pando_keys::Serial;
 use pando_net::tls::TlsError;
-use pando_net::{Keys, Outbound, Proof, Shown, Stream, Who, pages_of};
+use pando_net::{Belief, Keys, Outbound, Proof, Shown, Stream, Who};
 use pando_types::KeyId;
-use pando_wire::{Message, Refused, Role, encode};
+use pando_wire::{Message, REVOKED_MAX, Refused, Role, encode};
 use parking_lot::Mutex;
 
 use super::limits::Limits;
@@ -76,15 +76,16 @@ impl Guests {
         keys: Option<&Keys>,
         limits: &Limits,
     ) -> Result<Place, Refused> {
+        self.table.lock().check_room(&proof.who, role, limits)?;
+        let shown = proof.shown.as_ref().zip(keys);
+        let judged = shown.map(|(shown, keys)| judge(shown, keys)).transpose()?;
         let mut table = self.table.lock();
         table.check_room(&proof.who, role, limits)?;
-        if let (Some(shown), Some(keys)) = (&proof.shown, keys) {
-            keys.judge(shown, false).map_err(|error| {
-                Refused::KeyEnded(match error {
-                    TlsError::Peer(denial) => denial.to_string(),
-                    other => other.to_string(),
-                })
-            })?;
+        // Nobody waits for the judgement but in the rare case that something has changed since.
+        if let (Some((shown, keys)), Some(judged)) = (shown, &judged)
+            && !keys.is_current(judged)
+        {
+            judge(shown, keys)?;
         }
         let kind = match role {
             Role::Client(_) => Kind::Client,
@@ -126,16 +127,17 @@ impl Guests {
         }
     }
 
-    /// Tells clients what is revoked since they came: a server may be among it.
-    pub(super) fn tell(&self, mut revoked: Vec<[u8; 16]>) {
+    /// Tells clients what is revoked since they came: a server may be among it. What is more than a page would be held for each of
+    /// them, outside of all budgets. So they are cut then, and are told all of it when they come again, at their own pace.
+    pub(super) fn tell(&self, revoked: Vec<[u8; 16]>) {
         if revoked.is_empty() {
             return;
         }
-        let more = pages_of(&mut revoked);
-        let mut frames = Vec::new();
-        for page in [Message::Revoked(revoked)].iter().chain(&more) {
-            encode(&mut frames, pando_wire::Stream(0), page);
+        if revoked.len() > REVOKED_MAX {
+            return self.cut_if(|guest| guest.kind == Kind::Client);
         }
+        let mut frames = Vec::new();
+        encode(&mut frames, pando_wire::Stream(0), &Message::Revoked(revoked));
         let mut outs = Vec::new();
         for guest in self.table.lock().guests.values_mut() {
             match (&guest.out, guest.kind) {
@@ -149,6 +151,20 @@ impl Guests {
             out.flush();
         }
     }
+}
+
+/// By what a key was accepted that counts still.
+fn judge(shown: &Shown, keys: &Keys) -> Result<Belief, Refused> {
+    let judged = keys.belief().and_then(|belief| {
+        belief.judge(shown, false)?;
+        Ok(belief)
+    });
+    judged.map_err(|error| {
+        Refused::KeyEnded(match error {
+            TlsError::Peer(denial) => denial.to_string(),
+            other => other.to_string(),
+        })
+    })
 }
 
 impl Table {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use pando_keys::{Serial, Trust};
 use pando_net::Keys;
@@ -22,7 +23,10 @@ pub(super) struct Revoked {
     keys: Option<Keys>,
     file: PathBuf,
     /// What connections that exist were judged by.
-    judged: Mutex<Option<Trust>>,
+    judged: Mutex<Option<Arc<Trust>>>,
+    /// Whether something was heard that the file does not have.
+    is_unwritten: AtomicBool,
+    pace: Mutex<Pace>,
     /// The last failure to read the folder; each is told once.
     failure: Mutex<String>,
 }
@@ -35,13 +39,22 @@ impl Revoked {
             keys.learn(read(&file)?);
         }
         let judged = Mutex::new(keys.as_ref().and_then(|keys| keys.trust().ok()));
-        Ok(Self { keys, file, judged, failure: Mutex::default() })
+        let (is_unwritten, pace, failure) = Default::default();
+        Ok(Self { keys, file, judged, is_unwritten, pace, failure })
     }
 
-    /// Takes over what another server has told.
+    /// Takes over what another server has told. Whoever comes from now on is judged by it; the rest is done by [`Revoked::look`].
     pub(super) fn learn(&self, heard: &[[u8; 16]]) {
         let Some(keys) = &self.keys else { return };
-        if keys.learn(heard.iter().map(|serial| Serial(*serial)))
+        if keys.learn(heard.iter().map(|serial| Serial(*serial))) {
+            self.is_unwritten.store(true, Ordering::Release);
+        }
+    }
+
+    /// Writes down what was heard, if it is not written yet.
+    pub(super) fn note(&self) {
+        let Some(keys) = &self.keys else { return };
+        if self.is_unwritten.swap(false, Ordering::AcqRel)
             && let Err(why) = self.write(keys.heard())
         {
             say(&format!("cannot note which keys are revoked: {why}"));
@@ -64,6 +77,7 @@ impl Revoked {
         let trust = match keys.trust() {
             Ok(trust) => trust,
             Err(error) => {
+                self.note();
                 let why = error.to_string();
                 let mut last = self.failure.lock();
                 if *last != why {
@@ -75,7 +89,14 @@ impl Revoked {
         };
         self.failure.lock().clear();
         let mut judged = self.judged.lock();
-        if judged.as_ref() == Some(&trust) {
+        let is_same = judged.as_ref() == Some(&trust);
+        if is_same && !self.is_unwritten.load(Ordering::Acquire)
+            || !self.pace.lock().is_due(Instant::now())
+        {
+            return;
+        }
+        self.note();
+        if is_same {
             return;
         }
         let has_others = judged.as_ref().is_some_and(|old| old.authorities != trust.authorities);
@@ -88,20 +109,34 @@ impl Revoked {
         *judged = Some(trust);
     }
 
-    /// What the file has besides stays: other processes of the folder write there, too.
+    /// What the file has besides stays: other processes of the folder write there, too. The folder may be somebody else's than this
+    /// process's user: no link that was put there is followed.
     fn write(&self, mut serials: BTreeSet<Serial>) -> Result<(), String> {
-        serials.extend(read(&self.file).map_err(|error| error.to_string())?);
-        let draft = self.file.with_extension(format!("new-{}", std::process::id()));
+        let why = |error: &dyn std::error::Error| error.to_string();
+        let run = self.file.parent().unwrap_or(&self.file);
+        let _lock = pando_keys::lock(run).map_err(|error| why(&error))?;
+        serials.extend(read(&self.file).map_err(|error| why(&error))?);
         let text: String = serials.iter().map(|serial| format!("{serial}\n")).collect();
-        let write = || {
-            let mut options = fs::OpenOptions::new();
-            let mut file =
-                options.create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&draft, &self.file)
-        };
-        write().map_err(|error: io::Error| format!("{}: {error}", self.file.display()))
+        pando_keys::write_for_owner(&self.file, &text).map_err(|error| why(&error))
+    }
+}
+
+/// How often what was heard is written, and connections are judged anew: whoever has a server's key could else bring one serial
+/// number after the other.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// When it was done last.
+#[derive(Default)]
+struct Pace(Option<Instant>);
+
+impl Pace {
+    /// Whether it may be done again at `now`; if so, it is.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|last| now.saturating_duration_since(last) >= EVERY);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
     }
 }
 
@@ -122,4 +157,18 @@ fn read(file: &Path) -> Result<BTreeSet<Serial>, StartError> {
             line.parse().map_err(|_| wrong(format!("line {} is no serial number", at + 1)))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_without_end_is_acted_upon_once_a_second() {
+        let (mut pace, begin) = (Pace::default(), Instant::now());
+        let due: Vec<u64> = (0..50)
+            .filter(|fifth| pace.is_due(begin + Duration::from_millis(200 * fifth)))
+            .collect();
+        assert_eq!(due, (0..10).map(|second| 5 * second).collect::<Vec<_>>());
+    }
 }

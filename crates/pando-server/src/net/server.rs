@@ -268,6 +268,7 @@ impl Duty {
             self.door.murmur.say_rest();
             self.door.workers.murmur().say_rest();
             if tokio::time::timeout(LOOK_EVERY, &mut stopped).await.is_ok() {
+                self.door.revoked.note();
                 return;
             }
         }

@@ -11,7 +11,7 @@ use pando_keys::{KeyRole, KeysFolder, Serial, Wanted};
 use pando_net::{HandshakeError, Keys, Stream};
 use pando_server::net::StartError;
 use pando_types::ShardIndex;
-use pando_wire::{Address, Message, Refused, Role};
+use pando_wire::{Address, Message, REVOKED_MAX, Refused, Role};
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
@@ -183,6 +183,29 @@ fn clients_hear_what_is_revoked_when_they_come_and_while_they_are_there() {
     });
 }
 
+/// Pages of it would wait for each client, outside of all budgets.
+#[test]
+fn clients_that_would_have_to_hear_more_than_a_page_at_once_are_cut_and_hear_it_when_they_come_again()
+ {
+    let volume = Volume::new(2);
+    let served = volume.serve(&[0], volume.options(0));
+    let ada = volume.issue(&wanted("ada"));
+    let server = volume.issue(&Wanted { role: KeyRole::Server, ..wanted("two") });
+    let serials =
+        |from: usize, to: usize| (from..to).map(|at| Serial((1 + at as u128).to_be_bytes()));
+    run(async {
+        let dial = async || served.dial(&served.tcp(), Some(&ada)).await.unwrap();
+        let mut opened = dial().await;
+        until(|| served.server.connections() == 1).await;
+        server.learn(serials(0, REVOKED_MAX + 1));
+        let role = Role::Peer(ShardIndex(0), Vec::new());
+        let _peer = served.dial_as(&served.tcp(), Some(&server), role).await.unwrap();
+        let heard = within(opened.inbound.message(&mut vec![0; 4096])).await;
+        assert!(heard.is_err(), "it hears nothing and is cut");
+        assert_eq!(dial().await.welcome.revoked.len(), REVOKED_MAX + 1);
+    });
+}
+
 #[test]
 fn what_was_heard_and_cannot_be_read_any_more_lets_no_server_start() {
     let volume = Volume::new(1);
@@ -235,11 +258,17 @@ fn what_others_have_heard_stays_written() {
     let _two = volume.serve(&[1], options);
     let file = path.join("revoked");
     fs::write(&file, format!("{serial}\n")).unwrap();
+    // Where the folder is somebody else's, no link of theirs leads a server that is root's to another file.
+    let [victim, link] =
+        ["victim", &format!("revoked.new-{}", std::process::id())].map(|name| path.join(name));
+    fs::write(&victim, "kept").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
     let eve = volume.issue(&wanted("eve")).identity().serial;
     volume.keys.revoke("eve").unwrap();
     run(async {
         let text = || fs::read_to_string(&file).unwrap();
         until(|| text().contains(&eve.to_string())).await;
         assert!(text().contains(&serial.to_string()));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
     });
 }

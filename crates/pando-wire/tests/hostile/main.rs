@@ -141,7 +141,7 @@ const SMALL: [u8; 5] = [0, 1, 2, 3, 7];
 const FILLED: usize = 16 << 10;
 
 /// Wherever a list may be, there is one of as many elements as fit, each as small as can be. What clients and strangers send takes no
-/// more than eight times its length in memory, and what servers send no more than thirty-two times.
+/// more than eight times its length in memory (a request of a client half a megabyte besides), and what servers send no more than thirty-two times.
 #[test]
 fn no_message_takes_many_times_its_length_in_memory() {
     let mut refused = 0;
@@ -149,7 +149,11 @@ fn no_message_takes_many_times_its_length_in_memory() {
         let good = framed(&sample);
         let is_of_servers =
             matches!(sample, Message::Reply(_) | Message::Peer(_) | Message::Told(_));
-        let (times, more) = if is_of_servers { (32, 512 << 10) } else { (8, 8 << 10) };
+        let (times, more) = match sample {
+            _ if is_of_servers => (32, 512 << 10),
+            Message::Request(_) => (8, 512 << 10),
+            _ => (8, 8 << 10),
+        };
         for at in places(&good).step_by(if good.len() > WHOLE_MAX { 16 } else { 1 }) {
             for (small, bytes) in SMALL.into_iter().flat_map(|small| {
                 // As many elements as there are bytes left for them.
@@ -187,6 +191,20 @@ fn a_message_weighs_what_its_lists_take() {
     let (read, most) = counting::most_allocated(|| decoder.message());
     assert!(read.is_ok() && most <= decoder.heap() && decoder.heap() >= 40 * size_of::<Piece>());
     assert!(matches!(read, Ok(Some((_, Message::Request(_))))));
+}
+
+/// A small file that was written byte by byte, with gaps, is flushed at once.
+#[test]
+fn as_many_pieces_as_a_mount_sends_are_taken() {
+    let piece = |n: u64| Piece { offset: 2 * n, payload: Payload::Inline(vec![1]) };
+    let file = FileRef { ino: Ino(7), at: FileAt::Link };
+    let pieces = (0..2_048).map(piece).collect();
+    let op = Op::WriteData { file, base: None, pieces, mtime: None, kill: None };
+    let by = Credentials::ROOT;
+    let request = Request { head: Head::default(), credentials: by, op, trail: None };
+    let mut decoder = Decoder::new();
+    decoder.feed(&framed(&Message::Request(request)));
+    assert!(matches!(decoder.message(), Ok(Some((_, Message::Request(_))))));
 }
 
 #[test]

@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use pando_keys::{DAYS, KeyRole, Squash};
 use pando_wire::Address;
 
+use crate::number::number;
+
 /// Who may come to a volume over TCP: keys and certificates
 ///
 /// Each volume has an authority of its own, in FOLDER/keys. It issues one file to each who may come: a key with its
@@ -118,7 +120,7 @@ pub struct AddArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
     /// How long it counts
-    #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = number::<u16>(1..=3650))]
     pub days: u16,
     /// Where its holder finds servers; may be given more than once [default: where they are now]
     #[arg(long = "address", value_name = "ADDRESS")]
@@ -155,7 +157,7 @@ pub struct RenewArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,
     /// How long it counts
-    #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    #[arg(long, value_name = "N", default_value_t = DAYS, value_parser = number::<u16>(1..=3650))]
     pub days: u16,
     /// Where its holder finds servers; may be given more than once [default: as before]
     #[arg(long = "address", value_name = "ADDRESS")]

@@ -11,6 +11,7 @@ use pando_bench::{Layout, Order, Phase, Workload};
 use serde::Serialize;
 
 use crate::cli::{DurabilityArg, SHARDS};
+use crate::number::number;
 
 /// Measure metadata operations, and what they could cost at best
 #[derive(Args, Debug)]
@@ -72,13 +73,13 @@ pub struct MetadataArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
     /// Operations of each client in flight
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = number(1..=IN_FLIGHT_MAX))]
     pub in_flight: u32,
     /// How files are named to the library
     #[arg(long, value_enum, default_value_t = NamingArg::Path)]
     pub naming: NamingArg,
     /// Shards of a temporary volume
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// When a change is acknowledged, in a volume that this command opens itself
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
@@ -232,7 +233,7 @@ pub struct MixArgs {
     #[arg(long, value_name = "C", default_value_t = 1)]
     pub clients: u32,
     /// Operations of each client in flight
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = number(1..=IN_FLIGHT_MAX))]
     pub in_flight: u32,
     /// Files at the beginning, of all clients together
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -250,7 +251,7 @@ pub struct MixArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Shards of a temporary volume
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// When a change is acknowledged, in a volume that this command opens itself
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
@@ -291,7 +292,7 @@ pub struct FloorArgs {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub seconds: Duration,
     /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// Only this part
     #[arg(long, value_enum)]
@@ -316,16 +317,16 @@ pub enum FloorPart {
 #[derive(Args, Debug)]
 pub struct PartsArgs {
     /// Files, and requests of each kind
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = number(1..=u64::MAX))]
     pub files: u64,
     /// How often each mount is measured, all in turn
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=u32::MAX))]
     pub rounds: u32,
     /// How long requests go to and fro over each socket
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub seconds: Duration,
     /// Threads that answer the kernel [default: one more than CPUs, from 3 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// Print one JSON object
     #[arg(long)]
@@ -354,7 +355,7 @@ pub struct PairsArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub files: u64,
     /// Pairs that count
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<u32>(1..=1000))]
     pub pairs: u32,
     /// One directory for all processes, or one for each
     #[arg(long, value_enum, default_value_t = LayoutArg::Shared)]
@@ -363,13 +364,13 @@ pub struct PairsArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = PhaseArg::ALL)]
     pub phases: Vec<PhaseArg>,
     /// Threads of each that answer the kernel [default: one more than CPUs, from 3 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// How the volume is served to its mount
     #[arg(long, value_enum, default_value_t = Serve::Up)]
     pub serve: Serve,
     /// Shards of the volume
-    #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = SHARDS, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// When a change in the volume is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
@@ -395,13 +396,13 @@ pub struct GrowthArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub files: u64,
     /// Shards of the volumes
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = number::<u16>(1..=256))]
     pub shards: u16,
     /// Pairs that count; one more runs before them
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<u32>(1..=1000))]
     pub pairs: u32,
     /// Creations in flight
-    #[arg(long, value_name = "K", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_FLIGHT_MAX)))]
+    #[arg(long, value_name = "K", default_value_t = 64, value_parser = number(1..=IN_FLIGHT_MAX))]
     pub in_flight: u32,
     /// Entries beyond which a partition splits
     #[arg(long, value_name = "ENTRIES", default_value_t = 8_000)]
@@ -442,7 +443,7 @@ pub struct NullArgs {
     /// An existing directory
     pub mountpoint: PathBuf,
     /// Threads that answer the kernel
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// What the kernel may remember: what a mount of Pando lets it that is alone on its volume, or one of several
     #[arg(long, value_enum, default_value_t = NullKernel::Several)]

@@ -14,7 +14,7 @@ use pando_types::Name;
 
 use super::losses;
 use crate::failure::Failure;
-use crate::protocol::MountStatus;
+use crate::protocol::{MountStatus, Told};
 
 /// Names as they come in a question: hexadecimal.
 pub fn parse_names(names: &[String]) -> Result<Vec<Name>, String> {
@@ -43,6 +43,28 @@ impl MountStatus {
             counters: named(counters),
         }
     }
+}
+
+/// That this process is awake. `data` may be gone: then all is stored, or lost for good.
+pub fn pong(data: Option<&DataFs>) -> Told {
+    let unstored = data.map_or(0, |data| data.dirty_bytes() + data.lost_bytes());
+    Told::Pong { pid: std::process::id(), unstored }
+}
+
+/// Makes durable what was written through a mount, and what was done in its volume.
+pub fn sync(client: &Client, data: &DataFs) -> Result<Told, String> {
+    let stored = data.store_all();
+    stored.map_err(|errno| {
+        format!(
+            "cannot store all that programs wrote ({errno}): their next fsync or close says so, too"
+        )
+    })?;
+    let synced = data.store().sync();
+    synced.map_err(|error| format!("cannot sync the objects with file data: {error}"))?;
+    pando_client::block_on(client.sync_all()).map_err(|errno| {
+        format!("some shard has not synced ({errno}): `pando status` of the volume tells which")
+    })?;
+    Ok(Told::Synced)
 }
 
 /// Unmounts; with `force` it is detached if programs use it. `again`: the command that forces it.

@@ -25,6 +25,11 @@ const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
 /// Files that are named when the mount ends and bytes of them are lost.
 const LOSSES_MAX: usize = 10;
 
+/// Whether this user can mount here at all. Asked before anything is made or any server is looked for.
+pub fn can_mount() -> Result<(), Failure> {
+    pando_fuse::can_mount().map_err(Failure::plain)
+}
+
 /// What a mount is made of.
 pub struct Plan<'a> {
     pub transport: Arc<dyn Transport>,

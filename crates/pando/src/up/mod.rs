@@ -13,17 +13,19 @@ pub mod transport;
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 
-use pando_server::{Folder, Superblock};
+use pando_server::{Folder, FolderError, Superblock};
 
 use crate::background::{self, Way};
 use crate::cli::{SHARDS, UpArgs};
 use crate::failure::Failure;
 use crate::hosting::host_options;
-use crate::mounting::mountpoint;
+use crate::mounting::{can_mount, mountpoint};
 use crate::signals::{self, Stop};
 use running::Running;
 
 pub fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
+    // Before a volume is made that could not be mounted then.
+    can_mount()?;
     let folder = Folder::new(&args.folder)?;
     let log = folder.log();
     if args.detach {
@@ -49,18 +51,28 @@ fn bring_up(args: &UpArgs, folder: Folder) -> Result<(Running, Receiver<Stop>), 
 }
 
 fn open_or_format(folder: &Folder, shards: Option<u16>) -> Result<Superblock, Failure> {
-    if folder.is_formatted() || folder.check_empty().is_err() {
-        let superblock = folder.read()?;
-        return match shards {
-            Some(wanted) if wanted != superblock.shards => Err(Failure::plain(format!(
-                "{} has {} shards, which cannot be changed: leave out --shards",
-                folder.path().display(),
-                superblock.shards
-            ))),
-            _ => Ok(superblock),
-        };
+    let superblock = match folder.read() {
+        Ok(superblock) => superblock,
+        Err(FolderError::NoVolume(_)) => return make(folder, shards.unwrap_or(SHARDS)),
+        // One is to be made here.
+        Err(FolderError::NotAVolume { path, found }) => {
+            return Err(FolderError::Occupied { path, found }.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match shards {
+        Some(wanted) if wanted != superblock.shards => {
+            let (shown, made) = (folder.path().display(), superblock.shards);
+            Err(Failure::plain(format!(
+                "{shown} was made with {made} shards: leave out --shards; `pando shard add {shown}` adds one"
+            )))
+        }
+        _ => Ok(superblock),
     }
-    let superblock = crate::format::format(folder, shards.unwrap_or(SHARDS))?;
+}
+
+fn make(folder: &Folder, shards: u16) -> Result<Superblock, Failure> {
+    let superblock = crate::format::format(folder, shards)?;
     eprintln!(
         "pando: made volume {} with {} shards in {}",
         superblock.uuid,

@@ -15,7 +15,7 @@ use pando_types::op::Request;
 
 use super::running::Running;
 use crate::failure::Failure;
-use crate::mounting::admin::{parse_names, unmount};
+use crate::mounting::admin::{parse_names, pong, sync, unmount};
 use crate::protocol::{MountStatus, Query, Told, VolumeStatus};
 use crate::signals::Stop;
 
@@ -56,10 +56,16 @@ impl Parts {
     fn answer(&self, query: Query) -> Result<Told, String> {
         const ENDING: &str = "the volume is stopping";
         match query {
+            Query::Ping => Ok(pong(self.data.upgrade().as_deref())),
             Query::Status => self.status().ok_or_else(|| ENDING.to_owned()),
             Query::Info { names } => {
                 let host = self.host.upgrade().ok_or(ENDING)?;
                 self.info(&host, &names)
+            }
+            Query::Sync => {
+                let client = self.client.upgrade().ok_or(ENDING)?;
+                let data = self.data.upgrade().ok_or(ENDING)?;
+                sync(&client, &data)
             }
             Query::Down { force } => {
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::Dir;
+use rustix::fs::{Dir, RawDir};
 
 use crate::common::site::until;
 use crate::joined::{Joined, alone, is_alone, status};
@@ -138,6 +139,44 @@ fn handles_from_before_another_mount_joins_show_what_it_does() {
     is(&["second", "third"]);
     make(&here, "fourth");
     is(&["fourth", "second", "third"]);
+}
+
+/// Reads a part of a directory: what one system call brings. Nothing: that was all.
+fn part(dir: &OwnedFd) -> Vec<String> {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        names.push(entry.unwrap().file_name().to_str().unwrap().to_owned());
+        if entries.is_buffer_empty() {
+            break;
+        }
+    }
+    names
+}
+
+/// A mount fetches more than the kernel asks for. What one handle has from before a change must not end the listing that the kernel keeps
+/// from after it.
+#[test]
+fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
+    let volume = alone(&[]);
+    let dir = volume.mount.join("dir");
+    fs::create_dir(&dir).unwrap();
+    (0..400).for_each(|index| make(&dir, &format!("file-{index}")));
+    let open = || OwnedFd::from(File::open(&dir).unwrap());
+    let (slow, whole) = (open(), open());
+    assert!(!part(&slow).is_empty());
+    while !part(&whole).is_empty() {}
+    (0..40).for_each(|index| make(&dir, &format!("new-{index}")));
+    (0..40).for_each(|index| fs::remove_file(dir.join(format!("file-{index}"))).unwrap());
+    dir.metadata().unwrap();
+    assert!(!part(&open()).is_empty());
+    while !part(&slow).is_empty() {}
+    for _ in 0..2 {
+        let found = listed(&dir);
+        let new = found.iter().filter(|name| name.starts_with("new-")).count();
+        assert_eq!((found.len(), new), (400, 40));
+    }
 }
 
 /// A stream of choices by seed.

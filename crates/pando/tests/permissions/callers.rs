@@ -13,6 +13,13 @@ pub struct Person {
     pub how: &'static str,
 }
 
+impl Person {
+    /// Of a user who is not root.
+    pub fn has_capabilities(&self) -> bool {
+        self.how == "able"
+    }
+}
+
 pub const ROOT: usize = 0;
 
 /// The last one is user 0 of a namespace of its own, and there it is Ann outside.

@@ -93,7 +93,9 @@ def told(found):
             stat.S_IFSOCK: "socket", stat.S_IFCHR: "char", stat.S_IFBLK: "block"}[stat.S_IFMT(found.st_mode)]
     size = found.st_size if kind in ("file", "symlink") else "-"
     # A fifo's change on a local disk when something goes through: a node of FUSE has S_NOCMTIME, so that `pipe_write` leaves them.
-    times = "-" if kind == "fifo" else f"{when(int(found.st_atime))} {when(int(found.st_mtime))}"
+    # Of a directory that is removed and held, a mount tells the time of its removal only (docs/SEMANTICS.md).
+    is_removed = kind == "dir" and found.st_nlink == 0
+    times = "-" if kind == "fifo" or is_removed else f"{when(int(found.st_atime))} {when(int(found.st_mtime))}"
     return f"{kind} {stat.S_IMODE(found.st_mode):o} {found.st_uid}:{found.st_gid} links {found.st_nlink} size {size} times {times}"
 
 def taken(fd):

@@ -5,7 +5,9 @@
 mod common;
 mod log;
 mod lost;
+mod newcomer;
 mod servers;
+mod suspended;
 mod umount;
 mod words;
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use pando_keys::{Authority, Bundle, KeyRole, Serial, Wanted};
+use pando_keys::{Authority, Bundle, KeyRole, KeysFolder, Serial, Wanted};
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{
     Address, Hello, Message, REVOKED_IN_ALL_MAX, REVOKED_MAX, Refused, Role, Told, Welcome, encode,
 };
 
 use crate::{
-    Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, Proof, READ_MAX, Reception,
-    Stream, accept, open,
+    Belief, Closed, HandshakeError, Inbound, Keys, Listener, Opened, Outbound, Proof, READ_MAX,
+    Reception, Stream, accept, open,
 };
 
 const VOLUME: [u8; 16] = [7; 16];
@@ -277,4 +277,48 @@ fn an_authority_that_was_ended_is_believed_by_nobody_who_has_heard_so() {
         assert!(client.judge(&of_impostor, true).is_err());
         client.judge(&opened.shown.unwrap(), true).unwrap();
     });
+}
+
+/// With a stolen server's key somebody could say so long before there is a newer authority.
+#[test]
+fn the_newest_authority_is_not_learned_to_be_revoked() {
+    let old = Authority::create(VOLUME).unwrap();
+    let keys = Keys::new(&issue(&old, KeyRole::Server)).unwrap();
+    assert!(!keys.learn([old.serial()]));
+    assert!(keys.learn([old.serial(), Serial([1; 16])]));
+    assert_eq!(keys.heard().into_iter().collect::<Vec<_>>(), [Serial([1; 16])]);
+    // In a folder it stays so when there is a newer one, which ends the older by its owner's word only.
+    let temp = tempfile::tempdir().unwrap();
+    let folder = KeysFolder::create(&temp.path().join("keys"), VOLUME).unwrap();
+    let bundle = Bundle::read(&folder.own(KeyRole::Server)).unwrap();
+    let keys = Keys::of_folder(&bundle, folder.path()).unwrap();
+    let old = folder.authority(None).unwrap();
+    assert!(!keys.learn([old.serial()]));
+    folder.rotate(&old, None).unwrap();
+    assert_eq!(keys.trust().unwrap().authorities.len(), 2);
+}
+
+#[test]
+fn what_is_believed_is_made_ready_once_for_each_change() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = KeysFolder::create(&temp.path().join("keys"), VOLUME).unwrap();
+    let bundle = Bundle::read(&folder.own(KeyRole::Server)).unwrap();
+    let keys = Keys::of_folder(&bundle, folder.path()).unwrap();
+    let same = |keys: &Keys, before: &Belief| {
+        let now = keys.belief().unwrap();
+        let is_same = Arc::ptr_eq(now.trust(), before.trust());
+        assert_eq!(is_same, keys.is_current(before));
+        is_same
+    };
+    let first = keys.belief().unwrap();
+    assert!(same(&keys, &first) && !keys.learn([]) && same(&keys, &first));
+    keys.learn([Serial([1; 16])]);
+    let heard = keys.belief().unwrap();
+    assert!(!same(&keys, &first) && same(&keys, &heard));
+    folder.revoke("admin").unwrap();
+    assert!(!same(&keys, &heard));
+    assert_eq!(keys.trust().unwrap().revoked.len(), 2);
+    // What nobody takes in is refused each time.
+    keys.learn(serials(REVOKED_IN_ALL_MAX + 2));
+    assert!(keys.belief().is_err() && keys.belief().is_err());
 }
