@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use pando_server::Folder;
 use pando_server::admin::{self, Answer, SocketFile};
-use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 
 use crate::cli::{DownArgs, UmountArgs};
 use crate::down::is_hanging_up;
@@ -128,8 +126,8 @@ fn suspended(args: &UmountArgs, path: &Path, error: &io::Error) -> Result<ExitCo
              `pando umount --force {shown}`, which leaves to it what is not stored yet"
         )));
     }
-    unmount(path, UnmountFlags::DETACH)
-        .map_err(|errno| Failure::plain(format!("cannot detach the mount at {shown}: {errno}")))?;
+    pando_fuse::unmount_at(path, true)
+        .map_err(|error| Failure::plain(format!("cannot detach the mount at {shown}: {error}")))?;
     output::line(&format!(
         "{shown} is detached; its process does not answer, and stores what is left if it goes on"
     ));
@@ -147,9 +145,8 @@ fn other_process(
         return crate::down::run(&DownArgs { folder: folder.path().to_owned(), force: args.force });
     }
     let shown = path.display();
-    let flags = if args.force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    unmount(path, flags).map_err(|errno| match errno {
-        Errno::BUSY => Failure::new(
+    pando_fuse::unmount_at(path, args.force).map_err(|refused| match refused.kind() {
+        io::ErrorKind::ResourceBusy => Failure::new(
             IN_USE,
             format!(
                 "the process of the mount at {shown} does not answer ({error}), and programs have files open or work \
@@ -157,7 +154,7 @@ fn other_process(
             ),
         ),
         _ => Failure::plain(format!(
-            "the process of the mount at {shown} does not answer ({error}), and it cannot be unmounted: {errno}"
+            "the process of the mount at {shown} does not answer ({error}), and it cannot be unmounted: {refused}"
         )),
     })?;
     let process = match error.kind() {
@@ -167,10 +164,6 @@ fn other_process(
     };
     output::line(&format!("{shown} is unmounted; {process}"));
     Ok(ExitCode::SUCCESS)
-}
-
-fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), Errno> {
-    rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW)
 }
 
 /// The folder of the volume, if it is up and this is its own mount: a dead one of `pando mount` may be of the same volume.

@@ -33,7 +33,7 @@ mod watch;
 pub use crew::step_aside;
 pub use init::WRITE_SIZE_MAX;
 pub(crate) use mount::is_listed;
-pub use mount::{MountOptions, Unmounter, can_mount, clone_channel, mount};
+pub use mount::{MountOptions, Unmounter, can_mount, clone_channel, mount, unmount_at};
 pub use notify::Notifier;
 pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
 pub use request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};

@@ -330,19 +330,38 @@ impl Unmounter {
     }
 
     fn by_helper(&self, helper: &str, flags: &[&str]) -> io::Result<()> {
-        let output = Command::new(helper)
-            .args(["-u", "-q"])
-            .args(flags)
-            .arg("--")
-            .arg(&self.mountpoint)
-            .output()?;
-        if output.status.success() || !is_listed(&self.mountpoint)? {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let text = format!("cannot unmount {}: {}", self.mountpoint.display(), said.trim());
-        Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+        by_helper(helper, &self.mountpoint, flags)
     }
+}
+
+fn by_helper(helper: &str, mountpoint: &Path, flags: &[&str]) -> io::Result<()> {
+    let output =
+        Command::new(helper).args(["-u", "-q"]).args(flags).arg("--").arg(mountpoint).output()?;
+    if output.status.success() || !is_listed(mountpoint)? {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = format!("cannot unmount {}: {}", mountpoint.display(), said.trim());
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+}
+
+/// Unmounts or detaches what is mounted at a path, absolute and free of links, for whoever did not mount it: its process may be gone.
+/// Users other than root have the helper do it, which lets them unmount what is theirs.
+pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
+    let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
+        Err(Errno::PERM) => {}
+        result => return Ok(result?),
+    }
+    let flags: &[&str] = if detach { &["-z"] } else { &[] };
+    for helper in HELPERS {
+        match by_helper(helper, path, flags) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    let text = format!("{}: install fuse3, or `umount -l {}` as root", Errno::PERM, path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 /// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.

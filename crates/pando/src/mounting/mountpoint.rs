@@ -4,8 +4,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{UnmountFlags, unmount};
-
 use crate::failure::{Failure, IN_USE};
 use crate::mounts;
 
@@ -90,14 +88,12 @@ fn clear_dead(path: &Path) -> Result<(), Failure> {
             Err(error) if is_dead(&error) => {}
             _ => return Ok(()),
         }
-        let flags = UnmountFlags::DETACH.union(UnmountFlags::NOFOLLOW);
-        if let Err(errno) = unmount(path, flags) {
+        if let Err(error) = pando_fuse::unmount_at(path, true) {
             let shown = path.display();
             return Err(Failure::new(
                 IN_USE,
                 format!(
-                    "a mount whose process is gone is in the way at {shown} and cannot be cleared ({errno}): \
-                     `umount -l {shown}` as root"
+                    "a mount whose process is gone is in the way at {shown} and cannot be cleared: {error}"
                 ),
             ));
         }

@@ -9,6 +9,7 @@ mod newcomer;
 mod servers;
 mod suspended;
 mod umount;
+mod unprivileged;
 mod words;
 
 use std::fs;
