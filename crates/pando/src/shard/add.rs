@@ -17,12 +17,12 @@ use pando_wire::{Address, Ask, Told};
 use parking_lot::Mutex;
 
 use super::list::whole_map;
-use crate::cli::ShardAddArgs;
 use crate::connect::{Named, Questioner, connect};
 use crate::failure::Failure;
 use crate::keys;
 use crate::meter::{Meter, Unit};
 use crate::output;
+use crate::shard::args::ShardAddArgs;
 use crate::text::count;
 
 /// Slots on their way from one shard at one time. A shard copies four things at once, splits among them.

@@ -8,12 +8,12 @@ use pando_wire::{Address, Ask, MoveStage, Moving, Told, uuid};
 use serde::Serialize;
 
 use super::add::{share, superblock, unfinished};
-use crate::cli::ShardListArgs;
 use crate::connect::{Named, Questioner};
 use crate::failure::{FAILED, Failure};
 use crate::keys;
 use crate::output;
 use crate::protocol::ServerStatus;
+use crate::shard::args::ShardListArgs;
 use crate::text::{bytes, count, table};
 
 /// A volume's shards.

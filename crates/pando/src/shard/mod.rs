@@ -1,12 +1,14 @@
 //! `pando shard`: which shards there are, and where they run.
 
 mod add;
+pub mod args;
 mod list;
 mod moving;
 
 use std::process::ExitCode;
 
-use crate::cli::ShardCommand;
+use args::ShardCommand;
+
 use crate::failure::Failure;
 
 pub fn run(command: &ShardCommand) -> Result<ExitCode, Failure> {

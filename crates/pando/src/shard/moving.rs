@@ -7,12 +7,12 @@ use indicatif::ProgressBar;
 use pando_types::ShardIndex;
 use pando_wire::{Address, Ask, MoveStage, Moving, Told};
 
-use crate::cli::ShardMoveArgs;
 use crate::connect::{Named, Questioner};
 use crate::failure::Failure;
 use crate::keys;
 use crate::meter::{Meter, Unit};
 use crate::output;
+use crate::shard::args::ShardMoveArgs;
 use crate::text::bytes;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
