@@ -211,7 +211,8 @@ impl Arena {
         let mut answers: Vec<_> = self.places.iter_mut().map(hear).collect();
         let (_, expected) = answers.remove(0);
         for (kind, found) in answers.into_iter().filter(|(_, found)| *found != expected) {
-            match listed::find(call, kind, &expected, &found) {
+            let holds_removed = || self.places[0].callers[call.who][call.side].holds_removed();
+            match listed::find(call, kind, (&expected, &found), holds_removed) {
                 Some(listed) => {
                     self.listed.insert(listed.why);
                     self.parted |= listed.parts;

@@ -1,6 +1,8 @@
 //! Those who call: processes of users, groups and capabilities of all sorts.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -68,6 +70,16 @@ impl Caller {
         self.output.read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'), "a caller has ended");
         line.trim_end().to_owned()
+    }
+
+    /// Whether it stands in a directory that is removed, or has one open.
+    pub fn holds_removed(&self) -> bool {
+        let process = Path::new("/proc").join(self.child.id().to_string());
+        let held = fs::read_dir(process.join("fd")).unwrap().map(|held| held.unwrap().path());
+        std::iter::once(process.join("cwd")).chain(held).any(|link| {
+            // Followed, as a link's text does not say what it leads to.
+            fs::metadata(link).is_ok_and(|found| found.is_dir() && found.nlink() == 0)
+        })
     }
 
     pub fn ask(&mut self, line: &str) -> String {

@@ -65,6 +65,9 @@ const HISTORIES: &[&str] = &[
     "ann/0 mkdir / p 700; root/0 mkdir / q 777; root/0 chmod / q 777 0x0; eve/0 chdir / q; eve/1 open / q 0x10000 0 0; root/1 rename / q / p/q 0; \
      eve/0 open . f 0x41 600 1; eve/1 list 0 .; eve/1 stat 0 f 0x0; eve/0 stat / p/q 0x0; \
      eve/0 unlink . f; eve/0 mkdir . m 755; ann/0 list / p/q",
+    // Closed elsewhere, and removed there at once.
+    "ann/0 mkdir / a 755; root/0 chmod / a 644 0x0; mapped/1 chdir / a; root/0 chown . a 1001 1003 0x0; lacking/0 rmdir / ../a; \
+     mapped/1 listxattr . b/b; mapped/1 stat . b 0x0",
     // Revoked a moment ago.
     "ann/0 mkdir / p 777; ann/0 chmod / p 777 0x0; eve/1 mkdir / p/m 755; ann/0 chmod / p 755 0x0; eve/1 mkdir / p/n 755; eve/1 rmdir / p/m; \
      eve/1 open / p/f 0x41 644 0; ann/0 chmod / p 700 0x0; eve/1 mkdir / p/m 755; eve/1 mkdir / p/o 755; eve/1 stat / p/m 0x0; \

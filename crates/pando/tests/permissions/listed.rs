@@ -2,14 +2,23 @@
 
 use crate::arena::{Call, Kind};
 
+/// Where a difference is to be.
+#[derive(PartialEq, Eq)]
+enum On {
+    Any,
+    /// On two mounts only.
+    Two,
+    /// There, and who calls holds a directory that is removed.
+    TwoRemoved,
+}
+
 /// A difference that is to be.
 pub struct Listed {
     /// Names of the calls; any if there is none.
     calls: &'static [&'static str],
     /// What is among their words.
     with: &'static str,
-    /// On two mounts only.
-    on_two: bool,
+    on: On,
     /// How the answers begin.
     expected: &'static str,
     found: &'static str,
@@ -23,7 +32,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["connect"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "ok",
         found: "ECONNREFUSED",
         parts: false,
@@ -32,7 +41,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["open", "reopen"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "ok",
         found: "ENXIO",
         parts: true,
@@ -41,7 +50,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["read", "cat"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "piped",
         found: "piped",
         parts: false,
@@ -50,7 +59,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["write"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "wrote",
         found: "EPIPE",
         parts: false,
@@ -59,7 +68,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["exec"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "ETXTBSY",
         found: "",
         parts: false,
@@ -68,7 +77,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["handle"],
         with: "",
-        on_two: false,
+        on: On::Any,
         expected: "ok",
         found: "ENOTSUP",
         parts: false,
@@ -77,7 +86,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["read"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "read",
         found: "read",
         parts: false,
@@ -86,7 +95,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["copy"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "",
         found: "copied",
         parts: true,
@@ -124,7 +133,7 @@ const LISTED: &[Listed] = &[
             "getdents",
         ],
         with: "",
-        on_two: false,
+        on: On::Any,
         expected: "",
         found: "ESTALE",
         parts: true,
@@ -133,7 +142,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["chown", "fchown"],
         with: " -1 -1",
-        on_two: false,
+        on: On::Any,
         expected: "EPERM",
         found: "ok",
         parts: false,
@@ -142,7 +151,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["mkdir", "mknod", "symlink", "link", "open", "rename", "bind"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "ENOENT",
         found: "EACCES",
         parts: false,
@@ -151,7 +160,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["link"],
         with: "",
-        on_two: true,
+        on: On::Two,
         expected: "ENOENT",
         found: "EPERM",
         parts: false,
@@ -160,7 +169,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["setxattr", "fsetxattr"],
         with: "",
-        on_two: false,
+        on: On::Any,
         expected: "ok",
         found: "ENOENT",
         parts: true,
@@ -169,7 +178,7 @@ const LISTED: &[Listed] = &[
     Listed {
         calls: &["flistxattr", "fgetxattr"],
         with: "",
-        on_two: false,
+        on: On::Any,
         expected: "",
         found: "none",
         parts: false,
@@ -177,8 +186,17 @@ const LISTED: &[Listed] = &[
     },
     Listed {
         calls: &[],
+        with: "",
+        on: On::TwoRemoved,
+        expected: "EACCES",
+        found: "ENOENT",
+        parts: false,
+        why: "of a directory that another mount has removed, this one knows the owner and mode that it saw last (docs/SEMANTICS.md)",
+    },
+    Listed {
+        calls: &[],
         with: "..",
-        on_two: true,
+        on: On::Two,
         expected: "",
         found: "",
         parts: true,
@@ -186,13 +204,24 @@ const LISTED: &[Listed] = &[
     },
 ];
 
-pub fn find(call: &Call, kind: Kind, expected: &str, found: &str) -> Option<&'static Listed> {
+/// What is said of a difference, by a caller who `holds_removed` a directory or does not.
+pub fn find(
+    call: &Call,
+    kind: Kind,
+    (expected, found): (&str, &str),
+    holds_removed: impl Fn() -> bool,
+) -> Option<&'static Listed> {
     let name = call.line.split(' ').next().unwrap();
+    let is_there = |on: &On| match on {
+        On::Any => true,
+        On::Two => kind == Kind::Two,
+        On::TwoRemoved => kind == Kind::Two && holds_removed(),
+    };
     LISTED.iter().find(|listed| {
         (listed.calls.is_empty() || listed.calls.contains(&name))
             && call.line.contains(listed.with)
-            && (!listed.on_two || kind == Kind::Two)
             && expected.starts_with(listed.expected)
             && found.starts_with(listed.found)
+            && is_there(&listed.on)
     })
 }
