@@ -269,7 +269,7 @@ impl Shard {
             durable: now.durable,
             seen: Lsn(now.seen.0 + 1),
             version,
-            clock: now.nanos,
+            clock: now.wall,
             result,
             news,
         }

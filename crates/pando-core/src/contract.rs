@@ -52,14 +52,18 @@ impl Input {
 /// The moment an input is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Nanoseconds since 1970, never going back on one shard.
+    /// Nanoseconds since any fixed moment, never going back while the shard runs: what timers go by.
     pub nanos: u64,
+    /// Nanoseconds since 1970: what records and answers are stamped with, and nothing else goes by.
+    pub wall: u64,
     /// The log's epoch.
     pub epoch: Epoch,
     /// Position of the last group applied: what this input can see.
     pub seen: Lsn,
     /// Everything up to here is durable.
     pub durable: Lsn,
+    /// There is no room for a change that takes any.
+    pub is_full: bool,
 }
 
 /// A block that is not in memory; the shell knows what to fetch.

@@ -104,7 +104,7 @@ impl<'a> Ctx<'a> {
     pub fn new(now: Now, rows: &'a dyn Rows) -> Self {
         Self {
             now,
-            time: Timestamp::from_nanos(now.nanos),
+            time: Timestamp::from_nanos(now.wall),
             rows,
             sightings: RefCell::default(),
             writes: Vec::new(),
@@ -115,7 +115,7 @@ impl<'a> Ctx<'a> {
             opens: Vec::new(),
             locks: Vec::new(),
             stat: (0, 0),
-            meta: GroupMeta { now: now.nanos, ..GroupMeta::default() },
+            meta: GroupMeta { now: now.wall, ..GroupMeta::default() },
             trace: 0,
         }
     }

@@ -26,9 +26,11 @@ pub fn open(disk: &MemDisk) -> Result<(Db, babu::Recovered), babu::OpenError> {
 pub fn now(db: &Db, nanos: u64) -> Now {
     Now {
         nanos,
+        wall: nanos,
         epoch: Epoch(db.epoch().0),
         seen: Lsn(db.applied_lsn().0),
         durable: Lsn(db.durable_lsn().0),
+        is_full: false,
     }
 }
 

@@ -187,7 +187,7 @@ impl Shard {
         let from = self.config.shard;
         let txn = TxnId { shard: from, number: 0 };
         let say = Say::Shrunk { dir, partition };
-        Peer { from, trace: ctx.trace, clock: ctx.now.nanos, cut: 0, txn, step: 0, floor: 0, say }
+        Peer { from, trace: ctx.trace, clock: ctx.now.wall, cut: 0, txn, step: 0, floor: 0, say }
     }
 
     /// A partition of this shard may find its parent ready. Or it is time to look again.

@@ -104,7 +104,7 @@ impl Shard {
         let lowest = self.txns.first_key_value().map_or(self.numbers.next_txn(), |(n, _)| *n);
         let floor = if coordinates { lowest.min(txn.number) } else { 0 };
         let from = self.config.shard;
-        let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.nanos);
+        let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
         let peer = Box::new(Peer { from, trace, clock, cut: 0, txn, step, floor, say });
         if to == from {
             self.ready.push_back(Input::Peer(peer));

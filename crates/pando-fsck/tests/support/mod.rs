@@ -194,7 +194,14 @@ impl Cluster {
     }
 
     fn moment(&self) -> Now {
-        Now { nanos: self.now, epoch: Epoch(1), seen: Lsn(0), durable: Lsn(0) }
+        Now {
+            nanos: self.now,
+            wall: self.now,
+            epoch: Epoch(1),
+            seen: Lsn(0),
+            durable: Lsn(0),
+            is_full: false,
+        }
     }
 
     pub fn input(&mut self, shard: ShardIndex, input: Input) {

@@ -179,11 +179,14 @@ pub(super) fn cell(
     options: &HostOptions,
     recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
 ) -> Result<Cell, RecoveryError> {
+    let nanos = clock.now_nanos();
     let now = Now {
-        nanos: clock.now_nanos(),
+        nanos,
+        wall: nanos,
         epoch: store.epoch(),
         seen: store.applied(),
         durable: store.durable(),
+        is_full: false,
     };
     let (machine, effects) = recover(now, &store).map_err(|halt| {
         let what = match halt {

@@ -292,7 +292,7 @@ impl State {
 
     fn now(&self, nanos: u64, cell: &Cell) -> Now {
         let (seen, durable) = (self.store.applied(), self.store.durable());
-        Now { nanos, epoch: cell.epoch, seen, durable }
+        Now { nanos, wall: nanos, epoch: cell.epoch, seen, durable, is_full: false }
     }
 
     /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).

@@ -480,7 +480,14 @@ fn checkpoint(store: &mut Store) -> Result<(), Failure> {
 }
 
 fn moment(nanos: u64, store: &Store) -> Now {
-    Now { nanos, epoch: store.epoch(), seen: store.applied(), durable: Lsn(store.durable().0) }
+    Now {
+        nanos,
+        wall: nanos,
+        epoch: store.epoch(),
+        seen: store.applied(),
+        durable: Lsn(store.durable().0),
+        is_full: false,
+    }
 }
 
 fn stopped(shard: u16, halt: &pando_core::Halt) -> Failure {

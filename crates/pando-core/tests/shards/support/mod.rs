@@ -565,7 +565,14 @@ impl Cluster {
     }
 
     fn moment(&self) -> Now {
-        Now { nanos: self.now, epoch: Epoch(self.epoch), seen: Lsn(0), durable: Lsn(0) }
+        Now {
+            nanos: self.now,
+            wall: self.now,
+            epoch: Epoch(self.epoch),
+            seen: Lsn(0),
+            durable: Lsn(0),
+            is_full: false,
+        }
     }
 
     fn input(&mut self, shard: ShardIndex, input: Input) {
@@ -604,7 +611,7 @@ impl Cluster {
             // What is to come almost at once comes before anything else.
             if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {
                 self.now += SOON;
-                moment = Now { nanos: self.now, ..moment };
+                moment = Now { nanos: self.now, wall: self.now, ..moment };
                 next = Some(Input::Tick);
             }
         }

@@ -376,7 +376,14 @@ fn kind(input: &Input) -> &'static str {
 }
 
 fn moment(nanos: u64, store: &Store) -> Now {
-    Now { nanos, epoch: store.epoch(), seen: store.applied(), durable: Lsn(store.durable().0) }
+    Now {
+        nanos,
+        wall: nanos,
+        epoch: store.epoch(),
+        seen: store.applied(),
+        durable: Lsn(store.durable().0),
+        is_full: false,
+    }
 }
 
 fn stopped(halt: pando_core::Halt) -> Failure {
