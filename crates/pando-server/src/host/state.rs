@@ -24,6 +24,7 @@ use super::pending::{Pending, PendingCalls};
 use super::room::{Wants, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
+use crate::clock::Wall;
 use crate::machine::Machine;
 use crate::metrics::OpKind;
 use crate::store::{Room, Store};
@@ -85,25 +86,29 @@ pub(crate) struct State {
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
+    pub(super) wall: Wall,
     pub(super) leaving: Leaving,
 }
 
-/// What the clock said, for a few inputs: they are handled within microseconds.
+/// What the clocks said, for a few inputs: they are handled within microseconds.
 #[derive(Default)]
 struct Moment {
     nanos: u64,
+    wall: u64,
     uses: u32,
 }
 
 impl Moment {
     const USES: u32 = 16;
 
-    fn nanos(&mut self, shared: &Shared) -> u64 {
+    /// The clock of timers, and the time of day.
+    fn read(&mut self, shared: &Shared, wall: &mut Wall) -> (u64, u64) {
         if self.uses == 0 {
-            *self = Self { nanos: shared.clock.now_nanos(), uses: Self::USES };
+            let (nanos, wall) = (shared.clock.mono(), wall.at(shared.clock.wall()));
+            *self = Self { nanos, wall, uses: Self::USES };
         }
         self.uses -= 1;
-        self.nanos
+        (self.nanos, self.wall)
     }
 }
 
@@ -114,6 +119,7 @@ impl State {
         store: Store,
         durability: Durability,
         checkpoint_bytes: usize,
+        wall: Wall,
     ) -> Self {
         Self {
             shard,
@@ -134,6 +140,7 @@ impl State {
             wants_sync: false,
             wake_at: None,
             moment: Moment::default(),
+            wall,
             leaving: Leaving::default(),
         }
     }
@@ -273,7 +280,7 @@ impl State {
             let Wants::Reserve(bytes) = wants(&Input::Ready) else { return };
             match self.store.reserve(bytes, true) {
                 Room::Enough => self.handle(Input::Ready, cell, shared),
-                Room::Full => return self.wake_soon(shared.clock.now_nanos() + RETRY_FULL_NANOS),
+                Room::Full => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
                 Room::Failed(reason) => return cell.fail(&reason),
             }
         }
@@ -282,17 +289,17 @@ impl State {
     fn handle(&mut self, input: Input, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let nanos = self.moment.nanos(shared);
-        let now = self.now(nanos, cell);
+        let now = self.now(shared, cell);
         match self.machine.handle(now, input, &self.store) {
             Ok(effects) => self.absorb(effects, cell),
             Err(halt) => halted(&halt, cell),
         }
     }
 
-    fn now(&self, nanos: u64, cell: &Cell) -> Now {
+    fn now(&mut self, shared: &Shared, cell: &Cell) -> Now {
+        let (nanos, wall) = self.moment.read(shared, &mut self.wall);
         let (seen, durable) = (self.store.applied(), self.store.durable());
-        Now { nanos, wall: nanos, epoch: cell.epoch, seen, durable, is_full: false }
+        Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false }
     }
 
     /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
@@ -325,8 +332,7 @@ impl State {
             return None;
         }
         self.settle();
-        let nanos = self.moment.nanos(shared);
-        let now = self.now(nanos, cell);
+        let now = self.now(shared, cell);
         let reply =
             self.machine.answer_at_once(now, key, request, &self.store).unwrap_or_else(|halt| {
                 halted(&halt, cell);
