@@ -420,6 +420,7 @@ impl Client {
                 Ok(reply) => {
                     *is_unsure = was_unsure || was_lost;
                     raise(&self.clock, reply.clock);
+                    self.clocks.hear(reply.shard, reply.clock, self.transport.now_nanos());
                     raise(&self.version, reply.version);
                     if let Some(news) = &reply.news {
                         self.ways.apply(news);

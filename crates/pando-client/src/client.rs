@@ -9,6 +9,7 @@ use pando_types::{Credentials, Errno, Ino, SessionId};
 
 use crate::cache::{WayStats, Ways};
 use crate::call::{Failure, Via};
+use crate::clocks::Clocks;
 use crate::counters::Counters;
 use crate::doubts::Doubts;
 use crate::locks::Locks;
@@ -73,6 +74,7 @@ pub struct Client {
     pub(crate) renames: Renames,
     pub(crate) ways: Ways,
     pub(crate) counters: Counters,
+    pub(crate) clocks: Clocks,
     pub(crate) traces: AtomicU64,
     /// Newest hybrid logical clock heard of.
     pub(crate) clock: AtomicU64,
@@ -117,6 +119,7 @@ impl Client {
             locks: Locks::default(),
             renames: Renames::default(),
             counters: Counters::new(),
+            clocks: Clocks::new(),
             traces: AtomicU64::new(1),
             clock: AtomicU64::new(0),
             version: AtomicU64::new(0),

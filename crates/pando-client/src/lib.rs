@@ -33,6 +33,7 @@ mod by_way;
 mod cache;
 mod call;
 mod client;
+mod clocks;
 mod counters;
 mod doubts;
 mod files;

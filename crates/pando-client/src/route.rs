@@ -43,6 +43,16 @@ impl Route {
     }
 }
 
+impl Route {
+    /// To a file.
+    pub(crate) fn of_file(ino: Ino, at: &FileAt, secrets: &Secrets) -> Self {
+        match at {
+            FileAt::Name(dir, name) => Self::Order(*dir, secrets.order(name.as_bytes())),
+            FileAt::Link => Self::Link(ino),
+        }
+    }
+}
+
 /// Where an operation runs, and whether it changes anything and so must run exactly once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
@@ -53,10 +63,7 @@ pub(crate) struct Plan {
 /// Plans `op`.
 pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
     let name = |dir: &DirRef, name: &Name| Route::Order(*dir, secrets.order(name.as_bytes()));
-    let file = |file: &FileRef| match &file.at {
-        FileAt::Name(dir, at) => name(dir, at),
-        FileAt::Link => Route::Link(file.ino),
-    };
+    let file = |file: &FileRef| Route::of_file(file.ino, &file.at, secrets);
     let target = |target: &Target| match target {
         Target::File(it) => file(it),
         Target::Dir(dir) => Route::Home(*dir),

@@ -66,6 +66,14 @@ impl Metadata for Client {
         block_on(self.garbage_done(&deleted))
     }
 
+    fn shard_of(&self, ino: Ino) -> ShardIndex {
+        self.shard_of(ino)
+    }
+
+    fn time_at(&self, shard: ShardIndex) -> Timestamp {
+        self.time_at(shard)
+    }
+
     fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
         self.place(ino)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pando_types::op::INLINE_MAX;
 use pando_types::reply::Layout;
-use pando_types::{Attr, Ino, Kill, Timestamp};
+use pando_types::{Attr, Ino, Kill, ShardIndex, Timestamp};
 
 use crate::dirty::Dirty;
 
@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) dirty: Dirty,
     /// When the newest dirty byte was written.
     pub(crate) dirty_mtime: Timestamp,
+    /// By the clock of which shard: the one that had the file when it became dirty.
+    pub(crate) clock: ShardIndex,
     /// What is taken off the file together with the dirty bytes' being stored.
     pub(crate) dirty_kill: Option<Kill>,
     /// When the file became dirty.
@@ -59,6 +61,7 @@ impl Inode {
         let state = State {
             dirty: Dirty::default(),
             dirty_mtime: attr.mtime,
+            clock: ShardIndex(0),
             dirty_kill: None,
             dirty_since: Instant::now(),
             size: attr.size,

@@ -54,6 +54,12 @@ pub trait Metadata: Send + Sync {
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno>;
     /// They are deleted.
     fn garbage_done(&self, deleted: Vec<(ShardIndex, ObjectId)>) -> Result<(), Errno>;
+    /// The shard that has the file, as far as is known without asking.
+    fn shard_of(&self, _ino: Ino) -> ShardIndex {
+        ShardIndex(0)
+    }
+    /// What time it is on a shard.
+    fn time_at(&self, shard: ShardIndex) -> Timestamp;
     /// The directory that has the file, and its name there, as far as is known without asking.
     fn place(&self, _ino: Ino) -> Option<(DirRef, Name)> {
         None

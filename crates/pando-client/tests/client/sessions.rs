@@ -6,7 +6,7 @@ use pando_client::path::Paths;
 use pando_client::{Options, block_on};
 use pando_types::op::{RenameFlags, RequestId, XattrMode};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{Credentials, Errno, Ino, SessionId};
+use pando_types::{Credentials, Errno, Ino, SessionId, ShardIndex, Timestamp};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
 use crate::routing::file;
@@ -148,6 +148,21 @@ fn clocks_and_versions_heard_of_are_told_on() {
         Some(Fate::Answer(Ok(Body::StatFs { inodes: 2, bytes: 5 })))
     });
     assert_eq!(block_on(client.statfs()), Ok((8, 20)));
+}
+
+#[test]
+fn what_time_it_is_on_a_shard_its_answers_tell() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let an_hour_ago = || {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        Timestamp::from_nanos((since.as_nanos() - 3_600_000_000_000) as u64)
+    };
+    block_on(client.statfs()).unwrap();
+    let shard = client.shard_of(Ino::ROOT);
+    // The shards here say how many requests there have been.
+    assert!(client.time_at(shard) < an_hour_ago());
+    assert!(client.time_at(ShardIndex(200)) > an_hour_ago(), "nothing was heard of its clock");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use pando_types::op::{FILE_SIZE_MAX, Payload, Piece};
 use pando_types::{Errno, Ino, Kill, SetAttr, TimeSet};
 
-use super::write::now;
 use super::{DataFs, lock};
 use crate::inode::{Form, Inode, State};
 use crate::metadata::WriteError;
@@ -96,7 +95,7 @@ impl DataFs {
     /// Space was asked for, and nothing changes but the time (`file_modified`).
     fn touch(&self, ino: Ino, state: &mut State) -> Result<(), Errno> {
         if !state.dirty.is_empty() {
-            state.dirty_mtime = now();
+            state.dirty_mtime = self.metadata.time_at(state.clock);
             return Ok(());
         }
         let set = SetAttr { mtime: Some(TimeSet::Now), ..SetAttr::default() };

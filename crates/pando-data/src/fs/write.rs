@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use pando_types::op::FILE_SIZE_MAX;
-use pando_types::{Errno, Ino, Kill, SetAttr, Timestamp};
+use pando_types::{Errno, Ino, Kill, SetAttr};
 
 use super::{DataFs, lock};
 use crate::inode::{Inode, State};
@@ -79,11 +79,12 @@ impl DataFs {
         }
         if state.dirty.is_empty() {
             state.dirty_since = Instant::now();
+            state.clock = self.metadata.shard_of(inode.ino);
         }
         let before = state.dirty.bytes();
         state.dirty.write(offset, data);
         self.dirty_bytes.fetch_add(state.dirty.bytes() - before, Ordering::Relaxed);
-        state.dirty_mtime = now();
+        state.dirty_mtime = self.metadata.time_at(state.clock);
         state.is_told = false;
         state.add_kill(kill);
         Ok(())
@@ -124,10 +125,4 @@ impl DataFs {
     pub(super) fn flush_aside(&self, inode: &Inode, state: &mut State) {
         let _ = self.flush_state(inode, state);
     }
-}
-
-/// The time of a write is taken here, so that it does not change when the data is flushed.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs().cast_signed(), nanos: since.subsec_nanos() }
 }

@@ -304,7 +304,14 @@ fn errno(error: WriteError) -> Errno {
     }
 }
 
+/// What the shards' clock says: not what this machine's does.
+pub const SHARDS_TIME: Timestamp = Timestamp { seconds: 7_000_000_000, nanos: 11 };
+
 impl Metadata for Shards {
+    fn time_at(&self, _: ShardIndex) -> Timestamp {
+        SHARDS_TIME
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr, Errno> {
         self.with(ino, |file| Ok(file.attr.clone())).map_err(errno)
     }

@@ -131,6 +131,7 @@ const LISTED: &[Listed] = &[
             "list",
             "listxattr",
             "getdents",
+            "link",
         ],
         with: "",
         on: On::Any,

@@ -33,6 +33,9 @@ impl Random {
     }
 }
 
+/// By this the time of day is ahead of the clock of timers: a timer that went by it would never come.
+const AHEAD: u64 = 1 << 60;
+
 /// Nanoseconds in which a half is counted further.
 const SOON: u64 = 100_000;
 
@@ -567,7 +570,7 @@ impl Cluster {
     fn moment(&self) -> Now {
         Now {
             nanos: self.now,
-            wall: self.now,
+            wall: AHEAD + self.now,
             epoch: Epoch(self.epoch),
             seen: Lsn(0),
             durable: Lsn(0),
@@ -611,7 +614,7 @@ impl Cluster {
             // What is to come almost at once comes before anything else.
             if next.is_none() && self.hurries && wake_at.is_some_and(|at| at <= self.now + SOON) {
                 self.now += SOON;
-                moment = Now { nanos: self.now, wall: self.now, ..moment };
+                moment = Now { nanos: self.now, wall: AHEAD + self.now, ..moment };
                 next = Some(Input::Tick);
             }
         }
