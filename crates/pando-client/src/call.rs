@@ -415,12 +415,16 @@ impl Client {
                 trail: errand.asked.on.map(|on| on.trail.clone()),
             });
             self.counters.sent(errand.asked.op);
+            let asked = self.transport.machine_nanos();
             *is_unsure = true;
             match self.transport.call(shard, request).await {
                 Ok(reply) => {
                     *is_unsure = was_unsure || was_lost;
                     raise(&self.clock, reply.clock);
-                    self.clocks.hear(reply.shard, reply.clock, self.transport.now_nanos());
+                    if reply.shard == shard {
+                        let moments = (asked, self.transport.machine_nanos());
+                        self.clocks.hear(shard, reply.clock, moments);
+                    }
                     raise(&self.version, reply.version);
                     if let Some(news) = &reply.news {
                         self.ways.apply(news);

@@ -1,10 +1,11 @@
 //! What time it is on each shard, as its answers tell. What this client stamps itself is stamped so: one file's times come of one
 //! clock, whichever machine wrote to it.
 //!
-//! A shard's time is that of its last answer, and what has gone by here since. So it is never ahead of the shard's clock, and behind
-//! it by no more than an answer took to come. It goes back only if the shard's clock was set back by more than a second.
+//! An answer says what time it was at some moment between the request and now. So it bounds by how much the shard's clock is ahead of
+//! that of this machine, from both sides: what is taken for it moves only if it is outside. An answer that was held up, by a sync or
+//! on its way, moves nothing. What was told of a shard's time does not go back, but where its clock was set back by more than a second.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pando_types::{Ino, SHARDS_MAX, ShardIndex, Timestamp};
@@ -20,38 +21,53 @@ const SLACK_NANOS: u64 = 1_000_000_000;
 const UNKNOWN: i64 = i64::MIN;
 
 struct Clock {
-    /// By how much it is ahead of the transport's clock.
+    /// By how much it is ahead of this machine's.
     ahead: AtomicI64,
-    /// The latest time that it said, or that was told of it.
+    /// The latest time that was told of it.
     last: AtomicU64,
 }
 
 pub(crate) struct Clocks {
     shards: Box<[Clock]>,
+    /// A shard that has said what time it is.
+    heard: AtomicU16,
 }
 
 impl Clocks {
     pub(crate) fn new() -> Self {
         let clock = |_| Clock { ahead: AtomicI64::new(UNKNOWN), last: AtomicU64::new(0) };
-        Self { shards: (0..SHARDS_MAX).map(clock).collect() }
+        Self { shards: (0..SHARDS_MAX).map(clock).collect(), heard: AtomicU16::new(0) }
     }
 
-    /// A shard said that it is `time`, which is `now` by the transport's clock. 0: it said nothing of it.
-    pub(crate) fn hear(&self, shard: ShardIndex, time: u64, now: u64) {
-        let Some(clock) = self.shards.get(usize::from(shard.0)).filter(|_| time != 0) else {
+    /// A shard said that it is `time` (0: it said nothing of it), after the moment in which it was asked and before this one, by this
+    /// machine's clock.
+    pub(crate) fn hear(&self, shard: ShardIndex, time: u64, (asked, now): (u64, u64)) {
+        // A time of day in nanoseconds fits for three hundred years.
+        let (Some(clock), Ok(time @ 1..)) =
+            (self.shards.get(usize::from(shard.0)), i64::try_from(time))
+        else {
             return;
         };
-        clock.ahead.store(time.wrapping_sub(now).cast_signed(), Ordering::Relaxed);
-        clock.told(time);
+        let ahead_of = |moment: u64| time.saturating_sub(moment.cast_signed());
+        let known = clock.ahead.load(Ordering::Relaxed);
+        let ahead = match known {
+            UNKNOWN => ahead_of(now),
+            known => known.max(ahead_of(now)).min(ahead_of(asked)),
+        };
+        if ahead != known {
+            clock.ahead.store(ahead, Ordering::Relaxed);
+            self.heard.store(shard.0, Ordering::Relaxed);
+        }
     }
 
-    /// What time it is on a shard if it is `now` by the transport's clock; `None`: it has not said.
+    /// What time it is on a shard, or on another if it has not said; `None`: none has.
     fn at(&self, shard: ShardIndex, now: u64) -> Option<u64> {
-        let clock = self.shards.get(usize::from(shard.0))?;
-        match clock.ahead.load(Ordering::Relaxed) {
-            UNKNOWN => None,
-            ahead => Some(clock.told(now.wrapping_add_signed(ahead))),
-        }
+        let heard = self.heard.load(Ordering::Relaxed);
+        [shard.0, heard].into_iter().find_map(|shard| {
+            let clock = self.shards.get(usize::from(shard))?;
+            let ahead = clock.ahead.load(Ordering::Relaxed);
+            (ahead != UNKNOWN).then(|| clock.told(now.saturating_add_signed(ahead)))
+        })
     }
 }
 
@@ -85,7 +101,7 @@ impl Client {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
         };
-        let now = self.transport.now_nanos();
+        let now = self.transport.machine_nanos();
         Timestamp::from_nanos(self.clocks.at(shard, now).unwrap_or_else(here))
     }
 }
@@ -98,33 +114,47 @@ mod tests {
     const HOUR: u64 = 3_600_000_000_000;
 
     #[test]
-    fn a_shards_time_goes_on_from_its_last_answer_and_does_not_go_back() {
+    fn a_shards_time_goes_on_from_its_answers() {
         let clocks = Clocks::new();
         assert_eq!(clocks.at(SHARD, 50), None);
-        clocks.hear(SHARD, 0, 50);
+        clocks.hear(SHARD, 0, (40, 50));
+        clocks.hear(SHARD, u64::MAX, (40, 50));
         assert_eq!(clocks.at(SHARD, 50), None);
-        clocks.hear(SHARD, 1_000, 50);
+        clocks.hear(SHARD, 1_000, (40, 50));
         assert_eq!(clocks.at(SHARD, 60), Some(1_010));
-        // An answer that was long on its way.
-        clocks.hear(SHARD, 1_005, 70);
-        assert_eq!(clocks.at(SHARD, 71), Some(1_010));
-        assert_eq!(clocks.at(SHARD, 90), Some(1_025));
-        assert_eq!(clocks.at(ShardIndex(4), 90), None);
+        // It was later than that, and cannot have been.
+        clocks.hear(SHARD, 1_015, (60, 62));
+        assert_eq!(clocks.at(SHARD, 62), Some(1_015));
+        clocks.hear(SHARD, 1_017, (70, 72));
+        assert_eq!(clocks.at(SHARD, 80), Some(1_027));
+        assert_eq!(
+            clocks.at(ShardIndex(4), 90),
+            Some(1_037),
+            "rather another shard's time than none"
+        );
+    }
+
+    #[test]
+    fn an_answer_that_was_held_up_moves_nothing() {
+        let clocks = Clocks::new();
+        let (noon, second) = (12 * HOUR, 1_000_000_000);
+        clocks.hear(SHARD, noon, (HOUR, HOUR));
+        let late = HOUR + 5 * second;
+        assert_eq!(clocks.at(SHARD, late), Some(noon + 5 * second));
+        clocks.hear(SHARD, noon + second, (HOUR + second, late));
+        assert_eq!(clocks.at(SHARD, late), Some(noon + 5 * second));
     }
 
     #[test]
     fn a_clock_that_was_set_back_is_followed() {
         let clocks = Clocks::new();
-        clocks.hear(SHARD, 10 * HOUR, 50);
+        clocks.hear(SHARD, 10 * HOUR, (40, 50));
         assert_eq!(clocks.at(SHARD, 60), Some(10 * HOUR + 10));
-        clocks.hear(SHARD, 9 * HOUR, 70);
+        clocks.hear(SHARD, 9 * HOUR, (70, 70));
         assert_eq!(clocks.at(SHARD, 80), Some(9 * HOUR + 10));
-    }
-
-    #[test]
-    fn a_transport_whose_clock_is_ahead_of_all_time_says_the_same() {
-        let clocks = Clocks::new();
-        clocks.hear(SHARD, 5, u64::MAX - 10);
-        assert_eq!(clocks.at(SHARD, u64::MAX), Some(15));
+        // A little back: it stands still.
+        clocks.hear(SHARD, 9 * HOUR, (90, 90));
+        assert_eq!(clocks.at(SHARD, 95), Some(9 * HOUR + 10));
+        assert_eq!(clocks.at(SHARD, 105), Some(9 * HOUR + 15));
     }
 }

@@ -59,6 +59,11 @@ pub trait Transport: Send + Sync {
     /// Nanoseconds since any fixed moment, never going back.
     fn now_nanos(&self) -> u64;
 
+    /// The same, by a clock that goes on while the machine sleeps.
+    fn machine_nanos(&self) -> u64 {
+        self.now_nanos()
+    }
+
     /// Whether this client and all shards are one process, so that it ends when they do ([`SessionId::is_local`]).
     fn is_local(&self) -> bool {
         false

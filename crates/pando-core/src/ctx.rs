@@ -120,6 +120,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// The time of what comes after something of another time, which may be of another clock: not before it. A clock that
+    /// was ahead by more than a second was wrong, and nobody waits for it.
+    pub fn time_after(&self, other: Timestamp) -> Timestamp {
+        let is_wrong = other > Timestamp { seconds: self.time.seconds + 1, ..self.time };
+        if is_wrong { self.time } else { self.time.max(other) }
+    }
+
     /// The same, with what earlier inputs have seen of names.
     pub fn with_sightings(self, sightings: Sightings) -> Self {
         Self { sightings: RefCell::new(sightings), ..self }

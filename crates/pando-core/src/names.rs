@@ -186,12 +186,8 @@ pub fn count(ctx: &mut Ctx<'_>, dir: DirId, header: &Header, entries: i64, subdi
     header.entries = header.entries.wrapping_add_signed(entries);
     header.subdirs = header.subdirs.wrapping_add_signed(subdirs);
     header.change += 1;
-    touch(&mut header, ctx.time);
+    header.mtime = ctx.time_after(header.mtime);
     ctx.set_header(dir, header);
-}
-
-fn touch(header: &mut Header, time: pando_types::Timestamp) {
-    header.mtime = header.mtime.max(time);
 }
 
 impl Shard {

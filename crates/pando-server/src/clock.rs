@@ -4,7 +4,9 @@
 //! no shard is stamped with the clock of another, which may have come from a machine whose clock is fast.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// What the machine's clocks say.
 pub trait Time: Send + Sync {
@@ -21,27 +23,30 @@ const ORIGIN: u64 = 3_600_000_000_000;
 /// The clocks of this machine.
 #[derive(Debug)]
 pub struct RealTime {
-    begun: Instant,
+    begun: u64,
 }
 
 impl Default for RealTime {
     fn default() -> Self {
-        Self { begun: Instant::now() }
+        Self { begun: since_boot() }
     }
+}
+
+/// It goes on while the machine sleeps: who waits for a time finds that it has come.
+fn since_boot() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    (now.tv_sec * 1_000_000_000 + now.tv_nsec).cast_unsigned()
 }
 
 impl Time for RealTime {
     fn mono(&self) -> u64 {
-        ORIGIN.saturating_add(nanos(self.begun.elapsed()))
+        ORIGIN + since_boot().saturating_sub(self.begun)
     }
 
     fn wall(&self) -> u64 {
-        nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
-}
-
-fn nanos(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The clocks of a process.

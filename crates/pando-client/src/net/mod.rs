@@ -160,6 +160,11 @@ impl Transport for Net {
     fn now_nanos(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
+
+    fn machine_nanos(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        (now.tv_sec * 1_000_000_000 + now.tv_nsec).cast_unsigned()
+    }
 }
 
 impl Drop for Net {

@@ -162,7 +162,10 @@ fn what_time_it_is_on_a_shard_its_answers_tell() {
     let shard = client.shard_of(Ino::ROOT);
     // The shards here say how many requests there have been.
     assert!(client.time_at(shard) < an_hour_ago());
-    assert!(client.time_at(ShardIndex(200)) > an_hour_ago(), "nothing was heard of its clock");
+    assert!(
+        client.time_at(ShardIndex(200)) < an_hour_ago(),
+        "rather another shard's than one's own"
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Shard {
         self.note_change(ctx, change);
         match change {
             Change::RemoveEntry { dir, name, destroy, at } => {
-                ctx.time = ctx.time.max(*at);
+                ctx.time = ctx.time_after(*at);
                 let (header, found) = self.locked_entry(ctx, *dir, name)?;
                 match found {
                     Some(found) => self.take_out(ctx, *dir, name, &header, &found, *destroy),
@@ -58,7 +58,7 @@ impl Shard {
                 }
             }
             Change::PutEntry { dir, name, entry, destroy, at } => {
-                ctx.time = ctx.time.max(*at);
+                ctx.time = ctx.time_after(*at);
                 self.put_entry(ctx, *dir, name, entry, *destroy)
             }
             Change::SetAccess { dir, name, access } => {
@@ -80,7 +80,7 @@ impl Shard {
             Change::SetParent { dir, parent, name, at } => {
                 let mut content = settled(self.content(ctx, *dir))?;
                 (content.parent, content.name) = (*parent, Some(name.clone()));
-                content.base.ctime = content.base.ctime.max(*at);
+                content.base.ctime = ctx.time_after(content.base.ctime).max(ctx.time_after(*at));
                 content.base.change += 1;
                 self.put_content(ctx, dir.id, &content);
                 Ok(())

@@ -3,6 +3,7 @@
 mod alone;
 mod births;
 mod births_model;
+mod clocks;
 mod counts;
 mod file_locks;
 mod glimpses;
