@@ -144,7 +144,7 @@ pub use key::{Key, MAX_KEY_BYTES};
 pub use levels::MAX_LEVELS;
 pub use log::reader::{LogGroup, LogGroups};
 pub use log::recover::TornTail;
-pub use log::sync::Syncer;
+pub use log::sync::{Around, Syncer};
 pub use log::writer::Priority;
 pub use lsn::{Epoch, Lsn};
 pub use memdisk::MemDisk;

@@ -18,6 +18,7 @@ use pando_wire::{Census, Group, MoveToken};
 use super::cell::Cell;
 use super::start::{self, RecoveryError, ShardStart};
 use super::state::State;
+use super::syncing::Objects;
 use super::{Host, HostOptions, Shared};
 use crate::store::Store;
 use crate::superblock::Superblock;
@@ -207,7 +208,9 @@ impl Host {
         self.shared.clock.at_least(opened.last_nanos);
         let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
         let cell = start::cell(&self.shared.clock, shard, store, options, recover)?;
-        self.shared.cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
+        let cell = Arc::new(cell);
+        Objects::watch(&self.shared, &cell);
+        self.shared.cells[usize::from(shard.0)].store(Some(cell));
         self.spawn_syncer(shard).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),
             is_damage: false,

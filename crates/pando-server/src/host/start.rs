@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::cell::Cell;
 use super::state::State;
+use super::syncing::Objects;
 use super::timer::Timer;
 use super::{Host, HostOptions, Job, Shared};
 use crate::clock::Clock;
@@ -128,6 +129,7 @@ impl Host {
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
         });
+        shared.hosted().for_each(|cell| Objects::watch(&shared, &cell));
         let host = Self { shared: shared.clone(), threads: Mutex::default() };
         host.spawn_threads(jobs).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),
