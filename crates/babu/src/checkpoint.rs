@@ -15,9 +15,10 @@
 //! 4. What is written follows what has changed: files without news stay, see [`crate::levels`].
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
+use crate::ballast::Ballast;
 use crate::db::Db;
 use crate::disk::Disk;
 use crate::error::{CheckpointError, FreezeError, IoContext, IoFailure, ReadError};
@@ -55,6 +56,7 @@ pub struct CheckpointJob {
     /// Logs that the checkpoint makes superfluous, and those that are kept already, oldest first.
     old_logs: Vec<SealedLog>,
     published: Published,
+    ballast: Arc<Ballast>,
     alive: Arc<()>,
 }
 
@@ -78,6 +80,7 @@ pub struct Retired {
     /// Numbers of the index files among them.
     files: Vec<u64>,
     pool: Arc<Pool>,
+    ballast: Arc<Ballast>,
     /// Freeing large trees and filters takes a while too: not on the writer's time.
     _layers: Vec<Arc<Frozen>>,
     _version: Arc<Version>,
@@ -123,6 +126,7 @@ impl Db {
                 self.kept_logs.iter().chain(held).cloned().collect()
             },
             published: self.published.clone(),
+            ballast: self.log.ballast().clone(),
             alive,
         })
     }
@@ -154,6 +158,10 @@ impl Db {
         names.extend(files.iter().map(|&number| index_name(number)));
         let version = self.state.install(done.last, done.version, done.made);
         let layers = held.into_iter().map(|held| held.layer).collect();
+        if let Err(failure) = self.log.expect(self.ahead()) {
+            // Whoever writes next is told.
+            self.log.state().fail(failure);
+        }
         self.retire(names, files, layers, version)
     }
 
@@ -165,7 +173,8 @@ impl Db {
         version: Arc<Version>,
     ) -> Retired {
         let (disk, pool) = (self.disk.clone(), self.state.pool.clone());
-        Retired { disk, names, files, pool, _layers: layers, _version: version }
+        let ballast = self.log.ballast().clone();
+        Retired { disk, names, files, pool, ballast, _layers: layers, _version: version }
     }
 
     /// Freezes and checkpoints in one go, on this thread. For tools, tests, and an orderly end.
@@ -197,14 +206,52 @@ pub enum CheckpointNowError {
 struct Outcome {
     version: Version,
     made: Vec<(String, Lsn, Arc<Version>)>,
+    bytes_written: u64,
 }
 
 impl CheckpointJob {
     /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
+    ///
+    /// On a full disk the ballast makes room for it, and if that is not enough, no more is written than has to be.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
         for frozen in &self.frozen {
             frozen.unite_filters();
         }
+        let published = self.published.clone();
+        let (mut lent, mut is_thrifty) = (None, false);
+        let (Outcome { version, made, bytes_written }, named, mut published) = loop {
+            match self.prepare(&published, is_thrifty) {
+                Err(error) if error.is_full() && !is_thrifty => {
+                    let is_lent_before = lent.is_some();
+                    lent = lent.or(self.ballast.lend()?);
+                    is_thrifty = is_lent_before || lent.is_none();
+                }
+                prepared => break prepared?,
+            }
+        };
+        // Whether the new manifest is there after a failure is unknown, and may stay so.
+        Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
+        *published = self.manifest.clone();
+        drop(published);
+        drop(lent);
+        Ok(CheckpointDone {
+            frozen_count: self.frozen.len(),
+            version: Arc::new(version),
+            made,
+            named,
+            bytes_written,
+            last: self.manifest.checkpoint,
+            alive: self.alive,
+        })
+    }
+
+    /// Writes all files, and the manifest beside the one there is; nobody else replaces that then. Of an attempt that fails, nothing
+    /// stays.
+    fn prepare<'p>(
+        &mut self,
+        published: &'p Published,
+        is_thrifty: bool,
+    ) -> Result<(Outcome, BTreeSet<u64>, MutexGuard<'p, Manifest>), CheckpointError> {
         let (disk, pool) = (self.disk.clone(), self.pool.clone());
         let numbers = self.numbers.clone();
         let maker = FileMaker {
@@ -215,15 +262,17 @@ impl CheckpointJob {
             made: Vec::new(),
             bytes_written: 0,
         };
-        let mut merger = Merger { maker, pool: &pool };
+        if is_thrifty {
+            // Whatever there is more than this may be used up.
+            published.lock().keep_room(&*disk)?;
+        }
+        let mut merger = Merger { maker, pool: &pool, is_thrifty };
         let outcome = self.merge(&mut merger);
-        let FileMaker { made: begun, bytes_written, .. } = merger.maker;
-        self.written_bytes.fetch_add(bytes_written, Ordering::Relaxed);
-        let published = self.published.clone();
-        // From here on nobody else replaces the manifest.
-        let outcome = outcome.and_then(|outcome| {
+        let mut maker = merger.maker;
+        self.written_bytes.fetch_add(maker.bytes_written, Ordering::Relaxed);
+        let prepared = outcome.and_then(|outcome| {
             self.name_files(&outcome);
-            self.make_durable(&outcome, &begun)?;
+            self.make_durable(&outcome, &maker.made)?;
             let published = published.lock();
             self.keep_log(published.kept_from);
             self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
@@ -233,25 +282,12 @@ impl CheckpointJob {
             Ok((outcome, published))
         });
         let named: BTreeSet<u64> = self.manifest.files().map(|facts| facts.number).collect();
-        let is_superfluous = |number: &&u64| outcome.is_err() || !named.contains(number);
-        for &number in begun.iter().filter(is_superfluous) {
-            // No manifest names it. If it cannot be removed, the next opening does.
-            let _ = self.disk.remove(&index_name(number));
+        match &prepared {
+            Ok(_) => maker.discard_all_but(0, &named),
+            Err(_) => maker.discard(0),
         }
-        let (Outcome { version, made }, mut published) = outcome?;
-        // Whether the new manifest is there after a failure is unknown, and may stay so.
-        Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
-        *published = self.manifest.clone();
-        drop(published);
-        Ok(CheckpointDone {
-            frozen_count: self.frozen.len(),
-            version: Arc::new(version),
-            made,
-            named,
-            bytes_written,
-            last: self.manifest.checkpoint,
-            alive: self.alive,
-        })
+        let (outcome, published) = prepared?;
+        Ok((Outcome { bytes_written: maker.bytes_written, ..outcome }, named, published))
     }
 
     /// Brings all layers into the levels, from the oldest to the newest, and stops at each snapshot on the way.
@@ -270,7 +306,7 @@ impl CheckpointJob {
             bring(merger, &mut version, now)?;
             rest = later;
             let Some((name, snapshot)) = todo.pop() else {
-                return Ok(Outcome { version, made });
+                return Ok(Outcome { version, made, bytes_written: 0 });
             };
             let base = snapshot.definition.base.as_ref();
             let just_made = base.and_then(|base| made.iter().find(|(name, ..)| name == base));
@@ -379,7 +415,7 @@ impl CheckpointDone {
 }
 
 impl Retired {
-    /// Deletes the files. May take a while for large ones.
+    /// Deletes the files, and gives their room to the ballast, if that is not whole. May take a while for large ones.
     pub fn remove(self) -> Result<(), IoFailure> {
         self.pool.cache.forget(&self.files);
         for name in &self.names {
@@ -388,7 +424,7 @@ impl Retired {
                 result => result.during("remove", name)?,
             }
         }
-        Ok(())
+        self.ballast.refill()
     }
 
     /// Names of the files.

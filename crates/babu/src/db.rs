@@ -26,7 +26,7 @@ use crate::levels::Level;
 use crate::log::SealedLog;
 use crate::log::header::LOG_DATA_OFFSET;
 use crate::log::sync::Syncer;
-use crate::log::writer::{LogWriter, Priority};
+use crate::log::writer::{Ahead, LogWriter, Priority};
 use crate::lsn::{Epoch, Lsn};
 use crate::merge::Merge;
 use crate::options::{Durability, Options};
@@ -300,7 +300,21 @@ impl Db {
             newest.logs.append(&mut logs);
         }
         self.sealed = self.applied;
+        self.log.expect(self.ahead()).map_err(|failure| self.log.state().fail(failure))?;
         Ok(true)
+    }
+
+    /// True if deletions have used up half of the reserve and the disk has no more: a checkpoint would make room.
+    pub fn is_low(&self) -> bool {
+        self.log.is_low()
+    }
+
+    /// What the next checkpoint has before it, but for the active log.
+    pub(crate) fn ahead(&self) -> Ahead {
+        let frozen = self.state.frozen.iter().flat_map(|held| &held.logs);
+        let log_bytes = frozen.chain(&self.active_logs).map(|log| log.end_offset).sum();
+        let index_bytes = self.state.version.files().map(|file| file.len()).sum();
+        Ahead { log_bytes, index_bytes }
     }
 
     fn lookup(

@@ -79,6 +79,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// True if the disk has no room left, as opposed to being broken.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, ReadError::Io(failure) if failure.is_full())
+    }
+
     pub(crate) fn version(file: &str, found: u16, supported: u16) -> ReadError {
         ReadError::Version { file: file.to_owned(), found, supported }
     }
@@ -172,6 +177,13 @@ pub enum CheckpointError {
     /// The log could not be synced.
     #[error(transparent)]
     Fatal(#[from] Fatal),
+}
+
+impl CheckpointError {
+    /// True if the disk has no room left, as opposed to being broken.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, CheckpointError::Read(error) if error.is_full())
+    }
 }
 
 impl From<IoFailure> for CheckpointError {

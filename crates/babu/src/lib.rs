@@ -43,6 +43,7 @@
 //! | `MANIFEST` | which files make up the database | replaced as a whole |
 //! | `log-` 16 hex digits | insert groups | appended to |
 //! | `idx-` 16 hex digits | sorted entries | never |
+//! | `SPARE-LOG`, `BALLAST` | nothing: room for a day when the disk is full ([`Options::ballast_bytes`]) | used up and made anew |
 //!
 //! All numbers are little-endian. Every structure has a CRC-32C, seeded with the kind of file, database id, file
 //! number and offset, so that a structure in the wrong place is not accepted.
@@ -91,10 +92,12 @@
 struct Readme;
 
 mod ahead;
+mod ballast;
 mod batch;
 mod check;
 mod checkpoint;
 mod codec;
+mod cramped;
 mod db;
 mod disk;
 mod error;
@@ -144,7 +147,7 @@ pub use key::{Key, MAX_KEY_BYTES};
 pub use levels::MAX_LEVELS;
 pub use log::reader::{LogGroup, LogGroups};
 pub use log::recover::TornTail;
-pub use log::sync::Syncer;
+pub use log::sync::{Around, Syncer};
 pub use log::writer::Priority;
 pub use lsn::{Epoch, Lsn};
 pub use memdisk::MemDisk;

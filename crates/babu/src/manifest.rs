@@ -42,6 +42,8 @@ const VERSION_KEEPING: u16 = 3;
 const FIXED_BYTES: u64 = 56;
 /// A manifest this long is not one of ours.
 const MAX_BYTES: u64 = 1 << 28;
+/// Room is kept for a manifest in pieces of this size.
+const ROOM_BYTES: u64 = 16 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -99,6 +101,18 @@ impl Manifest {
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         self.prepare(disk)?;
         Manifest::publish(disk)
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn encoded_len(&self) -> u64 {
+        self.encode().len() as u64
+    }
+
+    /// Keeps room for one that names some files more, until that is prepared.
+    pub(crate) fn keep_room(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
+        let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
+        let bytes = (2 * self.encoded_len()).next_multiple_of(ROOM_BYTES);
+        file.allocate(bytes).during("allocate", MANIFEST_NEW)
     }
 
     /// Writes it beside the one there is. If that fails, the old one stands.

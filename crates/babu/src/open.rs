@@ -6,25 +6,29 @@
 //! 2. sync the logs replayed, so that what was found is durable;
 //! 3. create a new log, sync it;
 //! 4. write the manifest: epoch + 1, the end of every log replayed, the number of the new log;
-//! 5. only then cut torn tails and remove what is no longer named.
+//! 5. only then cut torn tails and remove what is no longer named, and make the ballast whole.
+//!
+//! Where the room for 3 and 4 comes from on a full disk: `cramped`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use crate::ballast::Ballast;
 use crate::batch::Batch;
+use crate::cramped::Cramped;
 use crate::db::Db;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::Disk;
 use crate::error::{Damage, IoContext, IoFailure, OpenError, ReadError};
 use crate::index::resident::Pool;
 use crate::index::{index_name, index_number};
 use crate::keep::Published;
-use crate::log::header::{Claim, LOG_DATA_OFFSET, LOG_HEADER_BYTES, LogHeader};
+use crate::log::header::{LOG_HEADER_BYTES, LogHeader};
 use crate::log::reader::lost;
 use crate::log::recover::{Tail, TornTail, find_tail};
 use crate::log::sync::LogState;
 use crate::log::window::Window;
-use crate::log::writer::{LogWriter, create_log};
+use crate::log::writer::LogWriter;
 use crate::log::{SealedLog, log_name, log_number};
 use crate::lsn::{Epoch, Lsn};
 use crate::manifest::{MANIFEST, Manifest};
@@ -76,7 +80,7 @@ impl Listing {
 impl Db {
     /// Opens the database in a folder; creates it if nothing is there.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
-        let listing = Listing::read(&*disk)?;
+        let mut listing = Listing::read(&*disk)?;
         let found = Manifest::read(&*disk)?;
         let existed = found.is_some();
         let old = match found {
@@ -86,12 +90,13 @@ impl Db {
                 Manifest::new(options.database_id)
             }
         };
+        let next_index = listing.indexes.last().map_or(1, |number| number + 1);
         let pool = Arc::new(Pool::new(options.cache_bytes));
         let mut state = replay::load(&*disk, &old, pool)?;
         state.expect_reads();
         let tail = match existed {
             true => read_tail(&*disk, &old, &listing)?,
-            false => Tail { logs: Vec::new(), torn: None, claim: Claim::default() },
+            false => Tail::default(),
         };
         let mut logs = old.sealed_logs.clone();
         logs.extend(tail.logs.iter().filter(|log| log.last > log.base).cloned());
@@ -101,21 +106,28 @@ impl Db {
         let epoch = Epoch((old.epoch.0 + 1).max(options.epoch_at_least));
         let number = old.first_log.max(listing.logs.last().copied().unwrap_or(0)) + 1;
         let header = LogHeader { database_id: old.database_id, number, epoch, base: last };
-        let made = create_first_log(&*disk, &header, &options)?;
+        let mut cramped = Cramped {
+            disk: &*disk,
+            options: &options,
+            manifest: &old,
+            listing: &mut listing,
+            tail: &tail,
+            ingested: &ingested,
+        };
+        let mut made = cramped.first_log(&header)?;
         made.0.sync().during("sync", &log_name(number))?;
-        let next_index = listing.indexes.last().map_or(1, |number| number + 1);
         let manifest = Manifest {
             epoch,
             first_log: number,
             next_index: old.next_index.max(next_index),
             sealed_logs: logs,
-            ..old
+            ..old.clone()
         };
-        manifest.write(&*disk)?;
+        cramped.write(&manifest, &mut made)?;
         let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
-        clean_up(&*disk, &listing, &manifest, |number| {
-            named.contains(&number) || ingested.contains(&number)
-        })?;
+        let is_named = |number| named.contains(&number) || ingested.contains(&number);
+        // The new log is not listed.
+        clean_up(&*disk, &mut listing, &manifest, |_| false, is_named)?;
         let log_state = LogState::new(
             disk.clone(),
             manifest.database_id,
@@ -142,9 +154,10 @@ impl Db {
                 newest.logs = std::mem::take(&mut active_logs);
             }
         }
-        let db = Db {
+        let ballast = Ballast::open(&disk, &options)?;
+        let mut db = Db {
             disk,
-            log: LogWriter::new(log_state, made, number, last, &options),
+            log: LogWriter::new(log_state, ballast, made, number, last, &options),
             options,
             state,
             active_logs,
@@ -159,6 +172,7 @@ impl Db {
             kept_logs: manifest.kept_logs,
             written: WriteCounters::default(),
         };
+        db.log.expect(db.ahead())?;
         Ok((db, recovered))
     }
 }
@@ -209,34 +223,19 @@ pub(crate) fn read_tail(
     )
 }
 
-/// On a full disk a database can still be opened, read, and given space: its log just has none ahead.
-fn create_first_log(
+/// Removes what nothing names, and cuts logs to their end. Who `is_kept` is looked at by nobody.
+pub(crate) fn clean_up(
     disk: &dyn Disk,
-    header: &LogHeader,
-    options: &Options,
-) -> Result<(Arc<dyn DiskFile>, u64), IoFailure> {
-    match create_log(disk, header, options) {
-        Err(failure) if failure.is_full() => {
-            let small =
-                Options { log_chunk_bytes: LOG_DATA_OFFSET, reserve_bytes: 0, ..options.clone() };
-            create_log(disk, header, &small)
-        }
-        result => result,
-    }
-}
-
-/// Removes what nothing names, and cuts logs to their end.
-fn clean_up(
-    disk: &dyn Disk,
-    listing: &Listing,
+    listing: &mut Listing,
     manifest: &Manifest,
+    is_kept: impl Fn(u64) -> bool,
     is_named: impl Fn(u64) -> bool,
 ) -> Result<(), IoFailure> {
     let sealed = |number: u64| -> Option<&SealedLog> {
         let mut named = manifest.kept_logs.iter().chain(&manifest.sealed_logs);
         named.find(|log| log.number == number)
     };
-    for &number in &listing.logs {
+    for &number in listing.logs.iter().filter(|&&number| !is_kept(number)) {
         let name = log_name(number);
         match sealed(number) {
             Some(log) => {
@@ -248,11 +247,11 @@ fn clean_up(
             None => disk.remove(&name).during("remove", &name)?,
         }
     }
-    for &number in &listing.indexes {
-        if !is_named(number) {
-            let name = index_name(number);
-            disk.remove(&name).during("remove", &name)?;
-        }
+    for &number in listing.indexes.iter().filter(|&&number| !is_named(number)) {
+        let name = index_name(number);
+        disk.remove(&name).during("remove", &name)?;
     }
+    listing.logs.retain(|&number| is_kept(number) || sealed(number).is_some());
+    listing.indexes.retain(|&number| is_named(number));
     Ok(())
 }

@@ -21,6 +21,12 @@ pub struct Options {
     pub log_chunk_bytes: u64,
     /// Log space that only [`crate::Priority::Reserve`] may use.
     pub reserve_bytes: u64,
+    /// Room on the disk, beyond what a checkpoint needs, that is kept so that a database on a full disk can be opened, and given space
+    /// by deletions and checkpoints: all that it takes then is there. Costs as much disk as the log since the last checkpoint and the
+    /// index files (of these at most four times `file_bytes`) besides; until it is there, [`crate::Priority::Normal`] is refused. Four
+    /// times `reserve_bytes` and 64 KiB at least. 0: none, and on a full disk only what happens to be free helps. For callers who
+    /// [`crate::Db::reserve`], and make a checkpoint when [`crate::Db::is_low`].
+    pub ballast_bytes: u64,
     /// Size at which a block of an index file is closed, before compression. At most 16 MiB.
     pub block_bytes: usize,
     /// Size at which an index file is closed and another begun. At most 1 GiB.
@@ -47,6 +53,7 @@ impl Default for Options {
         Options {
             log_chunk_bytes: 2 << 20,
             reserve_bytes: 1 << 20,
+            ballast_bytes: 0,
             block_bytes: 4 << 10,
             file_bytes: 32 << 20,
             filter_prefix_bytes: crate::MAX_KEY_BYTES,

@@ -27,6 +27,8 @@ pub struct StoreOptions {
     pub log_chunk_bytes: u64,
     /// Log space only deletions and shards' own messages may use, bytes.
     pub reserve_bytes: u64,
+    /// Room that is kept for the day when the disk is full, beyond what a checkpoint needs, bytes; 0: none.
+    pub ballast_bytes: u64,
     /// Memory for blocks of index files, bytes.
     pub cache_bytes: usize,
     /// The epoch that begins with an opening is at least this.
@@ -38,6 +40,7 @@ impl Default for StoreOptions {
         Self {
             log_chunk_bytes: 4 << 20,
             reserve_bytes: 1 << 20,
+            ballast_bytes: 4 << 20,
             cache_bytes: 64 << 20,
             epoch_at_least: 0,
         }
@@ -104,6 +107,7 @@ impl Store {
         let options = babu::Options {
             log_chunk_bytes: options.log_chunk_bytes,
             reserve_bytes: options.reserve_bytes,
+            ballast_bytes: options.ballast_bytes,
             cache_bytes: options.cache_bytes,
             database_id,
             epoch_at_least: options.epoch_at_least,
@@ -195,6 +199,11 @@ impl Store {
     /// Memory of the tree that a checkpoint would empty, bytes.
     pub fn tree_bytes(&self) -> usize {
         self.db.tree_bytes()
+    }
+
+    /// Whether deletions have come into what is reserved for them, so that a checkpoint is to make room.
+    pub fn is_low(&self) -> bool {
+        self.db.is_low()
     }
 
     /// Figures of all layers.

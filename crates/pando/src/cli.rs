@@ -183,6 +183,9 @@ pub struct SizesArgs {
     /// Log space that only deletions may use
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 1 << 20)]
     pub reserve_bytes: u64,
+    /// Room that a shard keeps for the day when the disk is full, beyond what a checkpoint needs
+    #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
+    pub ballast_bytes: u64,
 }
 
 /// See docs/SEMANTICS.md.

@@ -64,6 +64,7 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
         store: StoreOptions {
             log_chunk_bytes: sizes.log_chunk_bytes,
             reserve_bytes: sizes.reserve_bytes,
+            ballast_bytes: sizes.ballast_bytes,
             ..StoreOptions::default()
         },
         split_threshold: sizes.split_threshold,

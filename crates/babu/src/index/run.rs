@@ -9,10 +9,12 @@
 //! Files are cut between two entries; a range that reaches over a cut goes into both files. Spans are disjoint and
 //! ascend.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::Disk;
 use crate::error::IoFailure;
+use crate::index::index_name;
 use crate::index::writer::{IndexSizes, IndexWriter, Written};
 use crate::key::Key;
 use crate::ranges::RangeSet;
@@ -34,6 +36,21 @@ impl FileMaker<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.made.push(number);
         IndexWriter::create(self.disk, self.database_id, number, self.sizes)
+    }
+
+    /// Removes the files begun after the first `count`, which nothing names.
+    pub(crate) fn discard(&mut self, count: usize) {
+        self.discard_all_but(count, &BTreeSet::new());
+    }
+
+    /// The same, but for those `kept`. What cannot be removed now is by the next opening.
+    pub(crate) fn discard_all_but(&mut self, count: usize, kept: &BTreeSet<u64>) {
+        for number in self.made.split_off(count) {
+            match kept.contains(&number) {
+                true => self.made.push(number),
+                false => drop(self.disk.remove(&index_name(number))),
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Old files are never changed, so that whoever reads a former version of the levels goes on doing so.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::ReadError;
@@ -16,9 +17,15 @@ use crate::levels::{Level, Levels, shape};
 use crate::merge::Merge;
 use crate::ranges::RangeSet;
 
+/// A full disk makes files so many times smaller for news.
+const THRIFTY_FILES: u64 = 16;
+
 pub(crate) struct Merger<'a> {
     pub(crate) maker: FileMaker<'a>,
     pub(crate) pool: &'a Arc<Pool>,
+    /// The disk is full: no more than the news is written for certain. Levels are added for them, and files go down as far as there is
+    /// room.
+    pub(crate) is_thrifty: bool,
 }
 
 impl Merger<'_> {
@@ -37,7 +44,15 @@ impl Merger<'_> {
         news: &[Layer<'_>],
     ) -> Result<(), ReadError> {
         shape::deepen(levels, levels.bytes(), self.file_bytes());
-        self.merge_into(levels, 0, news)?;
+        let sizes = self.maker.sizes;
+        if self.is_thrifty {
+            shape::add_level(levels);
+            // So that little is to be written again to bring one of them down.
+            self.maker.sizes.file_bytes /= THRIFTY_FILES;
+        }
+        let merged = self.merge_into(levels, 0, news);
+        self.maker.sizes = sizes;
+        merged?;
         self.settle(levels)
     }
 
@@ -62,10 +77,44 @@ impl Merger<'_> {
     fn settle(&mut self, levels: &mut Levels) -> Result<(), ReadError> {
         let file_bytes = self.file_bytes();
         let budgets = shape::budgets(levels.0.len(), levels.bytes(), file_bytes);
+        if self.is_thrifty {
+            return self.settle_as_far_as_there_is_room(levels, &budgets);
+        }
         for (level, &budget) in budgets.iter().enumerate() {
             while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
                 let file = levels.0[level].remove(position);
                 self.lower(levels, level + 1, file)?;
+            }
+        }
+        shape::flatten(levels, file_bytes);
+        Ok(())
+    }
+
+    /// From below, where most is that gives room when it meets what is above it.
+    fn settle_as_far_as_there_is_room(
+        &mut self,
+        levels: &mut Levels,
+        budgets: &[u64],
+    ) -> Result<(), ReadError> {
+        let file_bytes = self.file_bytes();
+        let first = self.maker.made.len();
+        for (level, &budget) in budgets.iter().enumerate().rev() {
+            while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
+                let before = levels.clone();
+                let begun = self.maker.made.len();
+                let file = levels.0[level].remove(position);
+                match self.lower(levels, level + 1, file) {
+                    Err(error) if error.is_full() => {
+                        *levels = before;
+                        self.maker.discard(begun);
+                        return Ok(());
+                    }
+                    lowered => lowered?,
+                }
+                drop(before);
+                // What this has made and written again itself.
+                let kept: BTreeSet<u64> = levels.files().map(|file| file.number()).collect();
+                self.maker.discard_all_but(first, &kept);
             }
         }
         shape::flatten(levels, file_bytes);

@@ -11,7 +11,9 @@ use crate::levels::{Level, Levels, MAX_LEVELS, bytes};
 
 const RATIO: u64 = 10;
 /// An index of so many files needs no second level.
-const FLAT_FILES: u64 = 4;
+pub(crate) const FLAT_FILES: u64 = 4;
+/// Levels that a full disk may add.
+const ADDED_LEVELS: usize = 3;
 
 /// Levels that an index of this size should have.
 pub(crate) fn depth(total_bytes: u64, file_bytes: u64) -> usize {
@@ -73,6 +75,14 @@ pub(crate) fn is_small(file: &IndexFile, file_bytes: u64) -> bool {
 pub(crate) fn deepen(levels: &mut Levels, total_bytes: u64, file_bytes: u64) {
     let wanted = depth(total_bytes, file_bytes);
     while levels.0.len() < wanted {
+        levels.0.insert(0, Level::new());
+    }
+}
+
+/// A level on top for news alone, unless there is an empty one, or there are too many.
+pub(crate) fn add_level(levels: &mut Levels) {
+    let is_free = levels.0.first().is_some_and(Vec::is_empty);
+    if !is_free && levels.0.len() < MAX_LEVELS + ADDED_LEVELS {
         levels.0.insert(0, Level::new());
     }
 }

@@ -25,11 +25,16 @@ pub struct TornTail {
 }
 
 /// The logs of the last opening, each with the end that the rule gives it.
+#[derive(Default)]
 pub(crate) struct Tail {
     pub(crate) logs: Vec<SealedLog>,
     pub(crate) torn: Option<TornTail>,
     /// What an earlier sync is known to have covered.
     pub(crate) claim: Claim,
+    /// Numbers of logs in which no group was ever durable, as openings leave them that got no further.
+    pub(crate) unused: Vec<u64>,
+    /// Logs of this epoch, with where what was written to them ends.
+    pub(crate) ends: Vec<(u64, u64)>,
 }
 
 /// A log read on its own, before it is known what to make of its faults.
@@ -50,6 +55,13 @@ struct Survey {
     claim: Claim,
 }
 
+impl Survey {
+    /// Whether there is nothing behind the header.
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.nonzero_end <= LOG_DATA_OFFSET
+    }
+}
+
 /// Finds the end of the log. `numbers` are all log files from `first` on, ascending; `base` is the group before them.
 pub(crate) fn find_tail(
     disk: &dyn Disk,
@@ -60,11 +72,13 @@ pub(crate) fn find_tail(
     numbers: &[u64],
 ) -> Result<Tail, ReadError> {
     let mut surveys = Vec::new();
+    let mut unused = Vec::new();
     for &number in numbers {
         let survey = survey(disk, database_id, epoch, number)?;
         // An opening that never got as far as its manifest left an empty log of a later epoch.
-        if !matches!(survey.header, Ok(header) if header.epoch > epoch) {
-            surveys.push(survey);
+        match matches!(survey.header, Ok(header) if header.epoch > epoch) {
+            true => unused.push(number),
+            false => surveys.push(survey),
         }
     }
     // The first log was durable before the manifest that names it.
@@ -75,7 +89,10 @@ pub(crate) fn find_tail(
         let last = surveys.iter().filter_map(|survey| survey.last).max().unwrap_or(base);
         return Err(missing(claim.log, last, claim));
     }
-    let mut tail = Tail { logs: Vec::new(), torn: None, claim };
+    let is_unused = |s: &&Survey| s.number > claim.log && s.header.is_err() && s.is_empty();
+    unused.extend(surveys.iter().filter(is_unused).map(|survey| survey.number));
+    let ends = surveys.iter().map(|s| (s.number, s.nonzero_end)).collect();
+    let mut tail = Tail { logs: Vec::new(), torn: None, claim, unused, ends };
     let mut last = base;
     for (position, survey) in surveys.iter().enumerate() {
         let log = log_name(survey.number);

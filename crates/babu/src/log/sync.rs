@@ -6,10 +6,12 @@
 //! 1. `durable ≤ written`, and both only grow.
 //! 2. A file leaves the list of unsynced ones only after a sync that began when it was already sealed.
 //! 3. After the first failure nothing is written or synced any more.
+//! 4. Whoever syncs: `durable` rises to a group only after an [`Around::before`] that began when that group was written.
 //!
 //! A sync leaves a mark of how far it came, in a page of its own, which the next sync has to write. Who syncs after every few groups
 //! ([`Syncer::sync_to`]) leaves none: the next group says the same. [`Syncer::sync`] does, also if all is durable already.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -23,6 +25,17 @@ use crate::lsn::{Epoch, Lsn};
 #[derive(Clone)]
 pub struct Syncer(pub(crate) Arc<LogState>);
 
+/// What is done around every sync of the log, whoever asks for it: callers of [`Syncer`], checkpoints, or writes with
+/// [`crate::Durability::Power`]. It is called on the thread that syncs, one sync at a time, and must not use the database.
+pub trait Around: Send + Sync {
+    /// Makes durable what the groups written so far rely on: they become durable only after it has returned. An error fails the store,
+    /// as that of the sync itself would.
+    fn before(&self) -> io::Result<()>;
+
+    /// The sync is over, whatever became of it.
+    fn after(&self);
+}
+
 /// What the writer and the syncers share.
 pub(crate) struct LogState {
     pub(crate) disk: Arc<dyn Disk>,
@@ -34,6 +47,16 @@ pub(crate) struct LogState {
     files: Mutex<Files>,
     /// Held during a sync.
     syncing: Mutex<Marks>,
+    around: OnceLock<Arc<dyn Around>>,
+}
+
+/// Tells that a sync is over.
+struct Ending<'a>(&'a dyn Around);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.after();
+    }
 }
 
 /// What marks say in the active log.
@@ -75,6 +98,7 @@ impl LogState {
             fatal: OnceLock::new(),
             files: Mutex::new(Files { unsynced: vec![active], names_unsynced: false }),
             syncing: Mutex::new(Marks { count: 0, lsn: durable }),
+            around: OnceLock::new(),
         })
     }
 
@@ -156,6 +180,8 @@ impl LogState {
             }
             return Ok(durable);
         }
+        // After the target was read: for what is written from here on, this may come too early.
+        let _around = self.begin_around().map_err(|failure| self.fail(failure))?;
         self.sync_files(&files, names_unsynced).map_err(|failure| self.fail(failure))?;
         {
             let mut now = self.files();
@@ -169,6 +195,13 @@ impl LogState {
             self.mark(&files, target, marks).map_err(|failure| self.fail(failure))?;
         }
         Ok(target)
+    }
+
+    fn begin_around(&self) -> Result<Option<Ending<'_>>, IoFailure> {
+        let Some(around) = self.around.get() else { return Ok(None) };
+        let ending = Ending(&**around);
+        around.before().during("sync", "what the log relies on")?;
+        Ok(Some(ending))
     }
 
     /// Leaves a mark of a sync in the files it covered.
@@ -219,6 +252,11 @@ impl Syncer {
     /// If the group was not written before, see [`crate::Db::write`], and no write has failed.
     pub fn sync_to(&self, lsn: Lsn) -> Result<Lsn, Fatal> {
         self.0.sync_to(lsn)
+    }
+
+    /// Sets what is done around each sync from now on. Only the first call counts.
+    pub fn set_around(&self, around: Arc<dyn Around>) {
+        let _ = self.0.around.set(around);
     }
 
     /// Everything up to here survives a loss of power.

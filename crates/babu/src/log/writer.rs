@@ -11,6 +11,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::ballast::{Ballast, Made};
 use crate::batch::Batch;
 use crate::codec::Seal;
 use crate::disk::{Appender, Disk, DiskFile};
@@ -53,8 +54,24 @@ pub(crate) struct LogWriter {
     pending_last: Lsn,
     chunk_bytes: u64,
     reserve_bytes: u64,
+    ballast: Arc<Ballast>,
+    /// What the next checkpoint has to do besides this log.
+    ahead: Ahead,
+    /// What even deletions may not use, see [`Ballast::held_back`].
+    held_back: u64,
+    /// Deletions have come into the reserve, and the disk has no more.
+    is_low: bool,
     /// Groups written to all logs.
     bytes_written: u64,
+}
+
+/// What a checkpoint has before it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ahead {
+    /// Of logs that have ended.
+    pub(crate) log_bytes: u64,
+    /// Of index files.
+    pub(crate) index_bytes: u64,
 }
 
 /// Creates a log file and writes its header. Returns the file and up to where it is preallocated.
@@ -62,7 +79,7 @@ pub(crate) fn create_log(
     disk: &dyn Disk,
     header: &LogHeader,
     options: &Options,
-) -> Result<(Arc<dyn DiskFile>, u64), IoFailure> {
+) -> Result<Made, IoFailure> {
     let name = log_name(header.number);
     let file: Arc<dyn DiskFile> = Arc::from(disk.create(&name).during("create", &name)?);
     let chunk_bytes = options.log_chunk_bytes.max(1);
@@ -76,7 +93,8 @@ impl LogWriter {
     /// Continues after `base` in a log made by [`create_log`].
     pub(crate) fn new(
         state: Arc<LogState>,
-        (file, allocated_end): (Arc<dyn DiskFile>, u64),
+        ballast: Arc<Ballast>,
+        (file, allocated_end): Made,
         number: u64,
         base: Lsn,
         options: &Options,
@@ -97,6 +115,10 @@ impl LogWriter {
             pending_last: base,
             chunk_bytes: options.log_chunk_bytes.max(1),
             reserve_bytes: options.reserve_bytes,
+            ballast,
+            ahead: Ahead::default(),
+            held_back: 0,
+            is_low: false,
             bytes_written: 0,
         }
     }
@@ -108,6 +130,10 @@ impl LogWriter {
 
     pub(crate) fn state(&self) -> &Arc<LogState> {
         &self.state
+    }
+
+    pub(crate) fn ballast(&self) -> &Arc<Ballast> {
+        &self.ballast
     }
 
     /// Bytes of groups in the active log, written or pending.
@@ -155,6 +181,7 @@ impl LogWriter {
             // The caller reserves nothing. If there is no space, the write will say so.
             self.allocated_end = end.next_multiple_of(self.chunk_bytes);
             let _ = self.file.allocate(self.allocated_end);
+            self.ballast.expect_log(u64::MAX);
         }
         let Some(appender) = &mut self.appender else {
             return self.file.write_at(self.end_offset, &self.pending);
@@ -179,31 +206,74 @@ impl LogWriter {
         priority: Priority,
     ) -> Result<(), ReserveError> {
         self.state.check()?;
-        let kept_bytes = match priority {
-            Priority::Normal => self.reserve_bytes,
-            Priority::Reserve => 0,
-        };
+        let is_normal = priority == Priority::Normal;
+        let kept_bytes = if is_normal { self.reserve_bytes } else { self.held_back };
         let used_end = self.end_offset + self.pending.len() as u64;
         let needed_end = used_end.saturating_add(wanted_bytes).saturating_add(kept_bytes);
         if needed_end <= self.allocated_end {
+            if is_normal && !self.ballast.is_whole() && !self.try_fill(self.allocated_end)? {
+                return Err(Full { wanted_bytes, spare_bytes: 0 }.into());
+            }
+            if !is_normal && !self.is_low && self.is_in_reserve(needed_end) {
+                // In time, so that whoever asks for a checkpoint then still has the rest of it.
+                self.is_low = !self.extend(needed_end + self.chunk_bytes)?;
+            }
             return Ok(());
         }
-        let full = Full {
-            wanted_bytes,
-            spare_bytes: self.allocated_end.saturating_sub(used_end.saturating_add(kept_bytes)),
+        let has_room = match needed_end.checked_next_multiple_of(self.chunk_bytes) {
+            None => false,
+            Some(end) => (!is_normal || self.try_fill(end)?) && self.extend(end)?,
         };
-        let Some(new_end) = needed_end.checked_next_multiple_of(self.chunk_bytes) else {
-            return Err(full.into());
-        };
-        match self.file.allocate(new_end).during("allocate", &self.name) {
-            Ok(()) => {
-                self.allocated_end = new_end;
-                Ok(())
-            }
+        if !has_room {
             // Nothing has been applied that would need the space: the store is as good as before.
-            Err(failure) if failure.is_full() => Err(full.into()),
-            Err(failure) => Err(self.state.fail(failure).into()),
+            let kept_end = used_end.saturating_add(kept_bytes);
+            let spare_bytes = self.allocated_end.saturating_sub(kept_end);
+            return Err(Full { wanted_bytes, spare_bytes }.into());
         }
+        Ok(())
+    }
+
+    /// Takes space up to `end` and to the end of its chunk; the ballast may be too small then. False: there is none.
+    fn extend(&mut self, end: u64) -> Result<bool, Fatal> {
+        let end = end.next_multiple_of(self.chunk_bytes);
+        match self.file.allocate(end).during("allocate", &self.name) {
+            Ok(()) => {
+                self.allocated_end = end;
+                self.is_low = false;
+                self.ballast.expect_log(self.ahead.log_bytes + (end - LOG_DATA_OFFSET));
+                Ok(true)
+            }
+            Err(failure) if failure.is_full() => Ok(false),
+            Err(failure) => Err(self.state.fail(failure)),
+        }
+    }
+
+    fn is_in_reserve(&self, needed_end: u64) -> bool {
+        self.allocated_end - needed_end < self.reserve_bytes / 2
+    }
+
+    /// Whether deletions have used up much of what is reserved for them, and a checkpoint would make room.
+    pub(crate) fn is_low(&self) -> bool {
+        self.is_low
+    }
+
+    fn try_fill(&mut self, end: u64) -> Result<bool, Fatal> {
+        self.fill_ballast(end).map_err(|failure| self.state.fail(failure))
+    }
+
+    /// Makes the ballast fit a log that is preallocated up to `end`. False: there is no room for it.
+    fn fill_ballast(&mut self, end: u64) -> Result<bool, IoFailure> {
+        let log_bytes = self.ahead.log_bytes + (end - LOG_DATA_OFFSET);
+        let filled = self.ballast.fill(log_bytes, self.ahead.index_bytes);
+        let quarter = (self.allocated_end - LOG_DATA_OFFSET) / 4;
+        self.held_back = self.ballast.held_back().min(quarter);
+        filled
+    }
+
+    /// What the next checkpoint has before it has changed.
+    pub(crate) fn expect(&mut self, ahead: Ahead) -> Result<(), IoFailure> {
+        self.ahead = ahead;
+        self.fill_ballast(self.allocated_end).map(drop)
     }
 
     /// Begins the next log and returns the one that ends here. If there is no space for it, nothing changes.
@@ -215,24 +285,45 @@ impl LogWriter {
             epoch: self.state.epoch,
             base: last,
         };
-        let disk = self.state.disk.clone();
-        let made = match create_log(&*disk, &header, options) {
-            Ok(made) => made,
-            Err(failure) if failure.is_full() => {
-                // If it stays, it is an empty log without a header, which the next attempt replaces.
-                let _ = disk.remove(&log_name(header.number));
+        let made = match self.next_log(&header, options) {
+            Ok(Some(made)) => made,
+            Ok(None) => {
                 return Err(Full { wanted_bytes: options.log_chunk_bytes, spare_bytes: 0 }.into());
             }
             Err(failure) => return Err(self.state.fail(failure).into()),
         };
         let sealed = self.as_sealed();
         self.state.begin_log(header.number, made.0.clone());
-        let next = LogWriter::new(self.state.clone(), made, header.number, last, options);
+        let (state, ballast) = (self.state.clone(), self.ballast.clone());
+        let next = LogWriter::new(state, ballast, made, header.number, last, options);
         // The buffer's memory is worth keeping; it is empty.
         let pending = std::mem::take(&mut self.pending);
         let bytes_written = self.bytes_written;
         let writes_since_sync = self.writes_since_sync;
-        *self = LogWriter { pending, bytes_written, writes_since_sync, ..next };
+        let next = LogWriter { pending, bytes_written, writes_since_sync, ..next };
+        let ended = std::mem::replace(self, next);
+        if !self.ballast.is_whole() {
+            // The rest of it makes a ballast. Nothing appends to it any more, whatever way.
+            let LogWriter { file, name, appender, .. } = ended;
+            drop(appender);
+            let cut = file.set_len(sealed.end_offset).during("cut", &name);
+            cut.map_err(|failure| self.state.fail(failure))?;
+        }
         Ok(sealed)
+    }
+
+    /// `None`: there is no room for one.
+    fn next_log(&self, header: &LogHeader, options: &Options) -> Result<Option<Made>, IoFailure> {
+        let disk = &*self.state.disk;
+        match create_log(disk, header, options) {
+            Err(failure) if failure.is_full() => {}
+            made => return made.map(Some),
+        }
+        let made = self.ballast.take_log(header)?;
+        if made.is_none() {
+            // If it stays, it is an empty log without a header, which the next attempt replaces.
+            let _ = disk.remove(&log_name(header.number));
+        }
+        Ok(made)
     }
 }

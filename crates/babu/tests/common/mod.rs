@@ -161,6 +161,7 @@ pub fn small_options() -> Options {
     Options {
         log_chunk_bytes: 8192,
         reserve_bytes: 1024,
+        ballast_bytes: 0,
         block_bytes: 256,
         file_bytes: 300,
         filter_prefix_bytes: 17,

@@ -18,8 +18,10 @@ pub(crate) struct Cell {
     /// Something is to be done; whoever lets the state go looks again (see `run`).
     pub(crate) attention: AtomicBool,
     tick: AtomicBool,
-    /// Between the sync of objects and that of the log: see `objects`.
+    /// From the sync of objects until after that of the log: see `objects`.
     pub(crate) is_syncing: AtomicBool,
+    /// Its syncer is at it, and runs the shard in the end.
+    pub(crate) is_run_after_sync: AtomicBool,
     state: Mutex<State>,
     /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
     pub(crate) wake_at: AtomicU64,
@@ -42,6 +44,7 @@ impl Cell {
             attention: AtomicBool::new(false),
             tick: AtomicBool::new(false),
             is_syncing: AtomicBool::new(false),
+            is_run_after_sync: AtomicBool::new(false),
             wake_at: AtomicU64::new(u64::MAX),
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),

@@ -18,6 +18,7 @@ use pando_wire::{Census, Group, MoveToken};
 use super::cell::Cell;
 use super::start::{self, RecoveryError, ShardStart};
 use super::state::State;
+use super::syncing::Objects;
 use super::{Host, HostOptions, Shared};
 use crate::store::Store;
 use crate::superblock::Superblock;
@@ -206,9 +207,10 @@ impl Host {
         let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)
             .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
         let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
-        let cell =
-            start::cell(&self.shared.clock, shard, (store, opened.last_nanos), options, recover)?;
-        self.shared.cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
+        let store = (store, opened.last_nanos);
+        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
+        Objects::watch(&self.shared, &cell);
+        self.shared.cells[usize::from(shard.0)].store(Some(cell));
         self.spawn_syncer(shard).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),
             is_damage: false,

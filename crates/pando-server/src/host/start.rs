@@ -12,12 +12,13 @@ use parking_lot::Mutex;
 
 use super::cell::Cell;
 use super::state::State;
+use super::syncing::Objects;
 use super::timer::Timer;
 use super::{Host, HostOptions, Job, Shared};
 use crate::clock::{Clock, RealTime, Wall};
 use crate::folder::Folder;
 use crate::machine::Machine;
-use crate::store::{Opened, Store, StoreOptions};
+use crate::store::{Opened, Room, Store, StoreOptions};
 use crate::superblock::Superblock;
 
 /// A volume whose shards cannot be started: which shard's folder, which file, why.
@@ -50,8 +51,9 @@ pub struct ShardStart {
 pub fn format_shard(superblock: &Superblock, shard: u16, folder: &Path) -> io::Result<()> {
     let config = config(superblock, ShardIndex(shard), &HostOptions::default());
     let database_id = superblock.database_id(shard);
-    let (mut store, _) =
-        Store::open(folder, database_id, &StoreOptions::default()).map_err(io::Error::other)?;
+    // The first start makes the ballast.
+    let options = StoreOptions { ballast_bytes: 0, ..StoreOptions::default() };
+    let (mut store, _) = Store::open(folder, database_id, &options).map_err(io::Error::other)?;
     let born = Timestamp::from_nanos(superblock.created_nanos);
     let meta =
         pando_core::GroupMeta { now: superblock.created_nanos, ..pando_core::GroupMeta::default() };
@@ -128,6 +130,7 @@ impl Host {
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
         });
+        shared.hosted().for_each(|cell| Objects::watch(&shared, &cell));
         let host = Self { shared: shared.clone(), threads: Mutex::default() };
         host.spawn_threads(jobs).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),
@@ -208,6 +211,14 @@ pub(super) fn cell(
 
 /// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.
 fn make_durable(cell: &Cell) -> Result<(), String> {
-    cell.lock().store.write().map_err(|error| error.what)?;
+    let mut state = cell.lock();
+    // For what is applied already.
+    match state.store.reserve(0, true) {
+        Room::Enough => {}
+        Room::Full => return Err("the disk is full; make room there".to_owned()),
+        Room::Failed(reason) => return Err(reason),
+    }
+    state.store.write().map_err(|error| error.what)?;
+    drop(state);
     cell.syncer.sync().map(drop).map_err(|error| error.to_string())
 }

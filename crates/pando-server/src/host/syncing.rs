@@ -1,10 +1,12 @@
 //! The threads that wait for the disk: one syncs each shard's log, one makes checkpoints.
 
-use std::sync::mpsc;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
+use babu::Around;
 use pando_types::ShardIndex;
-use std::sync::atomic::Ordering;
 
 use super::cell::Cell;
 use super::{Job, Shared};
@@ -35,17 +37,12 @@ impl Shared {
             }
             return;
         }
-        // Objects first: a log record that survives must find its object. Whoever saw the flag down had stored its object
-        // before.
-        cell.is_syncing.store(true, Ordering::SeqCst);
-        if let Some(Err(error)) = self.before_sync.get().map(|hook| hook()) {
-            cell.fail(&format!("file data cannot be made durable: {error}"));
-        } else if let Err(fatal) = sync(cell, is_asked) {
-            cell.fail(&fatal.to_string());
-        } else {
-            cell.counters.syncs.increment();
+        cell.is_run_after_sync.store(true, Ordering::SeqCst);
+        match sync(cell, is_asked) {
+            Ok(_) => cell.counters.syncs.increment(),
+            Err(fatal) => cell.fail(&fatal.to_string()),
         }
-        cell.is_syncing.store(false, Ordering::SeqCst);
+        cell.is_run_after_sync.store(false, Ordering::SeqCst);
         cell.attention.store(true, Ordering::SeqCst);
         self.run(cell.shard);
     }
@@ -60,6 +57,42 @@ impl Shared {
             *cell.checkpoint_done.lock() = Some(result);
             cell.attention.store(true, Ordering::SeqCst);
             self.run(cell.shard);
+        }
+    }
+}
+
+/// What goes with every sync of a shard's log, whoever makes it. Objects first: a log record that survives must find its object. Whoever
+/// saw the flag down had stored its object before.
+pub(super) struct Objects {
+    shared: Weak<Shared>,
+    cell: Weak<Cell>,
+}
+
+impl Objects {
+    /// Goes with the syncs of this shard from now on.
+    pub(super) fn watch(shared: &Arc<Shared>, cell: &Arc<Cell>) {
+        let objects = Self { shared: Arc::downgrade(shared), cell: Arc::downgrade(cell) };
+        cell.syncer.set_around(Arc::new(objects));
+    }
+}
+
+impl Around for Objects {
+    fn before(&self) -> io::Result<()> {
+        let Some((shared, cell)) = self.shared.upgrade().zip(self.cell.upgrade()) else {
+            return Err(io::Error::other("the server has stopped"));
+        };
+        cell.is_syncing.store(true, Ordering::SeqCst);
+        let cannot = |error| io::Error::other(format!("file data cannot be made durable: {error}"));
+        shared.before_sync.get().map_or(Ok(()), |hook| hook()).map_err(cannot)
+    }
+
+    fn after(&self) {
+        let Some((shared, cell)) = self.shared.upgrade().zip(self.cell.upgrade()) else { return };
+        cell.is_syncing.store(false, Ordering::SeqCst);
+        cell.attention.store(true, Ordering::SeqCst);
+        // This may be a checkpoint's sync, with much to do after it.
+        if !cell.is_run_after_sync.load(Ordering::SeqCst) {
+            shared.timer.hand_over(cell.shard);
         }
     }
 }

@@ -274,6 +274,48 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
     assert_eq!(host.status()[1].counters["waited_for_sync"], 1);
 }
 
+/// A checkpoint's sync is one of the log, too.
+#[test]
+fn no_group_is_durable_before_the_objects_whoever_syncs_the_log() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = HostOptions { checkpoint_bytes: 16 << 10, ..HostOptions::default() };
+    let (host, _) = start(temp.path(), &options);
+    let (go_on, may_sync) = mpsc::channel::<()>();
+    let may_sync = Mutex::new(may_sync);
+    host.set_before_sync(Box::new(move || {
+        // An error means that the test is over.
+        let _ = may_sync.lock().unwrap().recv();
+        Ok(())
+    }));
+    let cell = host.shared.cell(ONE).unwrap();
+    let before = cell.durable();
+    let mut lists: Vec<_> = Vec::new();
+    let mut n = 0;
+    while cell.counters.checkpoints_begun.get() == 0 {
+        n += 1;
+        let AtOnce::Later(list) = host.call_at_once(ONE, Box::new(request(n, Op::Garbage(ONE, 1))))
+        else {
+            panic!("it was told what may still be needed");
+        };
+        lists.push(list);
+    }
+    // The checkpoint waits for the objects.
+    let mut context = Context::from_waker(Waker::noop());
+    let until = Instant::now() + Duration::from_millis(300);
+    while Instant::now() < until {
+        assert_eq!(cell.durable(), before);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for list in &mut lists {
+        assert!(std::pin::Pin::new(list).poll(&mut context).is_pending());
+    }
+    drop(go_on);
+    for list in lists {
+        assert!(block_on(list).is_some());
+    }
+    assert!(cell.durable() > before);
+}
+
 fn write_of_an_object() -> Op {
     let object = ObjectId(1);
     let range =

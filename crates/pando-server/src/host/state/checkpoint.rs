@@ -10,7 +10,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 impl State {
     pub(super) fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
         let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
-        let is_due = (is_large || self.wants_checkpoint) && !self.is_checkpointing;
+        let is_wanted = is_large || self.wants_checkpoint || self.store.is_low();
+        let is_due = is_wanted && !self.is_checkpointing;
         if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
         {
             return;
