@@ -17,6 +17,7 @@ use crate::keys;
 use crate::locks::LockKey;
 use crate::ops::data::Change;
 use crate::perm;
+use crate::room::takes_space;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -47,6 +48,9 @@ impl Shard {
             return Ok(());
         }
         match self.repeated(ctx, tag, &request)? {
+            Repeated::No if ctx.now.is_full && takes_space(&request.op) => {
+                return self.refuse_for_room(ctx, tag, request);
+            }
             Repeated::No => {}
             Repeated::Answer(result) => {
                 self.counters.repeated += 1;

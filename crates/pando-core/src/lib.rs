@@ -48,6 +48,7 @@ mod ops;
 mod outcomes;
 mod perm;
 pub mod record;
+mod room;
 mod sessions;
 mod shard;
 mod sightings;
@@ -60,6 +61,7 @@ pub use contract::{
 };
 pub use counters::{Counters, TxnKind};
 pub use format::format;
+pub use room::takes_space;
 pub use shard::Shard;
 pub use txn::redo::can_redo;
 

@@ -26,6 +26,8 @@ pub struct Outcomes {
     recorded: BTreeMap<Slot, u64>,
     /// Outcomes of all others.
     local: BTreeMap<Slot, Outcome>,
+    /// Refusals of sessions whose outcomes are records, newer than those: see [`crate::room`].
+    refused: BTreeMap<Slot, Outcome>,
 }
 
 impl Outcomes {
@@ -38,15 +40,25 @@ impl Outcomes {
     pub fn newest(&self, slot: Slot) -> Option<u64> {
         match slot.0.is_local() {
             true => self.local.get(&slot).map(|outcome| outcome.sequence),
-            false => self.recorded.get(&slot).copied(),
+            false => match self.refusal(slot) {
+                Some(refused) => Some(refused.sequence),
+                None => self.recorded.get(&slot).copied(),
+            },
         }
+    }
+
+    fn refusal(&self, slot: Slot) -> Option<&Outcome> {
+        if self.refused.is_empty() { None } else { self.refused.get(&slot) }
     }
 
     /// The newest, whole.
     pub fn load_newest(&self, ctx: &Ctx<'_>, slot: Slot) -> Result<Option<Outcome>, Halt> {
         match slot.0.is_local() {
             true => Ok(self.local.get(&slot).cloned()),
-            false => ctx.load(&keys::slot(slot.0, slot.1)),
+            false => match self.refusal(slot) {
+                Some(refused) => Ok(Some(refused.clone())),
+                None => ctx.load(&keys::slot(slot.0, slot.1)),
+            },
         }
     }
 
@@ -62,7 +74,7 @@ impl Outcomes {
         if slot.0.is_local() {
             self.local.insert(slot, Outcome { sequence, result: Some(result.clone()), at });
         } else {
-            self.recorded.insert(slot, sequence);
+            self.set_recorded(slot, sequence);
             ctx.put(keys::slot(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
         }
     }
@@ -72,9 +84,22 @@ impl Outcomes {
         if slot.0.is_local() {
             self.local.insert(slot, outcome);
         } else {
-            self.recorded.insert(slot, outcome.sequence);
+            self.set_recorded(slot, outcome.sequence);
             ctx.put(keys::slot(slot.0, slot.1), outcome.encode());
         }
+    }
+
+    fn set_recorded(&mut self, slot: Slot, sequence: u64) {
+        self.recorded.insert(slot, sequence);
+        if !self.refused.is_empty() {
+            self.refused.remove(&slot);
+        }
+    }
+
+    /// A request was refused, newer than all that ran, and that is not recorded.
+    pub fn refuse(&mut self, slot: Slot, refused: Outcome) {
+        let outcomes = if slot.0.is_local() { &mut self.local } else { &mut self.refused };
+        outcomes.insert(slot, refused);
     }
 
     /// The session is over.
@@ -85,9 +110,11 @@ impl Outcomes {
             self.recorded.remove(&slot);
             ctx.delete(keys::slot(slot.0, slot.1));
         }
-        let gone: Vec<_> = self.local.range(all).map(|(slot, _)| *slot).collect();
-        for slot in gone {
-            self.local.remove(&slot);
+        for outcomes in [&mut self.local, &mut self.refused] {
+            let gone: Vec<_> = outcomes.range(all.clone()).map(|(slot, _)| *slot).collect();
+            for slot in gone {
+                outcomes.remove(&slot);
+            }
         }
     }
 }
@@ -110,9 +137,10 @@ impl Shard {
         for (_, value) in &mut rows {
             *value = as_moved(Outcome::decode(value)?);
         }
-        let local = self.outcomes.local.iter();
+        // A refusal comes after the record that it is newer than.
+        let soft = self.outcomes.local.iter().chain(&self.outcomes.refused);
         rows.extend(
-            local.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
+            soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
         );
         Ok(rows)
     }

@@ -166,6 +166,10 @@ impl Shard {
             Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
+            // Nothing is decided yet.
+            Ok(Next::Decide(_)) if self.lacks_room(ctx, &txn) => {
+                self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::ENOSPC)))
+            }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),

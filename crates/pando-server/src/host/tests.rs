@@ -1,3 +1,5 @@
+mod full;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;

@@ -101,6 +101,8 @@ pub struct Cluster {
     pub expects_bad: bool,
     /// By which key requests come.
     pub key: KeyId,
+    /// No shard has room for what takes space.
+    pub is_full: bool,
 }
 
 impl Cluster {
@@ -149,6 +151,7 @@ impl Cluster {
             by: Credentials::ROOT,
             key: KeyId::OWNER,
             expects_bad: false,
+            is_full: false,
             configs,
         };
         for index in 0..usize::from(count) {
@@ -571,7 +574,7 @@ impl Cluster {
             epoch: Epoch(self.epoch),
             seen: Lsn(0),
             durable: Lsn(0),
-            is_full: false,
+            is_full: self.is_full,
         }
     }
 
