@@ -26,6 +26,7 @@
 extern crate alloc;
 
 pub mod admission;
+mod anew;
 mod at_once;
 mod client;
 pub mod contract;

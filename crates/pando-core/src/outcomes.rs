@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, SessionId};
+use pando_types::{DirId, KeyId, SessionId};
 
 use crate::contract::{Halt, Row};
 use crate::ctx::{Ctx, broken};
@@ -28,6 +28,8 @@ pub struct Outcomes {
     local: BTreeMap<Slot, Outcome>,
     /// Refusals of sessions whose outcomes are records, newer than those: see [`crate::room`].
     refused: BTreeMap<Slot, Outcome>,
+    /// What this input has replaced of those in memory, in order: its effects may yet be dropped.
+    replaced: Vec<(Slot, Option<Outcome>)>,
 }
 
 impl Outcomes {
@@ -72,7 +74,7 @@ impl Outcomes {
         at: Option<(DirId, u64)>,
     ) {
         if slot.0.is_local() {
-            self.local.insert(slot, Outcome { sequence, result: Some(result.clone()), at });
+            self.set_local(slot, Outcome { sequence, result: Some(result.clone()), at });
         } else {
             self.set_recorded(slot, sequence);
             ctx.put(keys::slot(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
@@ -82,17 +84,47 @@ impl Outcomes {
     /// A request was run elsewhere.
     fn take(&mut self, ctx: &mut Ctx<'_>, slot: Slot, outcome: Outcome) {
         if slot.0.is_local() {
-            self.local.insert(slot, outcome);
+            self.set_local(slot, outcome);
         } else {
             self.set_recorded(slot, outcome.sequence);
             ctx.put(keys::slot(slot.0, slot.1), outcome.encode());
         }
     }
 
+    fn set_local(&mut self, slot: Slot, outcome: Outcome) {
+        let before = self.local.insert(slot, outcome);
+        self.replaced.push((slot, before));
+    }
+
     fn set_recorded(&mut self, slot: Slot, sequence: u64) {
         self.recorded.insert(slot, sequence);
         if !self.refused.is_empty() {
             self.refused.remove(&slot);
+        }
+    }
+
+    /// The next input comes: what the last one did stands.
+    pub fn settle(&mut self) {
+        self.replaced.clear();
+    }
+
+    /// The effects of the input are dropped.
+    pub fn restore(&mut self) {
+        while let Some((slot, before)) = self.replaced.pop() {
+            match before {
+                Some(outcome) => self.local.insert(slot, outcome),
+                None => self.local.remove(&slot),
+            };
+        }
+    }
+
+    /// What is in no record, of sessions that live.
+    pub fn keep(&mut self, old: &mut Self, sessions: &BTreeMap<SessionId, KeyId>) {
+        old.restore();
+        self.local = core::mem::take(&mut old.local);
+        self.refused = core::mem::take(&mut old.refused);
+        for outcomes in [&mut self.local, &mut self.refused] {
+            outcomes.retain(|(session, _), _| sessions.contains_key(session));
         }
     }
 
@@ -110,11 +142,14 @@ impl Outcomes {
             self.recorded.remove(&slot);
             ctx.delete(keys::slot(slot.0, slot.1));
         }
-        for outcomes in [&mut self.local, &mut self.refused] {
-            let gone: Vec<_> = outcomes.range(all.clone()).map(|(slot, _)| *slot).collect();
-            for slot in gone {
-                outcomes.remove(&slot);
-            }
+        let gone: Vec<_> = self.local.range(all.clone()).map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            let before = self.local.remove(&slot);
+            self.replaced.push((slot, before));
+        }
+        let gone: Vec<_> = self.refused.range(all).map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            self.refused.remove(&slot);
         }
     }
 }

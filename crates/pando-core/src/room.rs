@@ -5,13 +5,13 @@
 //! run, whatever copies of it wait: the refusal is remembered as an outcome is. It is not a record, for which there may be no room.
 //! A copy that came before a restart has died with its connection.
 
-use alloc::boxed::Box;
 use pando_types::Errno;
 use pando_types::op::{Op, Request};
 use pando_types::reply::Refusal;
 
-use crate::contract::{ClientTag, Halt, Input, Need};
+use crate::contract::{ClientTag, Halt, Need};
 use crate::ctx::{Ctx, Stop};
+use crate::locks::LockKey;
 use crate::record::Outcome;
 use crate::shard::Shard;
 use crate::txn::Txn;
@@ -31,26 +31,23 @@ pub const fn takes_space(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// There is no room for a request that has not run here.
+    /// There is no room for a request that has not run here. `Some`: it waits for this, to find out.
     pub(crate) fn refuse_for_room(
         &mut self,
         ctx: &mut Ctx<'_>,
         tag: ClientTag,
-        request: Box<Request>,
-    ) -> Result<(), Halt> {
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
         let refusal = match self.answers_for(ctx, &request.op) {
             Ok(()) => Refusal::Errno(Errno::ENOSPC),
             Err(Stop::Refuse(refusal)) => refusal,
-            Err(Stop::Wait(key)) => {
-                self.counters.waited += 1;
-                self.locks.wait(key, Input::Client(tag, request));
-                return Ok(());
-            }
+            Err(Stop::Wait(key)) => return Ok(Some(key)),
+            Err(Stop::Halt(Halt::Unreadable(_))) => Refusal::Errno(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
         };
-        self.note_refusal(&request, &refusal);
-        self.reply(ctx, tag, &request, Err(refusal), Need::Committed);
-        Ok(())
+        self.note_refusal(request, &refusal);
+        self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+        Ok(None)
     }
 
     /// Whether the outcome of a request would be here, if it had run.
@@ -62,13 +59,17 @@ impl Shard {
         Ok(())
     }
 
-    fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
+    /// It will not run, and that is remembered without a record.
+    pub(crate) fn note_refusal(&mut self, request: &Request, refusal: &Refusal) {
         let id = request.head.id;
         let slot = (id.session, id.slot);
         self.running.remove(&slot);
         if matches!(refusal, Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)) {
             self.counters.redirected += 1;
-        } else if id.sequence > 0 && self.sessions.contains_key(&id.session) {
+        } else if id.sequence > 0
+            && self.sessions.contains_key(&id.session)
+            && self.outcomes.newest(slot) < Some(id.sequence)
+        {
             let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
             let result = Some(Err(refusal.clone()));
             self.outcomes.refuse(slot, Outcome { sequence: id.sequence, result, at });

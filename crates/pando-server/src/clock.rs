@@ -1,39 +1,122 @@
-//! The process' clock: nanoseconds since 1970 that never go back.
+//! Two clocks. Timers go by the one that only runs on; records are stamped with the one that people read.
+//!
+//! The second may jump: an administrator corrects it, or a machine starts with a wrong one. Nothing waits for it, and
+//! no shard is stamped with the clock of another, which may have come from a machine whose clock is fast.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock that stands still rather than going back when the system's is set back.
-#[derive(Debug, Default)]
-pub struct Clock {
-    last_nanos: AtomicU64,
+/// What the machine's clocks say.
+pub trait Time: Send + Sync {
+    /// Nanoseconds since any fixed moment; it never goes back.
+    fn mono(&self) -> u64;
+    /// Nanoseconds since 1970, as far as the machine knows.
+    fn wall(&self) -> u64;
 }
 
-impl Clock {
-    /// The moment. Never less than any moment told before, nor than [`Clock::at_least`].
-    pub fn now_nanos(&self) -> u64 {
-        let system = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let nanos = u64::try_from(system.as_nanos()).unwrap_or(u64::MAX);
-        self.last_nanos.fetch_max(nanos, Ordering::Relaxed).max(nanos)
+/// Where the monotonic clock of a process begins, nanoseconds. What was last done at 0 was done long ago: no timer waits
+/// after a start because of that.
+const ORIGIN: u64 = 3_600_000_000_000;
+
+/// The clocks of this machine.
+#[derive(Debug)]
+pub struct RealTime {
+    begun: Instant,
+}
+
+impl Default for RealTime {
+    fn default() -> Self {
+        Self { begun: Instant::now() }
+    }
+}
+
+impl Time for RealTime {
+    fn mono(&self) -> u64 {
+        ORIGIN.saturating_add(nanos(self.begun.elapsed()))
     }
 
-    /// From now on the clock is not below `nanos`, which a log remembers.
-    pub fn at_least(&self, nanos: u64) {
-        self.last_nanos.fetch_max(nanos, Ordering::Relaxed);
+    fn wall(&self) -> u64 {
+        nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
+fn nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The clocks of a process.
+pub type Clock = Arc<dyn Time>;
+
+/// A clock that is set back by no more than this stands still until it has caught up; by more, it is followed.
+const SLACK_NANOS: u64 = 1_000_000_000;
+
+/// One shard's time of day. It goes back only when the machine's clock was set back by more than a second, or when the shard
+/// was stamped, before a start or elsewhere, by a clock that was as much ahead.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Wall {
+    last: u64,
+}
+
+impl Wall {
+    /// It goes on from the latest time that the log remembers.
+    pub(crate) const fn from(last: u64) -> Self {
+        Self { last }
+    }
+
+    /// The time of day, if the machine's clock says `now`.
+    pub(crate) const fn at(&mut self, now: u64) -> u64 {
+        if now >= self.last || self.last - now > SLACK_NANOS {
+            self.last = now;
+        }
+        self.last
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// The machine's monotonic clock, beside a time of day that is set by hand.
+    #[derive(Default)]
+    pub(crate) struct Set {
+        real: RealTime,
+        pub(crate) wall: AtomicU64,
+    }
+
+    impl Time for Set {
+        fn mono(&self) -> u64 {
+            self.real.mono()
+        }
+
+        fn wall(&self) -> u64 {
+            self.wall.load(Ordering::SeqCst)
+        }
+    }
+
+    const HOUR: u64 = 3_600_000_000_000;
+    const NOON: u64 = 500_000 * HOUR;
 
     #[test]
-    fn the_clock_never_goes_back() {
-        let clock = Clock::default();
-        let before = clock.now_nanos();
-        assert!(clock.now_nanos() >= before);
-        let ahead = before + 3_600_000_000_000;
-        clock.at_least(ahead);
-        assert_eq!(clock.now_nanos(), ahead);
+    fn a_clock_that_is_set_back_a_little_stands_still_and_one_that_is_corrected_is_followed() {
+        let mut wall = Wall::from(NOON);
+        assert_eq!(wall.at(NOON + 5), NOON + 5);
+        assert_eq!(wall.at(NOON - SLACK_NANOS / 2), NOON + 5);
+        assert_eq!(wall.at(NOON + 6), NOON + 6);
+        assert_eq!(wall.at(NOON - HOUR), NOON - HOUR);
+        assert_eq!(wall.at(NOON - HOUR + 1), NOON - HOUR + 1);
+    }
+
+    #[test]
+    fn what_the_log_remembers_of_a_fast_clock_is_not_waited_for() {
+        assert_eq!(Wall::from(NOON + HOUR).at(NOON), NOON);
+        assert_eq!(Wall::from(NOON + 1).at(NOON), NOON + 1);
+    }
+
+    #[test]
+    fn the_clock_of_timers_runs_on_and_begins_late() {
+        let time = RealTime::default();
+        let before = time.mono();
+        assert!(before >= ORIGIN && time.mono() >= before);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,6 +14,9 @@ use babu::{
 };
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
+
+/// Unreadable blocks that are kept in mind, to be told once.
+const UNREADABLE_MAX: usize = 16;
 
 const META_VERSION: u8 = 1;
 
@@ -76,6 +80,7 @@ pub enum Room {
 pub struct Store {
     db: Db,
     batch: Batch,
+    unreadable: RefCell<Vec<String>>,
 }
 
 /// What opening found.
@@ -130,7 +135,7 @@ impl Store {
             }),
             last_nanos: last_nanos(&db, recovered.last_lsn),
         };
-        Ok((Self { db, batch: Batch::new() }, opened))
+        Ok((Self { db, batch: Batch::new(), unreadable: RefCell::default() }, opened))
     }
 
     /// Applies one insert group; what follows sees it.
@@ -224,14 +229,35 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Blocks that could not be read since it was opened, in words: the first few.
+    pub fn unreadable_blocks(&self) -> impl Iterator<Item = String> + use<> {
+        self.unreadable.borrow().clone().into_iter()
+    }
+
+    /// How many those are.
+    pub fn unreadable(&self) -> usize {
+        self.unreadable.borrow().len()
+    }
+
+    fn note_unreadable(&self, error: &ReadError) -> Halt {
+        let what = error.to_string();
+        let mut known = self.unreadable.borrow_mut();
+        if known.len() < UNREADABLE_MAX && !known.contains(&what) {
+            known.push(what.clone());
+        }
+        Halt::Unreadable(what)
+    }
+}
+
 impl Rows for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
-        let value = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))?;
+        let value = self.db.get(key).map_err(|error| self.note_unreadable(&error))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
     fn view(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), Halt> {
-        if let Some(value) = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))? {
+        if let Some(value) = self.db.get(key).map_err(|error| self.note_unreadable(&error))? {
             see(&value);
         }
         Ok(())
@@ -247,7 +273,7 @@ impl Rows for Store {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         });
-        shown.map_err(|error| Halt::Broken(error.to_string()))
+        shown.map_err(|error| self.note_unreadable(&error))
     }
 }
 

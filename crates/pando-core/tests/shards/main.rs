@@ -32,4 +32,5 @@ mod support;
 mod syncs;
 mod three_renames;
 mod traces;
+mod unreadable;
 mod unsound;

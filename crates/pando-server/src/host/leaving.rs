@@ -69,7 +69,7 @@ pub struct Changes {
     pub last: Lsn,
     /// Epoch of the log.
     pub epoch: Epoch,
-    /// The shard's clock, nanoseconds.
+    /// The shard's time of day, nanoseconds.
     pub clock: u64,
     /// Bytes that the store takes, roughly.
     pub bytes: u64,
@@ -107,9 +107,10 @@ impl Host {
             )
         })?;
         let (last, epoch) = (state.store.applied(), state.store.epoch());
+        let clock = state.wall.at(self.shared.clock.wall());
         let stats = state.store.stats();
         let bytes = stats.index_bytes + (stats.active_bytes + stats.frozen_bytes) as u64;
-        Ok(Changes { groups, upto, last, epoch, clock: self.shared.clock.now_nanos(), bytes })
+        Ok(Changes { groups, upto, last, epoch, clock, bytes })
     }
 
     /// Runs nothing more of a shard for some seconds, makes durable what it has, and tells the last of it.
@@ -130,7 +131,7 @@ impl Host {
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
-        let thaw_at = self.shared.clock.now_nanos() + FROZEN_MAX.as_nanos() as u64;
+        let thaw_at = self.shared.clock.mono() + FROZEN_MAX.as_nanos() as u64;
         self.shared.timer.thaw_at(thaw_at, shard, token);
         let synced = told.and_then(|told| match cell.syncer.sync() {
             Ok(_) => Ok(told),
@@ -204,9 +205,9 @@ impl Host {
     ) -> Result<ShardStart, RecoveryError> {
         let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)
             .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
-        self.shared.clock.at_least(opened.last_nanos);
         let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
-        let cell = start::cell(&self.shared.clock, shard, store, options, recover)?;
+        let cell =
+            start::cell(&self.shared.clock, shard, (store, opened.last_nanos), options, recover)?;
         self.shared.cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
         self.spawn_syncer(shard).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),

@@ -208,13 +208,13 @@ impl Host {
 
     /// Waits.
     pub fn sleep(&self, nanos: u64) -> Sleep {
-        let until = self.shared.clock.now_nanos().saturating_add(nanos);
+        let until = self.shared.clock.mono().saturating_add(nanos);
         Sleep { shared: self.shared.clone(), until, registered: None }
     }
 
-    /// Nanoseconds since 1970, never going back.
+    /// Nanoseconds since a fixed moment, never going back.
     pub fn now_nanos(&self) -> u64 {
-        self.shared.clock.now_nanos()
+        self.shared.clock.mono()
     }
 
     /// Syncs all logs and ends all threads. Calls under way and calls to come are answered with `None`.
@@ -467,7 +467,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.shared.clock.now_nanos() >= self.until || self.shared.is_stopped() {
+        if self.shared.clock.mono() >= self.until || self.shared.is_stopped() {
             return Poll::Ready(());
         }
         // The timer keeps what it was given until its time: one that is polled often does not fill it.

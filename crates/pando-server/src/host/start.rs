@@ -14,7 +14,7 @@ use super::cell::Cell;
 use super::state::State;
 use super::timer::Timer;
 use super::{Host, HostOptions, Job, Shared};
-use crate::clock::Clock;
+use crate::clock::{Clock, RealTime, Wall};
 use crate::folder::Folder;
 use crate::machine::Machine;
 use crate::store::{Opened, Store, StoreOptions};
@@ -77,6 +77,7 @@ impl Host {
         options: &HostOptions,
         hosted: &[ShardIndex],
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
+        let clock = Arc::new(RealTime::default());
         let recover = |shard: ShardIndex, now: Now, store: &Store| {
             self::recover(superblock, options, shard, now, store)
         };
@@ -84,14 +85,14 @@ impl Host {
             let database_id = superblock.database_id(shard);
             Store::open(&folder.shard(shard), database_id, &options.store)
         };
-        Self::start_machines(superblock.shards, hosted, options, open, recover)
+        Self::start_machines((superblock.shards, hosted), options, clock, open, recover)
     }
 
     /// The same, of any machines.
     pub(crate) fn start_machines(
-        shards: u16,
-        hosted: &[ShardIndex],
+        (shards, hosted): (u16, &[ShardIndex]),
         options: &HostOptions,
+        clock: Clock,
         open: impl Fn(u16) -> Result<(Store, Opened), crate::store::StoreError> + Sync,
         recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
@@ -107,12 +108,11 @@ impl Host {
             results.collect::<Result<Vec<_>, _>>()
         })
         .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
-        let clock = Clock::default();
-        clock.at_least(opened.iter().map(|(_, opened)| opened.last_nanos).max().unwrap_or(0));
         let cells: Vec<_> = (0..SHARDS_MAX).map(|_| ArcSwapOption::empty()).collect();
         let mut starts = Vec::new();
         for ((store, opened), &shard) in opened.into_iter().zip(hosted) {
             let recover = |now, store: &Store| recover(shard, now, store);
+            let store = (store, opened.last_nanos);
             let cell = cell(&clock, shard, store, options, recover)?;
             cells[usize::from(shard.0)].store(Some(Arc::new(cell)));
             starts.push(ShardStart { shard, opened });
@@ -171,18 +171,18 @@ pub(super) fn recover(
     Ok((Box::new(shard), effects))
 }
 
-/// Recovers one shard, durably.
+/// Recovers one shard, durably, from its store and the latest time that the store remembers.
 pub(super) fn cell(
     clock: &Clock,
     shard: ShardIndex,
-    store: Store,
+    (store, last_nanos): (Store, u64),
     options: &HostOptions,
     recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
 ) -> Result<Cell, RecoveryError> {
-    let nanos = clock.now_nanos();
+    let mut wall = Wall::from(last_nanos);
     let now = Now {
-        nanos,
-        wall: nanos,
+        nanos: clock.mono(),
+        wall: wall.at(clock.wall()),
         epoch: store.epoch(),
         seen: store.applied(),
         durable: store.durable(),
@@ -190,12 +190,15 @@ pub(super) fn cell(
     };
     let (machine, effects) = recover(now, &store).map_err(|halt| {
         let what = match halt {
-            Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
+            Halt::Broken(reason) | Halt::Unreadable(reason) => {
+                format!("shard {shard} cannot be recovered: {reason}")
+            }
             Halt::NotResident(_) => format!("shard {shard} asks for a block during recovery"),
         };
         RecoveryError { what, is_damage: true }
     })?;
-    let state = State::new(shard, machine, store, options.durability, options.checkpoint_bytes);
+    let state =
+        State::new(shard, machine, store, options.durability, options.checkpoint_bytes, wall);
     let cell = Cell::new(shard, state);
     cell.lock().absorb_recovery(effects, &cell);
     make_durable(&cell).map_err(|why| RecoveryError {

@@ -24,6 +24,7 @@ use super::pending::{Pending, PendingCalls};
 use super::room::{Wants, is_refused_by_machine, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
+use crate::clock::Wall;
 use crate::machine::Machine;
 use crate::metrics::OpKind;
 use crate::store::{Room, Store};
@@ -84,31 +85,37 @@ pub(crate) struct State {
     wants_checkpoint: bool,
     /// When the disk last said that it was full, and has not said otherwise since.
     full_at: Option<Instant>,
+    /// So many of the blocks that could not be read people have been told of.
+    unreadable_told: usize,
     /// When a checkpoint last failed for want of space.
     last_refusal: Option<Instant>,
     /// Somebody waits for a sync.
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
+    pub(super) wall: Wall,
     pub(super) leaving: Leaving,
 }
 
-/// What the clock said, for a few inputs: they are handled within microseconds.
+/// What the clocks said, for a few inputs: they are handled within microseconds.
 #[derive(Default)]
 struct Moment {
     nanos: u64,
+    wall: u64,
     uses: u32,
 }
 
 impl Moment {
     const USES: u32 = 16;
 
-    fn nanos(&mut self, shared: &Shared) -> u64 {
+    /// The clock of timers, and the time of day.
+    fn read(&mut self, shared: &Shared, wall: &mut Wall) -> (u64, u64) {
         if self.uses == 0 {
-            *self = Self { nanos: shared.clock.now_nanos(), uses: Self::USES };
+            let (nanos, wall) = (shared.clock.mono(), wall.at(shared.clock.wall()));
+            *self = Self { nanos, wall, uses: Self::USES };
         }
         self.uses -= 1;
-        self.nanos
+        (self.nanos, self.wall)
     }
 }
 
@@ -119,6 +126,7 @@ impl State {
         store: Store,
         durability: Durability,
         checkpoint_bytes: usize,
+        wall: Wall,
     ) -> Self {
         Self {
             shard,
@@ -136,10 +144,12 @@ impl State {
             is_checkpointing: false,
             wants_checkpoint: false,
             full_at: None,
+            unreadable_told: 0,
             last_refusal: None,
             wants_sync: false,
             wake_at: None,
             moment: Moment::default(),
+            wall,
             leaving: Leaving::default(),
         }
     }
@@ -302,7 +312,7 @@ impl State {
             match self.room(wants(&Input::Ready)) {
                 Ok(is_full) => self.handle(Input::Ready, is_full, cell, shared),
                 Err(Room::Failed(reason)) => return cell.fail(&reason),
-                Err(_) => return self.wake_soon(shared.clock.now_nanos() + RETRY_FULL_NANOS),
+                Err(_) => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
             }
         }
     }
@@ -310,17 +320,26 @@ impl State {
     fn handle(&mut self, input: Input, is_full: bool, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let nanos = self.moment.nanos(shared);
-        let now = Now { is_full, ..self.now(nanos, cell) };
+        let now = Now { is_full, ..self.now(shared, cell) };
         match self.machine.handle(now, input, &self.store) {
             Ok(effects) => self.absorb(effects, cell),
+            Err(Halt::Unreadable(what)) => self.begin_anew(now, Errno::EIO, &what, cell),
             Err(halt) => halted(&halt, cell),
         }
     }
 
-    fn now(&self, nanos: u64, cell: &Cell) -> Now {
+    /// The last input came to nothing, for a reason: its machine begins anew, and goes on.
+    fn begin_anew(&mut self, now: Now, refuse: Errno, why: &str, cell: &Cell) {
+        match self.machine.begin_anew(now, refuse, &self.store) {
+            Ok(effects) => self.absorb(effects, cell),
+            Err(_) => cell.fail(why),
+        }
+    }
+
+    fn now(&mut self, shared: &Shared, cell: &Cell) -> Now {
+        let (nanos, wall) = self.moment.read(shared, &mut self.wall);
         let (seen, durable) = (self.store.applied(), self.store.durable());
-        Now { nanos, wall: nanos, epoch: cell.epoch, seen, durable, is_full: false }
+        Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false }
     }
 
     /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
@@ -353,13 +372,17 @@ impl State {
             return None;
         }
         self.settle();
-        let nanos = self.moment.nanos(shared);
-        let now = self.now(nanos, cell);
-        let reply =
-            self.machine.answer_at_once(now, key, request, &self.store).unwrap_or_else(|halt| {
+        let now = self.now(shared, cell);
+        let reply = match self.machine.answer_at_once(now, key, request, &self.store) {
+            Ok(reply) => reply?,
+            Err(Halt::Unreadable(_)) => {
+                self.refuse((request.head.id, request.head.trace), Errno::EIO)
+            }
+            Err(halt) => {
                 halted(&halt, cell);
-                None
-            })?;
+                return None;
+            }
+        };
         cell.counters.at_once.increment();
         Some(reply)
     }
@@ -425,6 +448,12 @@ impl State {
     }
 
     fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        if self.store.unreadable() > self.unreadable_told {
+            for what in self.store.unreadable_blocks().skip(self.unreadable_told) {
+                cell.complain(&format!("who needs this is told EIO: {what}"));
+            }
+            self.unreadable_told = self.store.unreadable();
+        }
         if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),
@@ -501,7 +530,7 @@ fn nanos_of(time: Duration) -> u64 {
 /// The shard cannot go on.
 fn halted(halt: &Halt, cell: &Cell) {
     match halt {
-        Halt::Broken(reason) => cell.fail(reason),
+        Halt::Broken(reason) | Halt::Unreadable(reason) => cell.fail(reason),
         Halt::NotResident(block) => {
             cell.fail(&format!("block {} is not in memory, though this store reads all", block.0));
         }

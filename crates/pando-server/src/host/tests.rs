@@ -1,4 +1,5 @@
 mod full;
+mod unreadable;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Asked, ReplySink};
 use super::*;
+use crate::clock::tests::Set;
+use crate::clock::{Clock, RealTime};
 use crate::machine::Machine;
 use crate::store::Store;
 use crate::wait::block_on;
@@ -39,7 +42,7 @@ impl Toy {
             durable: Lsn(0),
             seen: Lsn(now.seen.0 + 1),
             version: 0,
-            clock: now.nanos,
+            clock: now.wall,
             result: Ok(Body::Done),
             news: None,
         })
@@ -54,7 +57,8 @@ impl Toy {
 impl Machine for Toy {
     fn handle(&mut self, now: Now, input: Input, _: &dyn Rows) -> Result<Effects, Halt> {
         self.threads.lock().unwrap().push(std::thread::current().id());
-        let mut effects = Effects { meta: GroupMeta::default(), ..Effects::default() };
+        let meta = GroupMeta { now: now.wall, ..GroupMeta::default() };
+        let mut effects = Effects { meta, ..Effects::default() };
         let record = |n: u64| Write::Put(n.to_be_bytes().to_vec(), vec![7; 100]);
         match input {
             Input::Client(tag, request) => {
@@ -115,6 +119,14 @@ fn start(
     folder: &Path,
     options: &HostOptions,
 ) -> (Host, &'static Mutex<Vec<std::thread::ThreadId>>) {
+    start_at(Arc::new(RealTime::default()), folder, options)
+}
+
+fn start_at(
+    clock: Clock,
+    folder: &Path,
+    options: &HostOptions,
+) -> (Host, &'static Mutex<Vec<std::thread::ThreadId>>) {
     let threads: &'static Mutex<Vec<_>> = Box::leak(Box::default());
     let open =
         |shard: u16| Store::open(&folder.join(shard.to_string()), shard.into(), &options.store);
@@ -122,8 +134,8 @@ fn start(
         let toy: Box<dyn Machine> = Box::new(Toy { shard, asking: HashMap::new(), threads });
         Ok((toy, Effects::default()))
     };
-    let (host, starts) =
-        Host::start_machines(3, &[0, 1, 2].map(ShardIndex), options, open, recover).unwrap();
+    let shards = (3, &[0, 1, 2].map(ShardIndex)[..]);
+    let (host, starts) = Host::start_machines(shards, options, clock, open, recover).unwrap();
     assert_eq!(starts.len(), 3);
     (host, threads)
 }
@@ -424,4 +436,43 @@ fn other_shards_hear_before_who_is_answered() {
     let mut work = Vec::new();
     host.shared.deliver(&one, &mut outbox, &mut work);
     assert_eq!((&*sink.waiting.lock().unwrap(), &work[..]), (&vec![1], &[TWO][..]));
+}
+
+const HOUR: u64 = 3_600_000_000_000;
+const NOON: u64 = 500_000 * HOUR;
+
+#[test]
+fn a_clock_that_is_set_back_keeps_nobody_waiting() {
+    let temp = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Set::default());
+    clock.wall.store(NOON, Ordering::SeqCst);
+    let (host, _) = start_at(clock.clone(), temp.path(), &HostOptions::default());
+    let stamp = |n| block_on(host.call(ONE, request(n, Op::StatFs(ONE)))).unwrap().clock;
+    assert_eq!(stamp(1), NOON);
+    let sleep = host.sleep(1_000_000);
+    clock.wall.store(NOON - HOUR, Ordering::SeqCst);
+    block_on(sleep);
+    block_on(host.sleep(1_000_000));
+    // Some requests are stamped with one look at the clock.
+    assert!((2..40).any(|n| stamp(n) == NOON - HOUR));
+}
+
+#[test]
+fn a_shard_goes_on_from_its_own_time_of_day_and_waits_for_no_other_clock() {
+    let temp = tempfile::tempdir().unwrap();
+    let stamps_at = |wall: u64, sequence: u64| {
+        let clock = Arc::new(Set::default());
+        clock.wall.store(wall, Ordering::SeqCst);
+        let (host, _) = start_at(clock, temp.path(), &HostOptions::default());
+        let stamp =
+            |shard| block_on(host.call(shard, request(sequence, Op::StatFs(shard)))).unwrap().clock;
+        // The first time only shard one is.
+        [Some(ONE), Some(TWO).filter(|_| sequence != 1)].map(|shard| shard.map(stamp))
+    };
+    assert_eq!(stamps_at(NOON + HOUR, 1), [Some(NOON + HOUR), None]);
+    // Half a second is waited for, by the shard that was stamped so.
+    let back = NOON + HOUR - 500_000_000;
+    assert_eq!(stamps_at(back, 2), [Some(NOON + HOUR), Some(back)]);
+    // A clock that was wrong is corrected.
+    assert_eq!(stamps_at(NOON, 3), [Some(NOON), Some(NOON)]);
 }

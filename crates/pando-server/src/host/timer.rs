@@ -78,7 +78,7 @@ impl Timer {
     pub(crate) fn serve(&self, shared: &Shared) {
         let mut inner = self.inner.lock();
         while !inner.stopped {
-            let now = shared.clock.now_nanos();
+            let now = shared.clock.mono();
             match inner.due.peek() {
                 None => self.condition.wait(&mut inner),
                 Some(&Reverse((at, _))) if at > now => {

@@ -50,8 +50,9 @@ pub(super) fn start_over<M: Machine + 'static>(machine: impl Fn() -> M) -> (Host
         let machine: Box<dyn Machine> = Box::new(machine());
         Ok((machine, Effects::default()))
     };
+    let clock: Clock = Arc::new(RealTime::default());
     let (host, _) =
-        Host::start_machines(2, &[ONE], &HostOptions::default(), open, recover).unwrap();
+        Host::start_machines((2, &[ONE]), &HostOptions::default(), clock, open, recover).unwrap();
     (host, disk)
 }
 
@@ -66,7 +67,7 @@ fn create(name: &str) -> Op {
     Op::Create { dir: DirRef::ROOT, name, node, exclusive: true, open: false }
 }
 
-fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
+pub(super) fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
     block_on(host.call(ONE, request(sequence, op))).unwrap().result
 }
 
