@@ -17,6 +17,7 @@ use crate::keys;
 use crate::locks::LockKey;
 use crate::ops::data::Change;
 use crate::perm;
+use crate::room::takes_space;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -40,46 +41,72 @@ impl Shard {
         tag: ClientTag,
         request: Box<Request>,
     ) -> Result<(), Halt> {
-        self.counters.requests += 1;
-        ctx.meta.request = request.head.id;
-        if let Err(refusal) = self.admit(tag, &request) {
-            self.reply(ctx, tag, &request, Err(refusal), Need::Committed);
+        let result = self.ask(ctx, tag, &request);
+        if let Ok(Some(key)) = result {
+            self.counters.waited += 1;
+            self.locks.wait(key, Input::Client(tag, request));
             return Ok(());
         }
-        match self.repeated(ctx, tag, &request)? {
+        self.concerned.asked = Some((tag, request));
+        result.map(|_| ())
+    }
+
+    /// `Some`: it waits for this.
+    fn ask(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
+        self.counters.requests += 1;
+        ctx.meta.request = request.head.id;
+        if let Err(refusal) = self.admit(tag, request) {
+            self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+            return Ok(None);
+        }
+        let repeated = match self.repeated(ctx, tag, request) {
+            // What came of it, or whether it ran, cannot be told.
+            Err(Halt::Unreadable(_)) => Repeated::Refuse(Refusal::Errno(Errno::EIO)),
+            repeated => repeated?,
+        };
+        match repeated {
+            Repeated::No if ctx.now.is_full && takes_space(&request.op) => {
+                return self.refuse_for_room(ctx, tag, request);
+            }
             Repeated::No => {}
             Repeated::Answer(result) => {
                 self.counters.repeated += 1;
-                self.reply(ctx, tag, &request, result, Need::Committed);
-                return Ok(());
+                self.reply(ctx, tag, request, result, Need::Committed);
+                return Ok(None);
             }
             Repeated::Refuse(refusal) => {
-                self.reply(ctx, tag, &request, Err(refusal), Need::Committed);
-                return Ok(());
+                self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+                return Ok(None);
             }
-            Repeated::UnderWay => return Ok(()),
-            Repeated::Wait(key) => {
-                self.counters.waited += 1;
-                self.locks.wait(key, Input::Client(tag, request));
-                return Ok(());
-            }
+            Repeated::UnderWay => return Ok(None),
+            Repeated::Wait(key) => return Ok(Some(key)),
         }
-        let way = self.check_way(ctx, &request);
-        match way.and_then(|()| self.run(ctx, tag, &request)) {
-            Ok(Ran::Answer(body, need)) => self.answer(ctx, tag, &request, Ok(body), need),
-            Ok(Ran::Later) => {}
-            Err(Stop::Refuse(refusal)) => {
-                ctx.discard();
-                self.answer(ctx, tag, &request, Err(refusal), Need::Committed);
+        let way = self.check_way(ctx, request);
+        let refusal = match way.and_then(|()| self.run(ctx, tag, request)) {
+            Ok(Ran::Answer(body, need)) => {
+                self.answer(ctx, tag, request, Ok(body), need);
+                return Ok(None);
             }
+            Ok(Ran::Later) => return Ok(None),
             Err(Stop::Wait(key)) => {
                 ctx.discard();
-                self.counters.waited += 1;
-                self.locks.wait(key, Input::Client(tag, request));
+                return Ok(Some(key));
+            }
+            Err(Stop::Refuse(refusal)) => refusal,
+            // It has read, and collected what it changes: that much can be taken back.
+            Err(Stop::Halt(Halt::Unreadable(_))) if !self.concerned.is_torn => {
+                Refusal::Errno(Errno::EIO)
             }
             Err(Stop::Halt(halt)) => return Err(halt),
-        }
-        Ok(())
+        };
+        ctx.discard();
+        self.answer(ctx, tag, request, Err(refusal), Need::Committed);
+        Ok(None)
     }
 
     fn repeated(

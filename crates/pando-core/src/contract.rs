@@ -9,7 +9,8 @@
 //! every `handle` it calls again with [`Input::Ready`] while [`Shard::has_ready`](crate::Shard::has_ready).
 //!
 //! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and runs the same
-//! input again.
+//! input again. One that answers [`Halt::Unreadable`] is told to begin anew before the next input, and so is one whose effects the shell
+//! cannot write: it has dropped them then.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -75,7 +76,10 @@ pub struct NotResident(pub u64);
 pub enum Halt {
     /// Fetch this and run the input again.
     NotResident(NotResident),
-    /// The store could not be read, or holds what it cannot hold. The shard must stop.
+    /// A block of the store cannot be read. What of the shard's memory the input had changed by then is not known: it must
+    /// [begin anew](crate::Shard::begin_anew).
+    Unreadable(String),
+    /// The store holds what it cannot hold. The shard must stop.
     Broken(String),
 }
 

@@ -168,4 +168,6 @@ pub struct Counters {
     pub recovered_prepared: u64,
     /// Partitions found half copied at the start.
     pub recovered_arrivals: u64,
+    /// Times it has begun anew, for an input that could not be handled to its end.
+    pub begun_anew: u64,
 }

@@ -26,6 +26,7 @@
 extern crate alloc;
 
 pub mod admission;
+mod anew;
 mod at_once;
 mod client;
 pub mod contract;
@@ -48,6 +49,7 @@ mod ops;
 mod outcomes;
 mod perm;
 pub mod record;
+mod room;
 mod sessions;
 mod shard;
 mod sightings;
@@ -60,6 +62,7 @@ pub use contract::{
 };
 pub use counters::{Counters, TxnKind};
 pub use format::format;
+pub use room::takes_space;
 pub use shard::Shard;
 pub use txn::redo::can_redo;
 

@@ -172,6 +172,11 @@ impl Locks {
         }
     }
 
+    /// All who wait, for whatever lock.
+    pub fn take_waiting(&mut self) -> impl Iterator<Item = Input> + use<> {
+        core::mem::take(&mut self.waiting).into_values().flatten()
+    }
+
     /// Whether anybody waits for it.
     pub fn is_awaited(&self, key: LockKey) -> bool {
         self.waiting.contains_key(&key)

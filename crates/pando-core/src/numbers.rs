@@ -14,7 +14,7 @@ use crate::record::{Numbers as Reserved, Record};
 pub const BLOCK: u64 = 1 << 22;
 
 /// The counters of one shard.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     shard: ShardIndex,
     next_ino: u64,

@@ -47,6 +47,15 @@ impl Opens {
         }
     }
 
+    /// Takes over what is in no record, of the sessions that are meant.
+    pub fn keep_unrecorded(&mut self, old: &Self, lives: impl Fn(SessionId) -> bool) {
+        for (ino, at, session, count) in old.all() {
+            if at != OpenAt::Link && lives(session) {
+                self.update(&OpenChange::Set(ino, session, count, at));
+            }
+        }
+    }
+
     /// Who has it open.
     pub fn holders(&self, ino: Ino) -> Holders {
         self.by_ino

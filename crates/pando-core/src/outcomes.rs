@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, SessionId};
+use pando_types::{DirId, KeyId, SessionId};
 
 use crate::contract::{Halt, Row};
 use crate::ctx::{Ctx, broken};
@@ -26,6 +26,10 @@ pub struct Outcomes {
     recorded: BTreeMap<Slot, u64>,
     /// Outcomes of all others.
     local: BTreeMap<Slot, Outcome>,
+    /// Refusals of sessions whose outcomes are records, newer than those: see [`crate::room`].
+    refused: BTreeMap<Slot, Outcome>,
+    /// What this input has replaced of those in memory, in order: its effects may yet be dropped.
+    replaced: Vec<(Slot, Option<Outcome>)>,
 }
 
 impl Outcomes {
@@ -38,15 +42,25 @@ impl Outcomes {
     pub fn newest(&self, slot: Slot) -> Option<u64> {
         match slot.0.is_local() {
             true => self.local.get(&slot).map(|outcome| outcome.sequence),
-            false => self.recorded.get(&slot).copied(),
+            false => match self.refusal(slot) {
+                Some(refused) => Some(refused.sequence),
+                None => self.recorded.get(&slot).copied(),
+            },
         }
+    }
+
+    fn refusal(&self, slot: Slot) -> Option<&Outcome> {
+        if self.refused.is_empty() { None } else { self.refused.get(&slot) }
     }
 
     /// The newest, whole.
     pub fn load_newest(&self, ctx: &Ctx<'_>, slot: Slot) -> Result<Option<Outcome>, Halt> {
         match slot.0.is_local() {
             true => Ok(self.local.get(&slot).cloned()),
-            false => ctx.load(&keys::slot(slot.0, slot.1)),
+            false => match self.refusal(slot) {
+                Some(refused) => Ok(Some(refused.clone())),
+                None => ctx.load(&keys::slot(slot.0, slot.1)),
+            },
         }
     }
 
@@ -60,9 +74,9 @@ impl Outcomes {
         at: Option<(DirId, u64)>,
     ) {
         if slot.0.is_local() {
-            self.local.insert(slot, Outcome { sequence, result: Some(result.clone()), at });
+            self.set_local(slot, Outcome { sequence, result: Some(result.clone()), at });
         } else {
-            self.recorded.insert(slot, sequence);
+            self.set_recorded(slot, sequence);
             ctx.put(keys::slot(slot.0, slot.1), Outcome::encode_of(sequence, result, at));
         }
     }
@@ -70,11 +84,54 @@ impl Outcomes {
     /// A request was run elsewhere.
     fn take(&mut self, ctx: &mut Ctx<'_>, slot: Slot, outcome: Outcome) {
         if slot.0.is_local() {
-            self.local.insert(slot, outcome);
+            self.set_local(slot, outcome);
         } else {
-            self.recorded.insert(slot, outcome.sequence);
+            self.set_recorded(slot, outcome.sequence);
             ctx.put(keys::slot(slot.0, slot.1), outcome.encode());
         }
+    }
+
+    fn set_local(&mut self, slot: Slot, outcome: Outcome) {
+        let before = self.local.insert(slot, outcome);
+        self.replaced.push((slot, before));
+    }
+
+    fn set_recorded(&mut self, slot: Slot, sequence: u64) {
+        self.recorded.insert(slot, sequence);
+        if !self.refused.is_empty() {
+            self.refused.remove(&slot);
+        }
+    }
+
+    /// The next input comes: what the last one did stands.
+    pub fn settle(&mut self) {
+        self.replaced.clear();
+    }
+
+    /// The effects of the input are dropped.
+    pub fn restore(&mut self) {
+        while let Some((slot, before)) = self.replaced.pop() {
+            match before {
+                Some(outcome) => self.local.insert(slot, outcome),
+                None => self.local.remove(&slot),
+            };
+        }
+    }
+
+    /// What is in no record, of sessions that live.
+    pub fn keep(&mut self, old: &mut Self, sessions: &BTreeMap<SessionId, KeyId>) {
+        old.restore();
+        self.local = core::mem::take(&mut old.local);
+        self.refused = core::mem::take(&mut old.refused);
+        for outcomes in [&mut self.local, &mut self.refused] {
+            outcomes.retain(|(session, _), _| sessions.contains_key(session));
+        }
+    }
+
+    /// A request was refused, newer than all that ran, and that is not recorded.
+    pub fn refuse(&mut self, slot: Slot, refused: Outcome) {
+        let outcomes = if slot.0.is_local() { &mut self.local } else { &mut self.refused };
+        outcomes.insert(slot, refused);
     }
 
     /// The session is over.
@@ -85,9 +142,14 @@ impl Outcomes {
             self.recorded.remove(&slot);
             ctx.delete(keys::slot(slot.0, slot.1));
         }
-        let gone: Vec<_> = self.local.range(all).map(|(slot, _)| *slot).collect();
+        let gone: Vec<_> = self.local.range(all.clone()).map(|(slot, _)| *slot).collect();
         for slot in gone {
-            self.local.remove(&slot);
+            let before = self.local.remove(&slot);
+            self.replaced.push((slot, before));
+        }
+        let gone: Vec<_> = self.refused.range(all).map(|(slot, _)| *slot).collect();
+        for slot in gone {
+            self.refused.remove(&slot);
         }
     }
 }
@@ -110,9 +172,10 @@ impl Shard {
         for (_, value) in &mut rows {
             *value = as_moved(Outcome::decode(value)?);
         }
-        let local = self.outcomes.local.iter();
+        // A refusal comes after the record that it is newer than.
+        let soft = self.outcomes.local.iter().chain(&self.outcomes.refused);
         rows.extend(
-            local.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
+            soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
         );
         Ok(rows)
     }

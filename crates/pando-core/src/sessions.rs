@@ -1,6 +1,7 @@
 //! Sessions: issued and ended by the coordinator shard, known to all (DESIGN §6). Who does not end his own is taken for
 //! dead when its lease is over: see [`crate::leases`].
 
+use alloc::collections::BTreeMap;
 use pando_types::op::{Alone, Op, Request};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex, TxnId};
@@ -30,6 +31,12 @@ impl AloneSession {
     /// Whether it is this one.
     pub fn is(&self, session: SessionId) -> bool {
         self.session == Some(session)
+    }
+
+    /// The same, if that session is one of these.
+    pub fn if_lives(&self, sessions: &BTreeMap<SessionId, KeyId>) -> Self {
+        let session = self.session.filter(|session| sessions.contains_key(session));
+        Self { session, is_recalled: session.is_some() && self.is_recalled }
     }
 
     /// This session is alone no longer.

@@ -7,6 +7,7 @@ use core::cell::Cell;
 use pando_types::peer::{Peer, Say};
 use pando_types::{Ino, KeyId, Lsn, Name, Order, SessionId, ShardIndex, SlotIndex, TxnId};
 
+use crate::anew::Concerned;
 use crate::contract::{Config, Effects, Halt, Input, Now, Row, Rows};
 use crate::counters::{Counters, TxnKind};
 use crate::ctx::{Ctx, broken};
@@ -32,6 +33,14 @@ use crate::txn::{Txn, participant};
 /// One logical metadata server.
 pub struct Shard {
     pub(crate) config: Config,
+    /// The same, before anything was read or heard.
+    pub(crate) begun_with: Config,
+    /// What the input at hand is about.
+    pub(crate) concerned: Concerned,
+    /// Steps whose messages are not looked at before this time.
+    pub(crate) deferred: BTreeMap<(TxnId, u16), u64>,
+    /// Nothing begins to move before this time.
+    pub(crate) quiet_until: u64,
     pub(crate) numbers: Numbers,
     pub(crate) stat: Stat,
     pub(crate) dirs: Dirs,
@@ -103,7 +112,7 @@ pub struct Shard {
     /// Of shard 0: moves of directories that have ended.
     pub(crate) graph: Graph,
     pub(crate) counters: Counters,
-    ticket: u64,
+    pub(crate) ticket: u64,
     #[cfg(feature = "planted")]
     pub(crate) planted: Option<crate::Planted>,
 }
@@ -118,8 +127,23 @@ impl Shard {
         };
         let numbers = Numbers::recover(config.shard, reserved);
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
+        let mut shard = Self::from_records(config, numbers, &ctx)?;
+        shard.begin_versions();
+        Ok((shard, Self::effects(ctx, Some(now.nanos))))
+    }
+
+    /// As its records tell it; numbers go on here.
+    pub(crate) fn from_records(
+        config: Config,
+        numbers: Numbers,
+        ctx: &Ctx<'_>,
+    ) -> Result<Self, Halt> {
         let mut shard = Self {
-            leases: Leases::new(config.lease, now.nanos),
+            begun_with: config.clone(),
+            concerned: Concerned::default(),
+            deferred: BTreeMap::new(),
+            quiet_until: 0,
+            leases: Leases::new(config.lease, ctx.now.nanos),
             alone: AloneSession::default(),
             stat: ctx.load(&keys::table(Table::Stat))?.unwrap_or_default(),
             config,
@@ -162,12 +186,11 @@ impl Shard {
             #[cfg(feature = "planted")]
             planted: None,
         };
-        shard.load_joined(&ctx)?;
-        shard.load_owners(&ctx)?;
-        shard.load_sessions(&ctx)?;
-        shard.load_transactions(&ctx)?;
-        shard.begin_versions();
-        Ok((shard, Self::effects(ctx, Some(now.nanos))))
+        shard.load_joined(ctx)?;
+        shard.load_owners(ctx)?;
+        shard.load_sessions(ctx)?;
+        shard.load_transactions(ctx)?;
+        Ok(shard)
     }
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
@@ -238,9 +261,17 @@ impl Shard {
 
     /// Handles one input. See [`crate::contract`].
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
+        self.concerned.clear();
+        self.outcomes.settle();
         let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
-        self.dispatch(&mut ctx, input)?;
-        self.commit(ctx)
+        let result = match self.dispatch(&mut ctx, input) {
+            Ok(()) => self.commit(ctx),
+            Err(halt) => Err(halt),
+        };
+        if result.is_err() {
+            self.outcomes.restore();
+        }
+        result
     }
 
     fn dispatch(&mut self, ctx: &mut Ctx<'_>, input: Input) -> Result<(), Halt> {
@@ -250,7 +281,7 @@ impl Shard {
             Input::Peer(peer) if !self.is_sound(ctx, &peer) => Ok(()),
             Input::Peer(peer) => {
                 self.has_spoken(peer.from);
-                self.peer(ctx, peer)
+                if self.hears(ctx, &peer) { self.peer(ctx, peer) } else { Ok(()) }
             }
             Input::Tick => self.tick(ctx),
             Input::Ready => match self.ready.pop_front() {
@@ -410,7 +441,7 @@ impl Shard {
         Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
     }
 
-    fn effects(ctx: Ctx<'_>, wake_at: Option<u64>) -> Effects {
+    pub(crate) fn effects(ctx: Ctx<'_>, wake_at: Option<u64>) -> Effects {
         let done = ctx.finish();
         Effects { writes: done.writes, out: done.out, wake_at, meta: done.meta }
     }

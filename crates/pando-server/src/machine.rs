@@ -5,14 +5,20 @@
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
-use pando_types::KeyId;
 use pando_types::op::Request;
 use pando_types::reply::{Improper, Reply};
+use pando_types::{Errno, KeyId};
 
 /// A shard, as the shell sees it.
 pub trait Machine: Send {
-    /// Handles one input. `Err` has changed nothing.
+    /// Handles one input. An `Err` that is [`Halt::NotResident`] has changed nothing.
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
+
+    /// The last input could not be handled ([`Halt::Unreadable`]), or its effects were dropped. Who asked is refused with `refuse`; all that waits
+    /// goes on. `Err`: it cannot go on.
+    fn begin_anew(&mut self, _now: Now, _refuse: Errno, _rows: &dyn Rows) -> Result<Effects, Halt> {
+        Err(Halt::Broken("this machine does not begin anew".to_owned()))
+    }
 
     /// Answers a request of a client that came by this key without effects, if it only reads and need not wait; `None`: it is to be handled. The reply may leave when what
     /// was applied before is acknowledged.
@@ -41,6 +47,10 @@ pub trait Machine: Send {
 impl Machine for pando_core::Shard {
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.handle(now, input, rows)
+    }
+
+    fn begin_anew(&mut self, now: Now, refuse: Errno, rows: &dyn Rows) -> Result<Effects, Halt> {
+        self.begin_anew(now, refuse, rows)
     }
 
     fn answer_at_once(
@@ -100,6 +110,7 @@ impl Machine for pando_core::Shard {
             ("recovered_decided", counters.recovered_decided),
             ("recovered_prepared", counters.recovered_prepared),
             ("recovered_arrivals", counters.recovered_arrivals),
+            ("begun_anew", counters.begun_anew),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into();

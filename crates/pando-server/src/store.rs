@@ -2,17 +2,21 @@
 //!
 //! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use babu::{
-    Batch, CheckpointDone, CheckpointJob, Db, OpenError, Priority, ReadError, RealDisk,
-    ReserveError, Syncer,
+    Batch, CheckpointDone, CheckpointJob, Db, Disk, OpenError, Options, Priority, ReadError,
+    RealDisk, ReserveError, Syncer,
 };
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
+
+/// Unreadable blocks that are kept in mind, to be told once.
+const UNREADABLE_MAX: usize = 16;
 
 const META_VERSION: u8 = 1;
 
@@ -79,6 +83,7 @@ pub enum Room {
 pub struct Store {
     db: Db,
     batch: Batch,
+    unreadable: RefCell<Vec<String>>,
 }
 
 /// What opening found.
@@ -104,19 +109,25 @@ impl Store {
             is_damage,
         };
         let disk = RealDisk::open(folder).map_err(|error| say(&error, false))?;
-        let options = babu::Options {
+        let options = Options {
             log_chunk_bytes: options.log_chunk_bytes,
             reserve_bytes: options.reserve_bytes,
             ballast_bytes: options.ballast_bytes,
             cache_bytes: options.cache_bytes,
             database_id,
             epoch_at_least: options.epoch_at_least,
-            filter_prefix_bytes: ORDER_KEY_BYTES,
-            ..babu::Options::default()
+            ..Options::default()
         };
-        let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| {
+        Self::over(Arc::new(disk), options).map_err(|error| say(&error.what, error.is_damage))
+    }
+
+    /// Opens the store on a disk, making it if there is none. What keys are like is for this crate to say.
+    pub fn over(disk: Arc<dyn Disk>, options: Options) -> Result<(Self, Opened), StoreError> {
+        let options = Options { filter_prefix_bytes: ORDER_KEY_BYTES, ..options };
+        let (db, recovered) = Db::open(disk, options).map_err(|error| {
             let OpenError::Read(cause) = &error;
-            say(&error, matches!(cause, ReadError::Damaged(_)))
+            let is_damage = matches!(cause, ReadError::Damaged(_));
+            StoreError { what: error.to_string(), is_damage }
         })?;
         let opened = Opened {
             groups_replayed: recovered.groups_replayed,
@@ -128,7 +139,7 @@ impl Store {
             }),
             last_nanos: last_nanos(&db, recovered.last_lsn),
         };
-        Ok((Self { db, batch: Batch::new() }, opened))
+        Ok((Self { db, batch: Batch::new(), unreadable: RefCell::default() }, opened))
     }
 
     /// Applies one insert group; what follows sees it.
@@ -227,14 +238,35 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Blocks that could not be read since it was opened, in words: the first few.
+    pub fn unreadable_blocks(&self) -> impl Iterator<Item = String> + use<> {
+        self.unreadable.borrow().clone().into_iter()
+    }
+
+    /// How many those are.
+    pub fn unreadable(&self) -> usize {
+        self.unreadable.borrow().len()
+    }
+
+    fn note_unreadable(&self, error: &ReadError) -> Halt {
+        let what = error.to_string();
+        let mut known = self.unreadable.borrow_mut();
+        if known.len() < UNREADABLE_MAX && !known.contains(&what) {
+            known.push(what.clone());
+        }
+        Halt::Unreadable(what)
+    }
+}
+
 impl Rows for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
-        let value = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))?;
+        let value = self.db.get(key).map_err(|error| self.note_unreadable(&error))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
     fn view(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), Halt> {
-        if let Some(value) = self.db.get(key).map_err(|error| Halt::Broken(error.to_string()))? {
+        if let Some(value) = self.db.get(key).map_err(|error| self.note_unreadable(&error))? {
             see(&value);
         }
         Ok(())
@@ -250,7 +282,7 @@ impl Rows for Store {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         });
-        shown.map_err(|error| Halt::Broken(error.to_string()))
+        shown.map_err(|error| self.note_unreadable(&error))
     }
 }
 

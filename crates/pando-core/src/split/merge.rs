@@ -100,6 +100,10 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
     ) -> Result<(), Halt> {
+        if self.keeps_still(ctx) {
+            self.look_again(ctx, dir, index);
+            return Ok(());
+        }
         let header = self.header_of(ctx, dir.id, index)?;
         let header = header.filter(|h| h.ino == dir.ino && self.is_small(dir.id, h));
         let spread = header.as_ref().and_then(|h| h.spread);

@@ -110,6 +110,9 @@ impl Shard {
         dir: DirRef,
         index: PartitionIndex,
     ) -> Result<(), Halt> {
+        if self.keeps_still(ctx) {
+            return Ok(());
+        }
         let Some(header) = self.header_of(ctx, dir.id, index)? else { return Ok(()) };
         let radix = header.radix;
         let due = header.entries > self.threshold(dir.id, index) && self.may_split(&header);
@@ -145,7 +148,7 @@ impl Shard {
         // By the clock: a shard that has nothing else to do is not woken for it.
         let is_paused =
             self.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
-        self.copies.len() < COPIES_MAX && !is_paused
+        self.copies.len() < COPIES_MAX && !is_paused && !self.keeps_still(ctx)
     }
 }
 

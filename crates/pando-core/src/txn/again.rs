@@ -7,6 +7,7 @@ use super::coordinate::need_of;
 use crate::contract::Halt;
 use crate::ctx::Ctx;
 use crate::shard::Shard;
+use crate::txn::Txn;
 
 impl Shard {
     /// Time has come: what was due begins again, what was not answered is sent again.
@@ -48,6 +49,8 @@ impl Shard {
         }
         for (mut to, step, say) in again {
             if let Say::Prepare(place, _) = &say {
+                let client = self.txns.get(&number).and_then(Txn::client);
+                self.concerned.acted.extend(client);
                 to = self.shard_of(ctx, place)?;
                 if let Some(txn) = self.txns.get_mut(&number)
                     && let Some(at) = txn.steps.get_mut(usize::from(step))

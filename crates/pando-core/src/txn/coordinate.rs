@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
@@ -72,7 +73,7 @@ impl Shard {
         self.counters.txns_begun[kind as usize] += 1;
         let txn = Txn {
             kind: Some(kind),
-            request: from.map(|(_, request)| Box::new(request.clone())),
+            request: from.map(|(_, request)| Arc::new(request.clone())),
             tag: from.map(|(tag, _)| tag),
             plan: Some(plan),
             steps: Vec::new(),
@@ -121,7 +122,14 @@ impl Shard {
 
     /// Asks the plan what comes next, and does it.
     pub(crate) fn advance(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
-        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        let Some(txn) = self.txns.remove(&number) else { return Ok(()) };
+        self.acts_on(&txn);
+        let result = self.advance_txn(ctx, number, txn);
+        self.concerned.is_torn |= result.is_err();
+        result
+    }
+
+    fn advance_txn(&mut self, ctx: &mut Ctx<'_>, number: u64, mut txn: Txn) -> Result<(), Halt> {
         let Some(mut plan) = txn.plan.take() else {
             return Err(broken("a decided transaction votes"));
         };
@@ -166,9 +174,19 @@ impl Shard {
             Ok(Next::Decide(_)) if self.has_way_changed(txn.request.as_deref(), &txn.steps) => {
                 self.undo(ctx, number, txn, Some(Refusal::Stale))
             }
+            // Nothing is decided yet.
+            Ok(Next::Decide(_)) if self.lacks_room(ctx, &txn) => {
+                self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::ENOSPC)))
+            }
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
+            Err(Stop::Halt(Halt::Unreadable(_))) => {
+                if txn.request.is_none() {
+                    self.keep_still(ctx);
+                }
+                self.undo(ctx, number, txn, Some(Refusal::Errno(Errno::EIO)))
+            }
             Err(Stop::Halt(halt)) => Err(halt),
         }
     }
@@ -330,6 +348,7 @@ impl Shard {
         home: Option<ShardIndex>,
     ) -> Result<(), Halt> {
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        self.acts_on(&txn);
         let step = txn.steps.len().saturating_sub(1) as u16;
         if let Some(last) = txn.steps.last_mut() {
             let to = match home {
@@ -518,6 +537,19 @@ impl Shard {
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
+        txn: Txn,
+        refusal: Option<Refusal>,
+    ) -> Result<(), Halt> {
+        self.acts_on(&txn);
+        let result = self.undo_txn(ctx, number, txn, refusal);
+        self.concerned.is_torn |= result.is_err();
+        result
+    }
+
+    fn undo_txn(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
         mut txn: Txn,
         refusal: Option<Refusal>,
     ) -> Result<(), Halt> {
@@ -548,6 +580,7 @@ impl Shard {
                 }
                 // Spread by number, so that two that met do not meet again.
                 let at = ctx.now.nanos + AGAIN_AFTER + number % 7 * (AGAIN_AFTER / 2);
+                let request = Box::new(Arc::unwrap_or_clone(request));
                 self.come_again(at, Input::Client(tag, request));
             }
         }

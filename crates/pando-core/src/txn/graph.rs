@@ -49,9 +49,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Begins anew: nothing is known of claims that ended at this number or before.
+    /// Begins anew: nothing is known of claims that ended at this number or before. What may not be durable yet is kept.
     pub fn begin(&mut self, number: u64) {
-        *self = Self { floor: number, ..Self::default() };
+        self.floor = number;
+        self.ended.clear();
     }
 
     /// A claim on one directory has ended; `None`: one on all.

@@ -25,7 +25,7 @@ pub mod participant;
 pub mod plan;
 pub mod redo;
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Change, Prepare, Say, Seen};
@@ -68,7 +68,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Txn {
     kind: Option<TxnKind>,
-    request: Option<Box<Request>>,
+    request: Option<Arc<Request>>,
     tag: Option<ClientTag>,
     /// `None` once it is decided.
     plan: Option<Plan>,
@@ -138,6 +138,16 @@ impl Txn {
     pub(crate) fn holds_up(&self) -> Option<SessionId> {
         let is_exempt = matches!(self.plan, Some(Plan::Session(_) | Plan::Join(_)));
         self.undecided().filter(|_| !is_exempt).map(|request| request.head.id.session)
+    }
+
+    /// The request, and where its answer goes.
+    pub(crate) fn client(&self) -> Option<(ClientTag, Arc<Request>)> {
+        Some((self.tag?, self.request.clone()?))
+    }
+
+    /// Whom it has asked for what step, while nothing is decided.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (u16, ShardIndex)> + '_ {
+        (0..).zip(self.steps.iter().map(|step| step.to))
     }
 
     /// The client asked again: the answer goes there.

@@ -67,6 +67,19 @@ pub fn holder(arrival: &Arrival, header: &Header) -> Result<PartitionIndex, Halt
     }
 }
 
+/// Whether nothing has changed when its vote cannot be given.
+const fn only_looks(prepare: &Prepare) -> bool {
+    matches!(
+        prepare,
+        Prepare::Name { .. }
+            | Prepare::Look(_)
+            | Prepare::LookFile { .. }
+            | Prepare::Home(_)
+            | Prepare::NewHome(_)
+            | Prepare::Link { .. }
+    )
+}
+
 impl Shard {
     /// A coordinator speaks.
     pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
@@ -194,6 +207,7 @@ impl Shard {
             Err(Stop::Refuse(Refusal::Redirect(history))) => Vote::Redirect(history),
             Err(Stop::Refuse(Refusal::Slot(news))) => Vote::Slot(news),
             Err(Stop::Refuse(_)) => Vote::AskHome,
+            Err(Stop::Halt(Halt::Unreadable(_))) if only_looks(&prepare) => Vote::No(Errno::EIO),
             Err(Stop::Halt(halt)) => return Err(halt),
         };
         let locks = prepare.locks();

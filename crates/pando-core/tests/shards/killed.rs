@@ -1,11 +1,12 @@
 //! One shard is killed, or loses its power, after each message of a change that spans shards: the change is made as a whole or
-//! not at all, and who asks again, as clients do, is told what became of it.
+//! not at all, and who asks again, as clients do, is told what became of it. The same if a shard cannot read something on its way, or has no
+//! room for what came of an input.
 
 use std::fmt::Write;
 
 use pando_types::op::{Op, RenameFlags};
-use pando_types::reply::{Body, Found};
-use pando_types::{DirRef, SetAttr, ShardIndex, Trail};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, SetAttr, ShardIndex, Trail};
 
 use crate::support::{Cluster, dir_at};
 
@@ -207,4 +208,85 @@ fn a_rename_over_an_empty_directory_is_done_or_not_whoever_is_killed() {
 #[test]
 fn an_exchange_of_two_directories_is_done_or_not_whoever_is_killed() {
     kill_at_each_message("exchange", exchange);
+}
+
+/// What goes wrong: the read after so many fails, or what the input after so many writes and says is dropped.
+type Fault = fn(&mut Cluster, u64);
+
+/// An input comes to nothing, whichever it is: the change is made as a whole or not at all, nobody waits for ever, and who is told
+/// `EIO` can rely on it that nothing was done.
+fn fail_at_each(what: &str, change: Change, fault: Fault) {
+    let expected = Expected::of(change);
+    let (mut done, mut refused) = (0, 0);
+    for local in [false, true] {
+        for after in 0.. {
+            let (mut c, coordinator, op) = new_cluster(change);
+            if local {
+                c.begin_local_session();
+            }
+            fault(&mut c, after);
+            let tag = c.start(coordinator, op.clone(), None);
+            c.settle();
+            let is_over = !c.has_gone_wrong();
+            let case = format!("{what}: local {local}, after {after}");
+            let told = c.answer(tag).unwrap_or_else(|| panic!("{case}: no answer"));
+            let found = whole(&mut c);
+            let [locks, _, prepared, _] = c.in_flight();
+            assert_eq!((locks, prepared), (0, 0), "{case}");
+            match &told {
+                Ok(body) => {
+                    assert!(expected.is_it(body), "{case}: {body:?}");
+                    assert!(found == expected.after, "{case}: half of it:\n{found}");
+                    done += 1;
+                }
+                Err(refusal) => {
+                    assert_eq!(*refusal, Refusal::Errno(Errno::EIO), "{case}");
+                    assert!(found == expected.before, "{case}: some of it:\n{found}");
+                    refused += 1;
+                }
+            }
+            // A late copy of it changes nothing, and the next request is as good as ever.
+            assert_eq!(c.run_as(coordinator, c.id_of(tag), op.clone()), told, "{case}: again");
+            if told.is_err() {
+                let again = c.run(coordinator, op);
+                let body = again.unwrap_or_else(|refusal| panic!("{case}: anew: {refusal:?}"));
+                assert!(expected.is_it(&body), "{case}: anew: {body:?}");
+            }
+            c.settle();
+            assert!(whole(&mut c) == expected.after, "{case}: anew");
+            if is_over {
+                assert!(after > 3, "{case}: there are some");
+                break;
+            }
+        }
+    }
+    println!("{what}: {done} done, {refused} refused");
+    assert!(done > 1 && refused > 2, "{what}: {done} {refused}");
+}
+
+const READ: Fault = Cluster::fail_read;
+const INPUT: Fault = Cluster::drop_input;
+
+#[test]
+fn a_chmod_of_a_directory_is_done_or_refused_whatever_cannot_be_read() {
+    fail_at_each("chmod", chmod, READ);
+    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, READ);
+}
+
+#[test]
+fn a_chmod_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
+    fail_at_each("chmod", chmod, INPUT);
+    fail_at_each("chmod of a split one", chmod_of_one_that_has_split, INPUT);
+}
+
+#[test]
+fn a_rename_of_a_directory_is_done_or_refused_whatever_cannot_be_read() {
+    fail_at_each("rename", replacing, READ);
+    fail_at_each("exchange", exchange, READ);
+}
+
+#[test]
+fn a_rename_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
+    fail_at_each("rename", replacing, INPUT);
+    fail_at_each("exchange", exchange, INPUT);
 }

@@ -167,7 +167,7 @@ impl<'a> Sweep<'a> {
             Ok(record) => Some(record),
             Err(halt) => {
                 let why = match halt {
-                    pando_core::Halt::Broken(why) => why,
+                    pando_core::Halt::Broken(why) | pando_core::Halt::Unreadable(why) => why,
                     pando_core::Halt::NotResident(_) => "it is not in memory".to_owned(),
                 };
                 let evidence = Evidence::row(shard, key, Some(value));

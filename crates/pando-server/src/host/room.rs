@@ -1,6 +1,7 @@
-//! Which requests are refused on a full disk, and how much log each may need (DESIGN §10).
+//! How much log each input may need, and which of it may come out of the reserve (DESIGN §10).
 
 use pando_core::contract::Input;
+use pando_core::takes_space;
 use pando_types::Errno;
 use pando_types::op::{Op, Payload, Request};
 use pando_types::peer::{Peer, Prepare, Say, Vote};
@@ -15,7 +16,7 @@ const LOCKS_BYTES: u64 = 48 * pando_types::LockSet::MAX as u64;
 pub(crate) enum Wants {
     /// Nothing to speak of.
     Nothing,
-    /// It makes something: refused with `ENOSPC` when the disk is full.
+    /// It makes something. On a full disk the machine refuses a client's request with `ENOSPC` unless it has run; other shards hear it at once.
     Space(u64),
     /// It gives space back, or ends what was begun: may use the reserve.
     Reserve(u64),
@@ -31,10 +32,18 @@ pub(crate) fn wants(input: &Input) -> Wants {
 }
 
 fn of_request(request: &Request) -> Wants {
-    match &request.op {
-        Op::Create { node, .. } => Wants::Space(CHANGE_BYTES + node.symlink.len() as u64),
-        Op::Mkdir(..) | Op::Link(..) | Op::Rename { .. } => Wants::Space(CHANGE_BYTES),
-        Op::SetXattr { value, .. } => Wants::Space(CHANGE_BYTES + value.len() as u64),
+    match bytes_of(&request.op) {
+        None => Wants::Nothing,
+        Some(bytes) if takes_space(&request.op) => Wants::Space(bytes),
+        Some(bytes) => Wants::Reserve(bytes),
+    }
+}
+
+/// `None`: nothing to speak of.
+fn bytes_of(op: &Op) -> Option<u64> {
+    Some(match op {
+        Op::Create { node, .. } => CHANGE_BYTES + node.symlink.len() as u64,
+        Op::SetXattr { value, .. } => CHANGE_BYTES + value.len() as u64,
         Op::WriteData { pieces, .. } => {
             let bytes = |payload: &Payload| match payload {
                 // An inline file is logged whole.
@@ -42,9 +51,12 @@ fn of_request(request: &Request) -> Wants {
                 Payload::Object(_) | Payload::Hole(_) => 256,
             };
             let payload: u64 = pieces.iter().map(|piece| bytes(&piece.payload)).sum();
-            Wants::Space(CHANGE_BYTES + payload)
+            CHANGE_BYTES + payload
         }
-        Op::Unlink(..)
+        Op::Mkdir(..)
+        | Op::Link(..)
+        | Op::Rename { .. }
+        | Op::Unlink(..)
         | Op::Rmdir(..)
         | Op::Release(..)
         | Op::ReleaseAll(..)
@@ -56,11 +68,9 @@ fn of_request(request: &Request) -> Wants {
         | Op::OpenSession
         | Op::OpenLocalSession
         | Op::EndSession(..)
-        | Op::GarbageDone(..) => Wants::Reserve(CHANGE_BYTES),
+        | Op::GarbageDone(..) => CHANGE_BYTES,
         // Whoever is to make room must be able to lock what he makes it in.
-        Op::Lock(..) | Op::LockOf(..) | Op::Unlock(..) => {
-            Wants::Reserve(CHANGE_BYTES + LOCKS_BYTES)
-        }
+        Op::Lock(..) | Op::LockOf(..) | Op::Unlock(..) => CHANGE_BYTES + LOCKS_BYTES,
         Op::TestLock(..)
         | Op::Lookup(..)
         | Op::GetAttr(..)
@@ -83,8 +93,8 @@ fn of_request(request: &Request) -> Wants {
         | Op::HandOver(..)
         | Op::AddShard(..)
         | Op::Renew(..)
-        | Op::Alone(..) => Wants::Nothing,
-    }
+        | Op::Alone(..) => return None,
+    })
 }
 
 fn of_peer(peer: &Peer) -> Wants {
@@ -114,4 +124,9 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
         Say::Shrunk { .. } | Say::Elsewhere(_) => None,
     }
+}
+
+/// Whether the machine finds out itself that there is no room for it, and then writes nothing.
+pub(crate) fn is_refused_by_machine(input: &Input) -> bool {
+    matches!(input, Input::Client(_, request) if takes_space(&request.op))
 }

@@ -193,7 +193,9 @@ pub(super) fn cell(
     };
     let (machine, effects) = recover(now, &store).map_err(|halt| {
         let what = match halt {
-            Halt::Broken(reason) => format!("shard {shard} cannot be recovered: {reason}"),
+            Halt::Broken(reason) | Halt::Unreadable(reason) => {
+                format!("shard {shard} cannot be recovered: {reason}")
+            }
             Halt::NotResident(_) => format!("shard {shard} asks for a block during recovery"),
         };
         RecoveryError { what, is_damage: true }

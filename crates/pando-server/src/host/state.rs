@@ -21,7 +21,7 @@ use super::connection::{ReplySink, ReplyTo};
 use super::held::Held;
 use super::objects::{names_objects, request_names_objects};
 use super::pending::{Pending, PendingCalls};
-use super::room::{Wants, no_room_for, wants};
+use super::room::{Wants, is_refused_by_machine, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::clock::Wall;
@@ -32,6 +32,9 @@ use leaving::Leaving;
 
 /// After this long a shard that found no room for its own work tries again, nanoseconds.
 const RETRY_FULL_NANOS: u64 = 200_000_000;
+
+/// A disk that was full a moment ago is taken to be so still, by what may use the reserve.
+const ASK_FULL: Duration = Duration::from_millis(100);
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
@@ -80,6 +83,10 @@ pub(crate) struct State {
     is_checkpointing: bool,
     /// The disk is full.
     wants_checkpoint: bool,
+    /// When the disk last said that it was full, and has not said otherwise since.
+    full_at: Option<Instant>,
+    /// So many of the blocks that could not be read people have been told of.
+    unreadable_told: usize,
     /// When a checkpoint last failed for want of space.
     last_refusal: Option<Instant>,
     /// Somebody waits for a sync.
@@ -136,6 +143,8 @@ impl State {
             checkpoint_bytes,
             is_checkpointing: false,
             wants_checkpoint: false,
+            full_at: None,
+            unreadable_told: 0,
             last_refusal: None,
             wants_sync: false,
             wake_at: None,
@@ -258,41 +267,72 @@ impl State {
             // Nobody hears a peer or a tick any more; clients are answered by `write`.
             return;
         }
-        let (bytes, for_deletion) = match wants(&input) {
-            Wants::Nothing => (0, true),
+        let is_full = match self.room(wants(&input)) {
+            Ok(is_full) => is_full,
+            Err(Room::Failed(reason)) => return cell.fail(&reason),
+            // The machine alone knows whether it has run: then it is answered as it was.
+            Err(_) if is_refused_by_machine(&input) => {
+                self.note_full(cell);
+                true
+            }
+            Err(_) => return self.no_room(&input, cell),
+        };
+        self.handle(input, is_full, cell, shared);
+        self.ready(cell, shared);
+    }
+
+    /// Whether the disk is full for what takes space; `Err`: it is for this, too.
+    fn room(&mut self, wants: Wants) -> Result<bool, Room> {
+        let (bytes, may_use_reserve) = match wants {
+            Wants::Nothing => return Ok(false),
             Wants::Space(bytes) => (bytes, false),
             Wants::Reserve(bytes) => (bytes, true),
         };
-        if bytes > 0 {
-            match self.store.reserve(bytes, for_deletion) {
-                Room::Enough => {}
-                Room::Full => return self.no_room(&input, cell),
-                Room::Failed(reason) => return cell.fail(&reason),
+        // A full disk may take long to say so, and is not asked about each removal.
+        if !may_use_reserve || self.full_at.is_none_or(|at| at.elapsed() > ASK_FULL) {
+            match self.store.reserve(bytes, false) {
+                Room::Enough => {
+                    self.full_at = None;
+                    return Ok(false);
+                }
+                Room::Full => self.full_at = Some(Instant::now()),
+                failed @ Room::Failed(_) => return Err(failed),
             }
         }
-        self.handle(input, cell, shared);
-        self.ready(cell, shared);
+        match may_use_reserve.then(|| self.store.reserve(bytes, true)) {
+            Some(Room::Enough) => Ok(true),
+            Some(failed @ Room::Failed(_)) => Err(failed),
+            Some(Room::Full) | None => Err(Room::Full),
+        }
     }
 
     /// Lets go on what waited, as far as there is room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
-            let Wants::Reserve(bytes) = wants(&Input::Ready) else { return };
-            match self.store.reserve(bytes, true) {
-                Room::Enough => self.handle(Input::Ready, cell, shared),
-                Room::Full => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
-                Room::Failed(reason) => return cell.fail(&reason),
+            match self.room(wants(&Input::Ready)) {
+                Ok(is_full) => self.handle(Input::Ready, is_full, cell, shared),
+                Err(Room::Failed(reason)) => return cell.fail(&reason),
+                Err(_) => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
             }
         }
     }
 
-    fn handle(&mut self, input: Input, cell: &Cell, shared: &Shared) {
+    fn handle(&mut self, input: Input, is_full: bool, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let now = self.now(shared, cell);
+        let now = Now { is_full, ..self.now(shared, cell) };
         match self.machine.handle(now, input, &self.store) {
             Ok(effects) => self.absorb(effects, cell),
+            Err(Halt::Unreadable(what)) => self.begin_anew(now, Errno::EIO, &what, cell),
             Err(halt) => halted(&halt, cell),
+        }
+    }
+
+    /// The last input came to nothing, for a reason: its machine begins anew, and goes on.
+    fn begin_anew(&mut self, now: Now, refuse: Errno, why: &str, cell: &Cell) {
+        match self.machine.begin_anew(now, refuse, &self.store) {
+            Ok(effects) => self.absorb(effects, cell),
+            Err(_) => cell.fail(why),
         }
     }
 
@@ -333,11 +373,16 @@ impl State {
         }
         self.settle();
         let now = self.now(shared, cell);
-        let reply =
-            self.machine.answer_at_once(now, key, request, &self.store).unwrap_or_else(|halt| {
+        let reply = match self.machine.answer_at_once(now, key, request, &self.store) {
+            Ok(reply) => reply?,
+            Err(Halt::Unreadable(_)) => {
+                self.refuse((request.head.id, request.head.trace), Errno::EIO)
+            }
+            Err(halt) => {
                 halted(&halt, cell);
-                None
-            })?;
+                return None;
+            }
+        };
         cell.counters.at_once.increment();
         Some(reply)
     }
@@ -362,11 +407,15 @@ impl State {
         self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
     }
 
-    /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
-    fn no_room(&mut self, input: &Input, cell: &Cell) {
+    fn note_full(&mut self, cell: &Cell) {
         cell.counters.no_space.increment();
         // A checkpoint gives the log's space back, most of which no longer counts.
         self.wants_checkpoint = true;
+    }
+
+    /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
+    fn no_room(&mut self, input: &Input, cell: &Cell) {
+        self.note_full(cell);
         match input {
             Input::Client(tag, request) => {
                 let reply = self.refuse((request.head.id, request.head.trace), Errno::ENOSPC);
@@ -399,6 +448,12 @@ impl State {
     }
 
     fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        if self.store.unreadable() > self.unreadable_told {
+            for what in self.store.unreadable_blocks().skip(self.unreadable_told) {
+                cell.complain(&format!("who needs this is told EIO: {what}"));
+            }
+            self.unreadable_told = self.store.unreadable();
+        }
         if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),
@@ -475,7 +530,7 @@ fn nanos_of(time: Duration) -> u64 {
 /// The shard cannot go on.
 fn halted(halt: &Halt, cell: &Cell) {
     match halt {
-        Halt::Broken(reason) => cell.fail(reason),
+        Halt::Broken(reason) | Halt::Unreadable(reason) => cell.fail(reason),
         Halt::NotResident(block) => {
             cell.fail(&format!("block {} is not in memory, though this store reads all", block.0));
         }

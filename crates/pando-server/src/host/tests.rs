@@ -1,3 +1,6 @@
+mod full;
+mod unreadable;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;

@@ -128,7 +128,9 @@ impl Rows for Stopped {
         });
         match read {
             Ok(()) => Ok(page),
-            Err(Halt::Broken(error)) => Err(format!("shard {shard} cannot be read: {error}")),
+            Err(Halt::Broken(error) | Halt::Unreadable(error)) => {
+                Err(format!("shard {shard} cannot be read: {error}"))
+            }
             Err(Halt::NotResident(_)) => Err(format!("shard {shard} asks for a block")),
         }
     }

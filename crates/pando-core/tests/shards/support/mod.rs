@@ -16,10 +16,12 @@ use pando_types::{
 };
 
 mod cost;
+mod damage;
 mod places;
 mod power;
 
 pub use cost::Cost;
+use damage::Damage;
 pub use places::dir_at;
 
 /// Numbers that look random, and are the same each time.
@@ -43,10 +45,11 @@ const SOON: u64 = 100_000;
 pub const LEASE: u64 = 3_600_000_000_000;
 
 #[derive(Default)]
-struct Store(BTreeMap<Vec<u8>, Vec<u8>>);
+struct Store(BTreeMap<Vec<u8>, Vec<u8>>, Damage);
 
 impl Rows for Store {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Halt> {
+        self.1.read(key, key)?;
         Ok(self.0.get(key).cloned())
     }
 
@@ -56,7 +59,9 @@ impl Rows for Store {
         to: &[u8],
         visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Halt> {
+        self.1.read(from, from)?;
         for (key, value) in self.0.range(from.to_vec()..to.to_vec()) {
+            self.1.touch(key)?;
             if !visit(key, value) {
                 break;
             }
@@ -106,6 +111,10 @@ pub struct Cluster {
     pub expects_bad: bool,
     /// By which key requests come.
     pub key: KeyId,
+    /// What of the inputs to come cannot be read, or written.
+    faults: damage::Faults,
+    /// No shard has room for what takes space.
+    pub is_full: bool,
 }
 
 impl Cluster {
@@ -155,10 +164,12 @@ impl Cluster {
             by: Credentials::ROOT,
             key: KeyId::OWNER,
             expects_bad: false,
+            is_full: false,
+            faults: damage::Faults::default(),
             configs,
         };
         for index in 0..usize::from(count) {
-            let mut store = Store::default();
+            let mut store = Store(BTreeMap::new(), cluster.faults.damage());
             store.apply(format(&cluster.configs[index], Timestamp::default()));
             let shard = cluster.recovered(index, &mut store);
             cluster.shards.push((shard, store));
@@ -537,6 +548,11 @@ impl Cluster {
         }
     }
 
+    /// A timer of one shard fires.
+    pub fn pass_time_of(&mut self, shard: ShardIndex) {
+        self.input(shard, Input::Tick);
+    }
+
     /// Partitions that a shard owns, with their depth and entries.
     pub fn owned(&mut self, shard: ShardIndex, dir: DirRef) -> Vec<(u32, u8, u64)> {
         let list = self.inspected(shard, dir).into_iter();
@@ -587,7 +603,7 @@ impl Cluster {
             epoch: Epoch(self.epoch),
             seen: Lsn(0),
             durable: Lsn(0),
-            is_full: false,
+            is_full: self.is_full,
         }
     }
 
@@ -600,7 +616,8 @@ impl Cluster {
         let mut next = Some(input);
         while let Some(input) = next.take() {
             let now = log.as_ref().map_or(moment, |log| log.at(moment));
-            let Effects { writes, out, wake_at, .. } = core.handle(now, input, store).unwrap();
+            let handled = self.faults.handle(core, (now, input), store);
+            let Effects { writes, out, wake_at, .. } = handled.unwrap();
             if let (Some(log), false) = (&mut log, writes.is_empty()) {
                 log.written();
             }

@@ -1,0 +1,247 @@
+//! Beginning anew: an input could not be handled to its end, because a block of the store cannot be read, or because what it writes does not
+//! fit on the disk. What it changed in memory by then is not known, so all of that is made from the records again, as after a
+//! restart. The shell drops what the input wrote and said.
+//!
+//! ```text
+//!   the input was              what becomes of it
+//!   a client's request         it is refused, for good; so is a request whose transaction it was about to decide
+//!   a Prepare, a Page          No, or "no page": the coordinator gives up
+//!   any other message          it cannot be refused: it is said again, and not looked at for a while
+//!   the shard's own work       it is dropped; for a while no partition or slot begins to move
+//! ```
+//!
+//! What the records do not tell is kept:
+//! 1. Numbers: none is used twice, whatever became of those that were given out.
+//! 2. What clients of this process ([`SessionId::is_local`]) have open, and what came of their requests: they have not ended, as they
+//!    would have with a restart.
+//! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not decided are undone; their requests
+//!    run again.
+//! 4. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
+//!
+//! Most requests do not need this. They read first and change nothing until they are done, so they are simply refused.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use pando_types::op::Request;
+use pando_types::peer::{Peer, Say, Vote};
+use pando_types::reply::Refusal;
+use pando_types::{Errno, SessionId, ShardIndex, TxnId};
+
+use crate::contract::{ClientTag, Effects, Halt, Input, Need, Now, Rows};
+use crate::counters::Counters;
+use crate::ctx::Ctx;
+use crate::keys::{self, Table};
+use crate::record::Record;
+use crate::sessions::COORDINATOR;
+use crate::shard::Shard;
+use crate::txn::Txn;
+
+/// Nothing begins to move for so long after something was not readable, nanoseconds: it would come to the same block.
+const QUIET: u64 = 600_000_000_000;
+/// The same after there was no room.
+const QUIET_FULL: u64 = 10_000_000_000;
+/// A message that cannot be refused is not looked at again for so long, nanoseconds.
+const DEFER: u64 = 10_000_000_000;
+/// The same after there was no room.
+const DEFER_FULL: u64 = 1_000_000_000;
+
+/// What the input at hand is about, or the last one was.
+#[derive(Default)]
+pub struct Concerned {
+    /// The request that came, or went on.
+    pub asked: Option<(ClientTag, Box<Request>)>,
+    /// Requests of transactions that it advanced or undid.
+    pub acted: Vec<(ClientTag, Arc<Request>)>,
+    said: Option<Said>,
+    /// A transaction was lost halfway.
+    pub is_torn: bool,
+}
+
+/// What another shard said.
+#[derive(Clone, Copy)]
+struct Said {
+    from: ShardIndex,
+    at: (TxnId, u16),
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Prepare,
+    Page,
+    Other,
+}
+
+impl Said {
+    fn of(peer: &Peer) -> Self {
+        let kind = match peer.say {
+            Say::Prepare(..) => Kind::Prepare,
+            Say::Page { .. } | Say::SlotPage { .. } => Kind::Page,
+            _ => Kind::Other,
+        };
+        Self { from: peer.from, at: (peer.txn, peer.step), kind }
+    }
+}
+
+impl Concerned {
+    /// The next input comes.
+    pub fn clear(&mut self) {
+        (self.asked, self.said, self.is_torn) = (None, None, false);
+        self.acted.clear();
+    }
+}
+
+impl Shard {
+    /// A message is about to be handled; whether it is not to be, since it could not be a moment ago.
+    pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
+        let said = Said::of(peer);
+        self.concerned.said = Some(said);
+        if self.deferred.is_empty() || said.kind != Kind::Other {
+            return true;
+        }
+        self.deferred.retain(|_, until| *until > ctx.now.nanos);
+        !self.deferred.contains_key(&said.at)
+    }
+
+    /// A transaction, which is in no table now, is about to go on.
+    pub(crate) fn acts_on(&mut self, txn: &Txn) {
+        self.concerned.acted.extend(txn.client());
+    }
+
+    /// Work of the shard's own came to a block that cannot be read.
+    pub(crate) fn keep_still(&mut self, ctx: &Ctx<'_>) {
+        self.quiet_until = ctx.now.nanos.saturating_add(QUIET);
+    }
+
+    /// Whether partitions and slots stay where they are for now.
+    pub(crate) fn keeps_still(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.now.nanos < self.quiet_until
+    }
+
+    /// The last input could not be handled, or its effects could not be written, and were dropped. `Err`: the shard must stop.
+    pub fn begin_anew(
+        &mut self,
+        now: Now,
+        refuse: Errno,
+        rows: &dyn Rows,
+    ) -> Result<Effects, Halt> {
+        let mut ctx = Ctx::new(now, rows);
+        let new = Self::from_records(self.begun_with.clone(), self.numbers, &ctx)?;
+        let key = keys::table(Table::Numbers);
+        if ctx.load(&key)? != Some(self.numbers.record()) {
+            // The block that was begun is in none: its record was dropped.
+            ctx.put(key, self.numbers.record().encode());
+        }
+        let mut old = core::mem::replace(self, new);
+        self.keep(&mut old, (&ctx, refuse));
+        let concerned = core::mem::take(&mut old.concerned);
+        let refused = old.requests_of(concerned.asked, concerned.acted, concerned.said);
+        let tags: BTreeSet<ClientTag> = refused.iter().map(|(tag, _)| *tag).collect();
+        self.go_on(&mut ctx, &mut old, &tags);
+        for (tag, request) in refused {
+            let refusal = Refusal::Errno(refuse);
+            self.note_refusal(&request, &refusal);
+            self.reply(&mut ctx, tag, &request, Err(refusal), Need::Committed);
+        }
+        if let Some(said) = concerned.said {
+            self.refuse_said(&mut ctx, said, refuse);
+        }
+        Ok(Self::effects(ctx, Some(now.nanos)))
+    }
+
+    /// Requests that are refused, each once.
+    fn requests_of(
+        &self,
+        asked: Option<(ClientTag, Box<Request>)>,
+        acted: Vec<(ClientTag, Arc<Request>)>,
+        said: Option<Said>,
+    ) -> Vec<(ClientTag, Arc<Request>)> {
+        let asked = asked.map(|(tag, request)| (tag, Arc::new(*request)));
+        // A step of this shard's own.
+        let own = said.filter(|said| said.from == self.config.shard && said.kind == Kind::Prepare);
+        let own = own.and_then(|said| self.txns.get(&said.at.0.number)?.client());
+        let mut all: Vec<_> = acted.into_iter().chain(asked).chain(own).collect();
+        all.sort_by_key(|(tag, _)| *tag);
+        all.dedup_by_key(|(tag, _)| *tag);
+        all
+    }
+
+    /// What the records do not tell.
+    fn keep(&mut self, old: &mut Self, (ctx, refuse): (&Ctx<'_>, Errno)) {
+        use core::mem::take;
+        let begun_anew = old.counters.begun_anew + 1;
+        self.counters = Counters { begun_anew, ..old.counters };
+        self.outcomes.keep(&mut old.outcomes, &self.sessions);
+        let sessions = &self.sessions;
+        let lives = |session: SessionId| session.is_local() && sessions.contains_key(&session);
+        self.opens.keep_unrecorded(&old.opens, lives);
+        self.alone = old.alone.if_lives(&self.sessions);
+        self.silent = take(&mut old.silent);
+        self.paused_targets = take(&mut old.paused_targets);
+        (self.ticket, self.moved_at) = (old.ticket, old.moved_at);
+        self.recent = take(&mut old.recent);
+        if self.config.shard == COORDINATOR {
+            self.graph = take(&mut old.graph);
+            self.begin_versions();
+        } else {
+            self.versions = take(&mut old.versions);
+            self.broadcast = take(&mut old.broadcast);
+        }
+        self.deferred = take(&mut old.deferred);
+        let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
+        self.quiet_until = old.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
+        #[cfg(feature = "planted")]
+        {
+            self.planted = old.planted;
+        }
+    }
+
+    /// What waited goes on, but for requests of these tags.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, old: &mut Self, refused: &BTreeSet<ClientTag>) {
+        let own = self.config.shard;
+        let goes_on = |input: &Input| match input {
+            Input::Client(tag, _) => !refused.contains(tag),
+            // What it told itself may rest on what was dropped. It is told again.
+            Input::Peer(peer) => peer.from != own,
+            Input::Tick | Input::Ready => true,
+        };
+        let waiting = old.ready.drain(..).chain(old.locks.take_waiting());
+        self.ready.extend(waiting.filter(goes_on));
+        self.later = core::mem::take(&mut old.later);
+        self.later.retain(|_, input| goes_on(input));
+        let running = core::mem::take(&mut old.running).into_iter();
+        self.running = running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
+        for (number, txn) in core::mem::take(&mut old.txns) {
+            if txn.plan().is_none() {
+                continue;
+            }
+            for (step, to) in txn.asked() {
+                let at = (TxnId { shard: own, number }, step);
+                self.tell(ctx, Need::Committed, to, at, Say::Finish(None));
+            }
+            if let Some((tag, request)) = txn.client().filter(|(tag, _)| !refused.contains(tag)) {
+                self.counters.restarts += 1;
+                self.ready.push_back(Input::Client(tag, Box::new(Arc::unwrap_or_clone(request))));
+            }
+        }
+    }
+
+    fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
+        let answer = match said.kind {
+            // Its transaction is undone.
+            _ if said.from == self.config.shard && said.kind != Kind::Other => return,
+            Kind::Prepare => Say::Voted(Vote::No(refuse)),
+            Kind::Page => Say::PageDone(0),
+            Kind::Other => {
+                if said.at.0.number > 0 {
+                    let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
+                    self.deferred.insert(said.at, ctx.now.nanos.saturating_add(wait));
+                }
+                return;
+            }
+        };
+        self.tell(ctx, Need::Committed, said.from, said.at, answer);
+    }
+}

@@ -1,0 +1,130 @@
+//! A full disk: who asks again hears what came of it, and who is refused is refused for good.
+
+use pando_types::op::{Op, RequestId};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Errno, ShardIndex};
+
+use crate::support::{Cluster, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const FULL: Result<Body, Refusal> = Err(Refusal::Errno(Errno::ENOSPC));
+
+fn in_slot(c: &Cluster, slot: u16, sequence: u64) -> RequestId {
+    RequestId { session: c.session(), slot, sequence }
+}
+
+#[test]
+fn a_create_that_ran_is_answered_as_it_was_though_the_disk_is_full_by_now() {
+    for local in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        if local {
+            c.begin_local_session();
+        }
+        let op = c.create_op(ROOT, "file", false);
+        let id = in_slot(&c, 9, 1);
+        let made = c.run_as(ShardIndex(0), id, op.clone());
+        assert!(matches!(made, Ok(Body::Created(..))), "{made:?}");
+        c.is_full = true;
+        assert_eq!(c.run_as(ShardIndex(0), id, op), made);
+        let other = c.create_op(ROOT, "other", false);
+        assert_eq!(c.run_as(ShardIndex(0), in_slot(&c, 9, 2), other), FULL);
+        assert_eq!(c.list(ROOT), ["file"]);
+    }
+}
+
+#[test]
+fn who_was_refused_is_refused_for_good_and_the_next_request_of_the_slot_is_not() {
+    for local in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        if local {
+            c.begin_local_session();
+        }
+        let op = c.create_op(ROOT, "file", false);
+        let id = in_slot(&c, 9, 1);
+        c.is_full = true;
+        let rows = c.rows();
+        assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), FULL);
+        assert_eq!(c.rows(), rows, "nothing is written");
+        c.is_full = false;
+        assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), FULL);
+        assert!(c.list(ROOT).is_empty());
+        let next = in_slot(&c, 9, 2);
+        assert!(c.run_as(ShardIndex(0), next, op.clone()).is_ok());
+        assert_eq!(c.run_as(ShardIndex(0), id, op), Err(Refusal::Answered));
+    }
+}
+
+/// The first copy of a request waits behind a transaction, when the second is told that there is no room.
+#[test]
+fn a_copy_that_waits_does_not_run_after_another_was_refused() {
+    let mut c = Cluster::new(2, 1_000);
+    let (name, _) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
+    let owner = c.owner(ROOT, &name);
+    c.settle();
+    // The other shard does not hear: the name stays locked.
+    c.watch();
+    let remove = c.start(owner, Op::Rmdir(ROOT, c.name(&name)), None);
+    assert_eq!(c.answer(remove), None);
+    let held = c.take_all_messages();
+    assert!(!held.is_empty());
+    let (id, op) = (in_slot(&c, 9, 1), c.create_op(ROOT, &name, false));
+    let first = c.send_as(owner, id, op.clone());
+    assert_eq!(c.answer(first), None, "it waits");
+    c.is_full = true;
+    let second = c.send_as(owner, id, op.clone());
+    assert_eq!(c.answer(second), Some(FULL));
+    c.is_full = false;
+    c.put_back(held);
+    c.settle();
+    assert_eq!(c.answer(remove), Some(Ok(Body::Done)));
+    assert_eq!(c.answer(first), Some(FULL));
+    assert!(c.lookup(ROOT, &name).is_err());
+    assert_eq!(c.run_as(owner, id, op), FULL);
+}
+
+/// The name has gone to another shard, and what came of the request with it.
+#[test]
+fn who_asks_a_full_shard_for_a_name_of_another_is_sent_there() {
+    let mut c = Cluster::new(2, 1_000);
+    let names: Vec<_> = (0..40).map(|n| format!("f{n}")).collect();
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
+    c.settle();
+    c.is_full = true;
+    for name in &names {
+        let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, name, false));
+        let answer = c.run_as(ShardIndex(0), id, op);
+        assert!(matches!(answer, Err(Refusal::AskHome | Refusal::Slot(_))), "{answer:?}");
+    }
+    let (id, op) = (in_slot(&c, 9, 1), c.create_op(dir, "file", false));
+    assert_eq!(c.run_as(ShardIndex(1), id, op), FULL);
+}
+
+#[test]
+fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
+    let mut c = Cluster::new(2, 1_000);
+    c.settle();
+    let (near, far) = (ShardIndex(0), ShardIndex(1));
+    // Shard 0 has the root's names: one whose home is at the other shard asks that one.
+    let mut begun = None;
+    for name in (0..100).map(|n| format!("d{n}")) {
+        let tag = c.start(near, Op::Mkdir(ROOT, c.name(&name), 0o755), None);
+        if c.is_on_its_way(|peer| peer.from == near) {
+            begun = Some((name, tag));
+            break;
+        }
+        c.settle();
+        assert!(matches!(c.answer(tag), Some(Ok(Body::Made(..)))));
+    }
+    let (name, tag) = begun.expect("one in two");
+    c.is_full = true;
+    let votes = c.take_messages_to(near, far);
+    assert!(!votes.is_empty());
+    c.deliver(near, votes);
+    c.settle();
+    assert_eq!(c.answer(tag), Some(FULL));
+    assert_eq!(c.in_flight(), [0; 4]);
+    c.is_full = false;
+    assert!(c.lookup(ROOT, &name).is_err());
+    assert_eq!(c.run_as(near, c.id_of(tag), Op::Mkdir(ROOT, c.name(&name), 0o755)), FULL);
+    c.mkdir(ROOT, &name).unwrap();
+}

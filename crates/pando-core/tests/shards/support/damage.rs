@@ -1,0 +1,112 @@
+//! Stores that cannot be read in part, and inputs that come to nothing.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use pando_core::{Effects, Halt, Input, Now, Shard};
+use pando_types::{Errno, ShardIndex};
+
+use super::{Cluster, Store};
+
+/// What of a store cannot be read.
+#[derive(Default)]
+pub struct Damage {
+    ranges: RefCell<Vec<Range<Vec<u8>>>>,
+    reads_left: Rc<Cell<Option<u64>>>,
+}
+
+impl Damage {
+    /// A read begins.
+    pub fn read(&self, key: &[u8], _: &[u8]) -> Result<(), Halt> {
+        match self.reads_left.get() {
+            Some(0) => {
+                self.reads_left.set(None);
+                return Err(unreadable());
+            }
+            Some(left) => self.reads_left.set(Some(left - 1)),
+            None => {}
+        }
+        self.touch(key)
+    }
+
+    /// A read comes to a key.
+    pub fn touch(&self, key: &[u8]) -> Result<(), Halt> {
+        let is_bad =
+            self.ranges.borrow().iter().any(|range| *range.start <= *key && *key < *range.end);
+        if is_bad { Err(unreadable()) } else { Ok(()) }
+    }
+}
+
+fn unreadable() -> Halt {
+    Halt::Unreadable("a block is damaged".to_owned())
+}
+
+/// What is to go wrong.
+#[derive(Default)]
+pub struct Faults {
+    reads_left: Rc<Cell<Option<u64>>>,
+    inputs_left: Option<u64>,
+}
+
+impl Faults {
+    /// For a new store.
+    pub fn damage(&self) -> Damage {
+        Damage { reads_left: self.reads_left.clone(), ..Damage::default() }
+    }
+
+    /// Handles an input, as a shell does.
+    pub(super) fn handle(
+        &mut self,
+        core: &mut Shard,
+        (now, input): (Now, Input),
+        store: &Store,
+    ) -> Result<Effects, Halt> {
+        let handled = core.handle(now, input, store);
+        let is_dropped = match &mut self.inputs_left {
+            Some(0) => {
+                self.inputs_left = None;
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        match handled {
+            Err(Halt::Unreadable(_)) => core.begin_anew(now, Errno::EIO, store),
+            Ok(_) if is_dropped => core.begin_anew(now, Errno::EIO, store),
+            handled => handled,
+        }
+    }
+}
+
+impl Cluster {
+    /// The read after so many fails.
+    pub fn fail_read(&mut self, after: u64) {
+        self.faults.reads_left.set(Some(after));
+    }
+
+    /// What the input after so many writes and says is dropped.
+    pub fn drop_input(&mut self, after: u64) {
+        self.faults.inputs_left = Some(after);
+    }
+
+    /// Whether what was to go wrong has done so; from now on nothing does.
+    pub fn has_gone_wrong(&mut self) -> bool {
+        let is_left =
+            self.faults.reads_left.take().is_some() || self.faults.inputs_left.take().is_some();
+        !is_left
+    }
+
+    /// A shard cannot read what is at these keys.
+    pub fn spoil(&mut self, shard: ShardIndex, keys: Range<Vec<u8>>) {
+        self.shards[usize::from(shard.0)].1.1.ranges.borrow_mut().push(keys);
+    }
+
+    /// It can read all.
+    pub fn mend(&mut self, shard: ShardIndex) {
+        self.shards[usize::from(shard.0)].1.1.ranges.borrow_mut().clear();
+    }
+}

@@ -1,0 +1,200 @@
+//! A block that cannot be read, and inputs that come to nothing: who needs it is refused, and all else goes on.
+
+use pando_core::keys::{self, Kind};
+use pando_types::op::{FileAt, FileRef, Op, RenameFlags, RequestId};
+use pando_types::reply::{Body, Found, Refusal};
+use pando_types::{DirRef, Errno, PartitionIndex, Radix, SessionId, ShardIndex};
+
+use crate::support::{Cluster, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const EIO: Result<Body, Refusal> = Err(Refusal::Errno(Errno::EIO));
+
+fn begun_anew(c: &Cluster) -> u64 {
+    c.counters().iter().map(|counters| counters.begun_anew).sum()
+}
+
+/// The shard of a name cannot read it.
+fn spoil_name(c: &mut Cluster, dir: DirRef, name: &str) -> ShardIndex {
+    let shard = c.owner(dir, name);
+    let order = c.secrets().order(name.as_bytes()).0;
+    let key = |order| keys::dir(dir.id, Kind::Entry, order);
+    c.spoil(shard, key(order)..key(order + 16));
+    shard
+}
+
+#[test]
+fn who_needs_an_unreadable_name_hears_eio_and_all_else_goes_on() {
+    let mut c = Cluster::new(2, 1_000);
+    for name in ["bad", "good", "third"] {
+        c.create(ROOT, name).unwrap();
+    }
+    c.settle();
+    let shard = spoil_name(&mut c, ROOT, "bad");
+    for _ in 0..3 {
+        assert_eq!(c.lookup(ROOT, "bad"), Err(Errno::EIO));
+        assert_eq!(c.create(ROOT, "bad"), Err(Errno::EIO));
+        assert_eq!(c.mkdir(ROOT, "bad").map(drop), Err(Errno::EIO));
+        assert_eq!(c.unlink(ROOT, "bad"), Err(Errno::EIO));
+        assert_eq!(c.rename(ROOT, "bad", ROOT, "new"), Err(Errno::EIO));
+        assert_eq!(c.rename(ROOT, "good", ROOT, "bad"), Err(Errno::EIO));
+        c.unlink(ROOT, "third").unwrap();
+        c.create(ROOT, "third").unwrap();
+        assert!(c.lookup(ROOT, "good").is_ok());
+    }
+    let dir = c.mkdir(ROOT, "dir").unwrap();
+    c.create(dir, "file").unwrap();
+    assert_eq!(begun_anew(&c), 0, "nothing had changed");
+    c.mend(shard);
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+    assert!(c.lookup(ROOT, "bad").is_ok());
+    c.unlink(ROOT, "bad").unwrap();
+}
+
+/// A decision cannot be refused: it waits until it can be made.
+#[test]
+fn a_decision_waits_for_what_it_changes_and_nothing_else_does() {
+    let mut c = Cluster::new(2, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
+    c.settle();
+    c.create(ROOT, "file").unwrap();
+    let (near, far) = (ShardIndex(0), ShardIndex(1));
+    let (name, new_name) = (c.name("file"), c.name("there"));
+    let flags = RenameFlags::default();
+    let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
+    while c.answer(tag).is_none() {
+        assert!(c.step());
+    }
+    // It is decided, and the other shard has not heard.
+    spoil_name(&mut c, dir, "there");
+    c.wait(3_000_000_000);
+    assert_eq!(begun_anew(&c), 1, "it is not looked at again each time it is said");
+    let waiting = c.start(far, c.create_op(dir, "there", false), None);
+    c.create(dir, "other").unwrap();
+    c.mkdir(dir, "sub").unwrap();
+    assert_eq!(c.answer(waiting), None, "the name is locked");
+    c.wait(30_000_000_000);
+    assert!(begun_anew(&c) <= 5);
+    assert_eq!(c.answer(waiting), None);
+    c.mend(far);
+    c.settle();
+    assert_eq!(c.answer(waiting), Some(Err(Refusal::Errno(Errno::EEXIST))));
+    assert!(matches!(c.lookup(dir, "there"), Ok(Found::File(_))));
+    assert_eq!(c.lookup(ROOT, "file"), Err(Errno::ENOENT));
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+/// What a client of this process has open and has asked is in no record.
+#[test]
+fn clients_of_this_process_lose_nothing() {
+    let mut c = Cluster::new(2, 1_000);
+    c.begin_local_session();
+    let attr = c.create(ROOT, "file").unwrap();
+    let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
+    let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
+    let id = RequestId { session: c.session(), slot: 5, sequence: 1 };
+    let opened = c.run_as(ShardIndex(0), id, open.clone());
+    assert!(opened.is_ok(), "{opened:?}");
+    let before = c.in_flight();
+    assert_eq!(before[3], 1);
+    for shard in [0, 1].map(ShardIndex) {
+        c.drop_input(0);
+        c.pass_time_of(shard);
+    }
+    assert_eq!(begun_anew(&c), 2);
+    assert_eq!(c.in_flight(), before);
+    assert_eq!(c.run_as(ShardIndex(0), id, open), opened);
+    assert_eq!(c.in_flight(), before, "it was not opened twice");
+    // What came of a request whose effects were dropped is dropped as well.
+    let create = c.create_op(ROOT, "dropped", false);
+    let id = RequestId { sequence: 2, ..id };
+    c.drop_input(0);
+    assert_eq!(c.run_as(ShardIndex(0), id, create.clone()), EIO);
+    assert_eq!(c.run_as(ShardIndex(0), id, create.clone()), EIO, "and it does not run later");
+    assert_eq!(c.lookup(ROOT, "dropped"), Err(Errno::ENOENT));
+    let id = RequestId { sequence: 3, ..id };
+    assert!(c.run_as(ShardIndex(0), id, create).is_ok());
+    c.done(&Op::Release(file)).unwrap();
+    assert_eq!(c.in_flight()[3], 0);
+}
+
+#[test]
+fn numbers_are_not_used_twice() {
+    let mut c = Cluster::new(1, 1_000);
+    let mut inos = Vec::new();
+    for n in 0..20 {
+        if n % 3 == 1 {
+            c.drop_input(0);
+            assert_eq!(c.create(ROOT, &format!("d{n}")), Err(Errno::EIO));
+        }
+        inos.push(c.create(ROOT, &format!("f{n}")).unwrap().ino);
+    }
+    let all = inos.len();
+    inos.sort_unstable();
+    inos.dedup();
+    assert_eq!(inos.len(), all);
+}
+
+/// A session's end meets an inode that it must remove and cannot read.
+#[test]
+fn the_end_of_a_session_is_refused_and_can_be_asked_for_again() {
+    let mut c = Cluster::new(2, 1_000);
+    let first = c.session();
+    c.begin_session();
+    let second = c.session();
+    c.act_in(first);
+    let attr = c.create(ROOT, "file").unwrap();
+    let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+    c.unlink(ROOT, "file").unwrap();
+    c.settle();
+    let home = (0..2).map(ShardIndex).find(|shard| {
+        let key = keys::link(attr.ino, Kind::Entry);
+        c.rows_of(*shard, &key) > 0
+    });
+    let home = home.expect("it is open, so it is somewhere");
+    let key = keys::link(attr.ino, Kind::Entry);
+    c.spoil(home, key.clone()..keys::after(&key));
+    c.act_in(second);
+    let end = |c: &mut Cluster| c.run(ShardIndex(0), Op::EndSession(first));
+    let ended = end(&mut c);
+    if home == ShardIndex(0) {
+        assert_eq!(ended, EIO);
+    }
+    c.create(ROOT, "other").unwrap();
+    c.mend(home);
+    c.settle();
+    assert!(matches!(end(&mut c), Ok(Body::Done) | Err(Refusal::NoSession)));
+    c.settle();
+    assert!(!c.session_keys(home).iter().any(|(session, _)| *session == first));
+    assert_eq!(c.rows_of(home, &key), 0);
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+    assert_ne!(second, SessionId(0));
+}
+
+#[test]
+fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
+    let mut c = Cluster::new(2, 20);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
+    let upper = pando_placement::range(PartitionIndex(1), Radix(1));
+    let is_upper = |name: &String| upper.contains(&c.secrets().order(name.as_bytes()).0);
+    let bad = (0..100).map(|n| format!("bad{n}")).find(is_upper).expect("one in two");
+    c.create(dir, &bad).unwrap();
+    let shard = spoil_name(&mut c, dir, &bad);
+    for n in 0..60 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.wait(5_000_000_000);
+    assert_eq!(c.deltas(dir).len(), 1, "it cannot split");
+    assert!(begun_anew(&c) <= 2);
+    c.mend(shard);
+    c.wait(700_000_000_000);
+    for n in 60..70 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    assert_eq!(c.list(dir).len(), 71);
+    assert!(c.deltas(dir).len() > 1, "it has split");
+    assert_eq!(c.in_flight()[..3], [0; 3]);
+}
