@@ -125,7 +125,7 @@ impl Shard {
         let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
             return Err(broken("this store holds no shard: its number record is missing"));
         };
-        let numbers = Numbers::recover(config.shard, reserved);
+        let numbers = Numbers::recover(config.shard, reserved, config.number_block);
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
         let mut shard = Self::from_records(config, numbers, &ctx)?;
         shard.begin_versions();
@@ -369,6 +369,7 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, fault: crate::Planted) {
         self.planted = Some(fault);
+        self.numbers.is_forgetful = fault == crate::Planted::ReservationLost;
     }
 
     /// Whether a fault is planted.

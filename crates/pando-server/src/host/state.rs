@@ -5,6 +5,8 @@
 
 mod checkpoint;
 pub(crate) mod leaving;
+#[cfg(feature = "planted")]
+mod planted;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,12 +31,14 @@ use crate::machine::Machine;
 use crate::metrics::OpKind;
 use crate::store::{Room, Store};
 use leaving::Leaving;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 
 /// After this long a shard that found no room for its own work tries again, nanoseconds.
 const RETRY_FULL_NANOS: u64 = 200_000_000;
 
 /// A disk that was full a moment ago is taken to be so still, by what may use the reserve.
-const ASK_FULL: Duration = Duration::from_millis(100);
+const ASK_FULL_NANOS: u64 = 100_000_000;
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
@@ -83,18 +87,20 @@ pub(crate) struct State {
     is_checkpointing: bool,
     /// The disk is full.
     wants_checkpoint: bool,
-    /// When the disk last said that it was full, and has not said otherwise since.
-    full_at: Option<Instant>,
+    /// When the disk last said that it was full, and has not said otherwise since, by the clock of timers.
+    full_at: Option<u64>,
     /// So many of the blocks that could not be read people have been told of.
     unreadable_told: usize,
-    /// When a checkpoint last failed for want of space.
-    last_refusal: Option<Instant>,
+    /// When a checkpoint last failed for want of space, by the clock of timers.
+    last_refusal: Option<u64>,
     /// Somebody waits for a sync.
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
     pub(super) wall: Wall,
     pub(super) leaving: Leaving,
+    #[cfg(feature = "planted")]
+    planted: Option<Planted>,
 }
 
 /// What the clocks said, for a few inputs: they are handled within microseconds.
@@ -151,6 +157,8 @@ impl State {
             moment: Moment::default(),
             wall,
             leaving: Leaving::default(),
+            #[cfg(feature = "planted")]
+            planted: None,
         }
     }
 
@@ -188,7 +196,7 @@ impl State {
         }
         cell.counters.batches.increment();
         self.moment = Moment::default();
-        self.finish_checkpoint(cell, outbox);
+        self.finish_checkpoint(cell, shared, outbox);
         self.ready(cell, shared);
         if cell.take_tick() {
             self.input(Input::Tick, cell, shared);
@@ -214,7 +222,7 @@ impl State {
         let own = own
             .and_then(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
         self.write(cell, outbox);
-        self.begin_checkpoint(cell, outbox);
+        self.begin_checkpoint(cell, shared, outbox);
         if let Some(at) = self.wake_at.take() {
             shared.timer.tick_at(cell, at);
         }
@@ -267,7 +275,7 @@ impl State {
             // Nobody hears a peer or a tick any more; clients are answered by `write`.
             return;
         }
-        let is_full = match self.room(wants(&input)) {
+        let is_full = match self.room(wants(&input), shared) {
             Ok(is_full) => is_full,
             Err(Room::Failed(reason)) => return cell.fail(&reason),
             // The machine alone knows whether it has run: then it is answered as it was.
@@ -282,20 +290,21 @@ impl State {
     }
 
     /// Whether the disk is full for what takes space; `Err`: it is for this, too.
-    fn room(&mut self, wants: Wants) -> Result<bool, Room> {
+    fn room(&mut self, wants: Wants, shared: &Shared) -> Result<bool, Room> {
         let (bytes, may_use_reserve) = match wants {
             Wants::Nothing => return Ok(false),
             Wants::Space(bytes) => (bytes, false),
             Wants::Reserve(bytes) => (bytes, true),
         };
         // A full disk may take long to say so, and is not asked about each removal.
-        if !may_use_reserve || self.full_at.is_none_or(|at| at.elapsed() > ASK_FULL) {
+        let is_over = |at| shared.clock.mono() > at + ASK_FULL_NANOS;
+        if !may_use_reserve || self.full_at.is_none_or(is_over) {
             match self.store.reserve(bytes, false) {
                 Room::Enough => {
                     self.full_at = None;
                     return Ok(false);
                 }
-                Room::Full => self.full_at = Some(Instant::now()),
+                Room::Full => self.full_at = Some(shared.clock.mono()),
                 failed @ Room::Failed(_) => return Err(failed),
             }
         }
@@ -309,7 +318,7 @@ impl State {
     /// Lets go on what waited, as far as there is room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
-            match self.room(wants(&Input::Ready)) {
+            match self.room(wants(&Input::Ready), shared) {
                 Ok(is_full) => self.handle(Input::Ready, is_full, cell, shared),
                 Err(Room::Failed(reason)) => return cell.fail(&reason),
                 Err(_) => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
@@ -454,6 +463,8 @@ impl State {
             }
             self.unreadable_told = self.store.unreadable();
         }
+        #[cfg(feature = "planted")]
+        self.reply_early(cell, outbox);
         if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),
