@@ -4,8 +4,8 @@
 //!
 //! | message | what must be | else |
 //! |---|---|---|
-//! | all of a transaction's coordinator | it comes from that shard | nothing |
-//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, and of nothing else, which can be read | `PageDone(0)`: it is given up |
+//! | all of a transaction's coordinator | it comes from that shard; its floor can be | nothing |
+//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, outcomes, and nothing else, which can be read | `PageDone(0)`: it is given up |
 //! | `Prepare` | the same of the last page, header, and outcomes; what only shard 0 is asked, or asks | `Voted(No(EIO))` |
 //! | `Voted(Yes)` | it tells what was asked | as if it were `No(EIO)` |
 //! | `Finish(Some)` | the step is prepared, or can be redone; each change is one of what it locked, and finds what it changes | nothing: the coordinator says it again, and people see that |
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::is_partition;
 use pando_types::op::Place;
-use pando_types::peer::{Change, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
+use pando_types::peer::{Change, Floor, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
 use pando_types::reply::Slice;
 use pando_types::{DirId, DirRef, Errno, Ino, LockSet, Name, ShardIndex, SlotIndex, TxnId};
 
@@ -28,6 +28,7 @@ use crate::record::{Content, Entry, Header, LinkedName, Outcome, Record, Xattrs}
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::apply::is_dir;
+use crate::txn::floor::PINNED_MAX;
 
 impl Shard {
     /// Whether a message of another shard can be. One that cannot is refused, and is over with that.
@@ -119,12 +120,19 @@ fn found<T>(looked: Result<T, Stop>) -> Result<bool, Halt> {
     }
 }
 
+/// Ascending, all below, and as many as may be.
+fn can_be(Floor { below, but }: &Floor) -> bool {
+    but.is_sorted_by(|a, b| a < b)
+        && but.last().is_none_or(|last| last < below)
+        && but.len() <= PINNED_MAX
+}
+
 fn sound(own: ShardIndex, peer: &Peer) -> bool {
     let is_coordinators = matches!(
         peer.say,
         Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. }
     );
-    if is_coordinators && peer.from != peer.txn.shard {
+    if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
     }
     match &peer.say {

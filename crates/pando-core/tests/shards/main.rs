@@ -5,6 +5,7 @@ mod births;
 mod births_model;
 mod counts;
 mod file_locks;
+mod floors;
 mod glimpses;
 mod growing;
 mod handovers;
