@@ -12,7 +12,6 @@
 //!
 //! What is read from the own store is another matter: a record there that cannot be stops the shard ([`Halt::Broken`]).
 
-use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::is_partition;
 use pando_types::op::Place;
@@ -140,9 +139,11 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
             let orders = pando_placement::range(*partition, *radix);
             is_partition(*partition, *radix)
                 && !(given_back.is_some() && partition.0 == 0)
-                && rows.iter().all(|row| moves_with(dir.id, &orders, row))
+                && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        Say::SlotPage { slot, rows, .. } => rows.iter().all(|row| is_of_slot(slot.slot, row)),
+        Say::SlotPage { slot, rows, .. } => {
+            rows.iter().all(|row| is_of_slot(slot.slot, row) || tells_outcome(row))
+        }
         Say::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
         Say::Versions { .. } => peer.from == COORDINATOR,
         Say::VersionsKnown(_) | Say::AskVersions(_) => own == COORDINATOR,
@@ -158,11 +159,11 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
             is_partition(header.partition, header.radix)
                 && !(arrival.given_back && header.partition.0 == 0)
                 && arrival.rows.iter().all(|row| moves_with(arrival.dir.id, &orders, row))
-                && arrival.slots.iter().all(is_outcome)
+                && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::TakeSlot(arrival) => {
             arrival.rows.iter().all(|row| is_of_slot(arrival.slot.slot, row))
-                && arrival.slots.iter().all(is_outcome)
+                && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
         Prepare::Session(_) | Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
@@ -229,10 +230,13 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
 }
 
 /// An outcome, as shards send each other what came of requests.
-fn is_outcome((key, value): &(Vec<u8>, Vec<u8>)) -> bool {
-    let is_key =
-        keys::slot_of(key).is_some_and(|(session, slot)| *key == keys::slot(session, slot));
+fn is_outcome(key: &[u8], value: &[u8]) -> bool {
+    let is_key = keys::slot_of(key).is_some_and(|(session, slot)| key == keys::slot(session, slot));
     is_key && Outcome::decode(value).is_ok()
+}
+
+fn tells_outcome(row: &RowChange) -> bool {
+    matches!(row, RowChange::Put(key, value) if is_outcome(key, value))
 }
 
 /// Whether a row belongs to names of a directory in a range of orders.

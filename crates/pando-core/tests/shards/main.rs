@@ -17,6 +17,7 @@ mod killed;
 mod liar;
 mod local;
 mod lost_ways;
+mod many_outcomes;
 mod many_slices;
 mod merges;
 mod messages;
