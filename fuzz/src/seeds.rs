@@ -115,7 +115,7 @@ fn rows() -> Vec<Vec<u8>> {
         inputs.extend(values.map(|value| [vec![kind as u8], value].concat()));
     }
     // Records that last no longer than a transaction: of sessions and floors at least.
-    inputs.push([vec![15], pando_core::record::Floor(7).encode()].concat());
+    inputs.push([vec![15], pando_core::record::Floor::below(7).encode()].concat());
     inputs
 }
 

@@ -177,6 +177,9 @@ pub struct Config {
     /// Changes to rows already copied beyond which a splitting half is closed, so that no more come; above 0. From a quarter of it on they are
     /// sent before the copy goes on.
     pub split_dirty_rows: usize,
+    /// Outcomes of requests beyond which, bytes, those that go with a split or handover are sent in pages of so many, and not with its last
+    /// message: no frame would hold them; above 0.
+    pub outcome_bytes: usize,
     /// Bytes a second at which a slot that is handed over is copied while it is open; above 0. Splits are not held up: they are to relieve somebody.
     pub handover_rate: u64,
     /// Resend after this long without an answer, nanoseconds.
@@ -211,6 +214,7 @@ impl Config {
             partitions_per_shard: 1,
             split_page_rows: 128,
             split_dirty_rows: 4_096,
+            outcome_bytes: 256 << 10,
             handover_rate: 32 << 20,
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,

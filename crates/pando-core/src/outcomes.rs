@@ -7,6 +7,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use pando_types::peer::RowChange;
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirId, KeyId, SessionId};
 
@@ -154,6 +155,21 @@ impl Outcomes {
     }
 }
 
+/// The rows of a page that are something else, and its outcomes.
+pub fn apart(rows: Vec<RowChange>) -> (Vec<RowChange>, Vec<Row>) {
+    let (mut others, mut outcomes) = (Vec::new(), Vec::new());
+    let table = keys::table(Table::Slot);
+    for row in rows {
+        match row {
+            RowChange::Put(key, value) if key.starts_with(&table) => {
+                outcomes.push((key, value));
+            }
+            row => others.push(row),
+        }
+    }
+    (others, outcomes)
+}
+
 impl Shard {
     /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
     pub(crate) fn slots_for(
@@ -180,7 +196,8 @@ impl Shard {
         Ok(rows)
     }
 
-    /// Outcomes and floors of another shard, as far as they are newer than this one's.
+    /// Outcomes and floors of another shard, as far as they are newer than this one's. What ran there has run, whatever becomes of the move
+    /// that they come with; they must be safe there.
     pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
         for (key, value) in slots {
             let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use pando_types::op::{Place, RequestId};
+pub use pando_types::peer::Floor;
 use pando_types::peer::{Change, EntryValue, Inherit, Inode, Prepare, Tally};
 use pando_types::reply::{Body, Delta, Refusal, Slice, Spread};
 use pando_types::{
@@ -39,7 +40,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 2; Outcome = 2; Open = 1; Decided = 2; Prepared = 4; Arriving = 2; Floor = 1;
+    Numbers = 1; Stat = 1; SessionRecord = 2; Outcome = 2; Open = 1; Decided = 2; Prepared = 4; Arriving = 2; Floor = 2;
     Owner = 1; Incoming = 1; LockSet = 1;
 }
 
@@ -297,10 +298,6 @@ pub struct Incoming {
     /// What their rows add up to.
     pub tally: Tally,
 }
-
-/// Transactions of a coordinator below this are void.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Floor(pub u64);
 
 /// Who has what open, for messages.
 pub type Holders = Vec<(SessionId, u32)>;

@@ -26,6 +26,8 @@ use crate::record::{
 use crate::sessions::{AloneSession, COORDINATOR};
 use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
+use crate::txn::agenda::Agenda;
+use crate::txn::floor::Pinned;
 use crate::txn::graph::Graph;
 use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
@@ -73,7 +75,12 @@ pub struct Shard {
     /// Steps finished here.
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
     /// By coordinator: transactions below are void.
-    pub(crate) floors: BTreeMap<ShardIndex, u64>,
+    pub(crate) floors: BTreeMap<ShardIndex, Floor>,
+    /// When each transaction said something last, and when each step that is prepared last asked what became of it.
+    pub(crate) sent: Agenda<u64>,
+    pub(crate) asked: Agenda<(TxnId, u16)>,
+    /// Own transactions that have been alive for long.
+    pub(crate) pinned: Pinned,
     /// May go on.
     pub(crate) ready: VecDeque<Input>,
     /// Shards whose votes did not come, and that have said nothing since: when they were asked last whether they are there.
@@ -162,6 +169,9 @@ impl Shard {
             incoming: BTreeMap::new(),
             finished: BTreeSet::new(),
             floors: BTreeMap::new(),
+            sent: Agenda::default(),
+            asked: Agenda::default(),
+            pinned: Pinned::default(),
             ready: VecDeque::new(),
             silent: BTreeMap::new(),
             later: BTreeMap::new(),
@@ -217,7 +227,7 @@ impl Shard {
         for (key, value) in table(ctx, Table::Floor)? {
             let shard = key.get(2..4).ok_or_else(|| broken("a floor's key"))?;
             let shard = ShardIndex(u16::from_be_bytes([shard[0], shard[1]]));
-            self.floors.insert(shard, Floor::decode(&value)?.0);
+            self.floors.insert(shard, Floor::decode(&value)?);
         }
         for (key, _) in table(ctx, Table::Finished)? {
             self.finished.insert(keys::step_of(&key).ok_or_else(|| broken("a step's key"))?);
@@ -225,6 +235,7 @@ impl Shard {
         for (key, value) in table(ctx, Table::Txn)? {
             let number = number(&key, 2)?;
             self.txns.insert(number, Txn::recovered(Decided::decode(&value)?));
+            self.sent.note(0, number);
         }
         for (key, value) in table(ctx, Table::Arrival)? {
             let partition = u32::try_from(number(&[&key[..18], &[0; 4], &key[18..]].concat(), 18)?)
@@ -252,6 +263,7 @@ impl Shard {
                 self.incoming.remove(&arrival.slot.slot);
             }
             self.prepared.insert(step, (record, 0));
+            self.asked.note(0, step);
         }
         self.counters.recovered_decided = self.txns.len() as u64;
         self.counters.recovered_prepared = self.prepared.len() as u64;

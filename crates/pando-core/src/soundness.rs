@@ -4,19 +4,18 @@
 //!
 //! | message | what must be | else |
 //! |---|---|---|
-//! | all of a transaction's coordinator | it comes from that shard | nothing |
-//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, and of nothing else, which can be read | `PageDone(0)`: it is given up |
+//! | all of a transaction's coordinator | it comes from that shard; its floor can be | nothing |
+//! | `Page`, `SlotPage` | partitions that can be; rows of what moves, outcomes, and nothing else, which can be read | `PageDone(0)`: it is given up |
 //! | `Prepare` | the same of the last page, header, and outcomes; what only shard 0 is asked, or asks | `Voted(No(EIO))` |
 //! | `Voted(Yes)` | it tells what was asked | as if it were `No(EIO)` |
 //! | `Finish(Some)` | the step is prepared, or can be redone; each change is one of what it locked, and finds what it changes | nothing: the coordinator says it again, and people see that |
 //!
 //! What is read from the own store is another matter: a record there that cannot be stops the shard ([`Halt::Broken`]).
 
-use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::is_partition;
 use pando_types::op::Place;
-use pando_types::peer::{Change, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
+use pando_types::peer::{Change, Floor, Inode, Peer, Prepare, RowChange, Say, Seen, Vote};
 use pando_types::reply::Slice;
 use pando_types::{DirId, DirRef, Errno, Ino, LockSet, Name, ShardIndex, SlotIndex, TxnId};
 
@@ -28,6 +27,7 @@ use crate::record::{Content, Entry, Header, LinkedName, Outcome, Record, Xattrs}
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::apply::is_dir;
+use crate::txn::floor::PINNED_MAX;
 
 impl Shard {
     /// Whether a message of another shard can be. One that cannot is refused, and is over with that.
@@ -119,12 +119,19 @@ fn found<T>(looked: Result<T, Stop>) -> Result<bool, Halt> {
     }
 }
 
+/// Ascending, all below, and as many as may be.
+fn can_be(Floor { below, but }: &Floor) -> bool {
+    but.is_sorted_by(|a, b| a < b)
+        && but.last().is_none_or(|last| last < below)
+        && but.len() <= PINNED_MAX
+}
+
 fn sound(own: ShardIndex, peer: &Peer) -> bool {
     let is_coordinators = matches!(
         peer.say,
         Say::Prepare(..) | Say::Finish(_) | Say::Page { .. } | Say::SlotPage { .. }
     );
-    if is_coordinators && peer.from != peer.txn.shard {
+    if is_coordinators && (peer.from != peer.txn.shard || !can_be(&peer.floor)) {
         return false;
     }
     match &peer.say {
@@ -132,9 +139,11 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
             let orders = pando_placement::range(*partition, *radix);
             is_partition(*partition, *radix)
                 && !(given_back.is_some() && partition.0 == 0)
-                && rows.iter().all(|row| moves_with(dir.id, &orders, row))
+                && rows.iter().all(|row| moves_with(dir.id, &orders, row) || tells_outcome(row))
         }
-        Say::SlotPage { slot, rows, .. } => rows.iter().all(|row| is_of_slot(slot.slot, row)),
+        Say::SlotPage { slot, rows, .. } => {
+            rows.iter().all(|row| is_of_slot(slot.slot, row) || tells_outcome(row))
+        }
         Say::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
         Say::Versions { .. } => peer.from == COORDINATOR,
         Say::VersionsKnown(_) | Say::AskVersions(_) => own == COORDINATOR,
@@ -150,11 +159,11 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
             is_partition(header.partition, header.radix)
                 && !(arrival.given_back && header.partition.0 == 0)
                 && arrival.rows.iter().all(|row| moves_with(arrival.dir.id, &orders, row))
-                && arrival.slots.iter().all(is_outcome)
+                && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::TakeSlot(arrival) => {
             arrival.rows.iter().all(|row| is_of_slot(arrival.slot.slot, row))
-                && arrival.slots.iter().all(is_outcome)
+                && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
         Prepare::Session(_) | Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
@@ -221,10 +230,13 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
 }
 
 /// An outcome, as shards send each other what came of requests.
-fn is_outcome((key, value): &(Vec<u8>, Vec<u8>)) -> bool {
-    let is_key =
-        keys::slot_of(key).is_some_and(|(session, slot)| *key == keys::slot(session, slot));
+fn is_outcome(key: &[u8], value: &[u8]) -> bool {
+    let is_key = keys::slot_of(key).is_some_and(|(session, slot)| key == keys::slot(session, slot));
     is_key && Outcome::decode(value).is_ok()
+}
+
+fn tells_outcome(row: &RowChange) -> bool {
+    matches!(row, RowChange::Put(key, value) if is_outcome(key, value))
 }
 
 /// Whether a row belongs to names of a directory in a range of orders.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use pando_core::keys::{self, Table};
-use pando_core::record::{Arriving, Decided, Header, Owner, Prepared, Record};
+use pando_core::record::{Arriving, Decided, Floor, Header, Owner, Prepared, Record};
 use pando_placement::{parent, range};
 use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::reply::{Slice, SlotNews};
@@ -85,10 +85,15 @@ pub struct Busy {
     /// By shard that has finished.
     pub finished: HashSet<(ShardIndex, TxnId, u16)>,
     /// By shard, and coordinator.
-    pub floors: BTreeMap<(ShardIndex, ShardIndex), u64>,
+    pub floors: BTreeMap<(ShardIndex, ShardIndex), Floor>,
 }
 
 impl Busy {
+    /// Whether a shard takes a transaction for over.
+    pub fn is_void(&self, shard: ShardIndex, txn: TxnId) -> bool {
+        self.floors.get(&(shard, txn.shard)).is_some_and(|floor| floor.is_void(txn.number))
+    }
+
     /// Reads the tables of all shards. What cannot be decoded is left out: the sweep tells of it.
     pub fn read(rows: &mut dyn Rows, volume: &Volume) -> Result<Self, String> {
         let mut busy = Self::default();
@@ -111,8 +116,8 @@ impl Busy {
                         busy.finished.insert((shard, txn, step));
                     }
                     Some(Key::Floor(coordinator)) => {
-                        if let Ok(floor) = pando_core::record::Floor::decode(value) {
-                            busy.floors.insert((shard, coordinator), floor.0);
+                        if let Ok(floor) = Floor::decode(value) {
+                            busy.floors.insert((shard, coordinator), floor);
                         }
                     }
                     Some(Key::Arrival(dir, partition)) => {

@@ -442,7 +442,7 @@ fixtures! {
             c.delete(ONE, &key);
         }
         c.put(ONE, &keys::prepared(txn, 1), &record);
-        c.put(ONE, &keys::floor(ZERO), &Floor(number + 1).encode());
+        c.put(ONE, &keys::floor(ZERO), &Floor::below(number + 1).encode());
     };
     two_owners_of_a_slot: SlotOwnersDiffer, Left, |c| {
         let slot = empty_slot(c);

@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use device::{can_mount, unmount_at};
+pub use device::{abort_at, can_mount, drop_pages, unmount_at};
 pub use kernel::session::{Mounted, Options};
 pub use namespace::{Answer, Namespace, Pages};
 pub use vfs::{DirHandle, Listed, OpenFlags, Opened, StatFs, Vfs};

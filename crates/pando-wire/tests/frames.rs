@@ -1,7 +1,7 @@
 //! Frames there and back, in pieces, damaged, hostile.
 
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
-use pando_types::peer::{Peer, Prepare, Say};
+use pando_types::peer::{Floor, Peer, Prepare, Say};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
     Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, News, SessionId,
@@ -78,7 +78,7 @@ fn messages() -> impl Strategy<Value = Message> {
             cut: 0,
             txn: TxnId { shard: ShardIndex(1), number },
             step,
-            floor: 0,
+            floor: Floor { below: number, but: vec![number / 2] },
             say: Say::Prepare(place, Prepare::Home(dir)),
         })
     });
@@ -180,7 +180,7 @@ fn what_a_shard_sends_unasked_is_skipped() {
         cut: 0,
         txn: TxnId::default(),
         step: 0,
-        floor: 0,
+        floor: Floor::default(),
         say: Say::Finished,
     });
     encode(&mut bytes, Stream(5), &message);

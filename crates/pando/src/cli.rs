@@ -69,6 +69,9 @@ pub enum Command {
     Store(StoreArgsGroup),
     Manifest(ManifestArgs),
     Fill(FillArgs),
+    /// For mounts: drops pages on their behalf
+    #[command(hide = true)]
+    DropPages,
     Bench(BenchArgs),
     Repro(ReproArgs),
 }
@@ -343,7 +346,7 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
 pub struct UmountArgs {
     /// Where it is mounted
     pub path: PathBuf,
-    /// Even if files are open: detach it
+    /// Even if files are open: detach it; servers that do not answer are waited for no longer than 5 s
     #[arg(long)]
     pub force: bool,
 }

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),
         Command::Manifest(args) => (false, manifest::run(&args)),
         Command::Fill(args) => (false, fill::run(&args)),
+        Command::DropPages => (false, mounting::drop_pages()),
         Command::Bench(args) => (args.is_json(), bench::run(args)),
         Command::Repro(args) => (args.is_json(), repro::run(args)),
     };

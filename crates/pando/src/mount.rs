@@ -163,7 +163,7 @@ impl Parts {
     fn answer(&self, query: Query) -> Result<Told, String> {
         const ENDING: &str = "the mount is ending";
         match query {
-            Query::Ping => Ok(pong(self.data.upgrade().as_deref())),
+            Query::Ping => Ok(pong(&*self.data.upgrade().ok_or(ENDING)?)),
             Query::Status => {
                 let client = self.client.upgrade().ok_or(ENDING)?;
                 let data = self.data.upgrade().ok_or(ENDING)?;
@@ -189,7 +189,7 @@ impl Parts {
             Query::Down { force } => {
                 let mounted = self.mounted.upgrade().ok_or(ENDING)?;
                 unmount(&mounted, force, &format!("pando umount --force {}", self.path))?;
-                let _ = self.stop.send(Stop::Asked);
+                let _ = self.stop.send(if force { Stop::Forced } else { Stop::Asked });
                 Ok(Told::Stopping)
             }
         }

@@ -13,6 +13,8 @@ pub enum Stop {
     Signal(i32),
     /// Another process of ours asked for it. A mount is gone already.
     Asked,
+    /// The same; who still uses the mount is left behind.
+    Forced,
 }
 
 /// Begins to listen for signals; others may send, too.

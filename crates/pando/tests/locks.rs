@@ -400,6 +400,41 @@ fn written_by_sqlite(site: &Site) {
 }
 
 #[test]
+fn what_a_lock_makes_out_of_date_is_dropped_by_another_process_which_ends_with_the_mount() {
+    let mut site = Site::new(&["all"], &[]);
+    let mount = site.mount(&[]);
+    site.mount(&[]);
+    let [mut a, mut b] = pair(&site);
+    let droppers = || -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", mount.as_raw_nonzero())).unwrap();
+        let children = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")));
+        let children: Vec<String> = children.flatten().collect();
+        let children = children.iter().flat_map(|list| list.split_whitespace());
+        let is = |child: &&str| {
+            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            line.split(|&byte| byte == 0).nth(1) == Some(b"drop-pages")
+        };
+        children.filter(is).map(str::to_owned).collect()
+    };
+    assert!(droppers().is_empty(), "who never needs it has none");
+    for text in ["one", "two"] {
+        assert_eq!(b.ask("flock f ex wait"), "ok");
+        assert_eq!(b.ask(&format!("write f {text}")), "ok");
+        assert_eq!(b.ask("flock f un wait"), "ok");
+        assert_eq!(a.ask("flock f ex wait"), "ok");
+        assert_eq!(a.ask("read f"), text);
+        assert_eq!(a.ask("flock f un wait"), "ok");
+    }
+    let droppers = droppers();
+    assert_eq!(droppers.len(), 1, "{droppers:?}");
+    kill_process(mount, Signal::KILL).unwrap();
+    until("it ends with its mount", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", droppers[0]));
+        stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z"))
+    });
+}
+
+#[test]
 fn a_database_is_written_from_both_mounts_at_once() {
     written_by_sqlite(&Site::pair());
 }

@@ -7,7 +7,7 @@ use pando_types::reply::{Body, SlotNews};
 use pando_types::{DirId, Lsn, SlotIndex, TxnId};
 
 use super::rows::{dirs_of, first_partition};
-use crate::contract::Halt;
+use crate::contract::{Halt, Row};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::record::OpenAt;
@@ -88,6 +88,13 @@ impl Handover {
 }
 
 impl Mover for Handover {
+    fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt> {
+        let slot = self.slot.slot;
+        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the same.
+        shard
+            .slots_for(ctx, |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot))
+    }
+
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
         let say = Say::SlotPage { slot: self.slot, number: copy.pages, synced: copy.syncs, rows };
         Next::Send(self.slot.owner, say)
@@ -101,15 +108,13 @@ impl Mover for Handover {
     ) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &*view.ctx);
         let slot = self.slot.slot;
-        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the same.
-        let moves = |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot);
         let arrival = SlotArrival {
             slot: self.slot,
             pages: copy.pages,
             rows,
             tally: Tally::default(),
             opens: shard.opens_of_slot(ctx, slot)?,
-            slots: shard.slots_for(ctx, moves)?,
+            slots: copy.outcomes.clone().unwrap_or_default(),
         };
         Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeSlot(arrival)))
     }

@@ -13,6 +13,7 @@ use crate::contract::{Halt, Need};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
+use crate::outcomes;
 use crate::record::{Content, Entry, Header, Incoming, OpenAt, Record};
 use crate::shard::Shard;
 
@@ -46,6 +47,7 @@ impl Shard {
             tally: Tally::default(),
         };
         let mut record = earlier.filter(|r| r.txn == peer.txn).unwrap_or(fresh);
+        let (rows, outcomes) = outcomes::apart(rows);
         if !self.make_way(ctx, &rows)? {
             return Ok(()); // it comes again
         }
@@ -54,6 +56,7 @@ impl Shard {
                 self.clear_slot(ctx, slot)?;
             }
             take_rows(ctx, slot, rows, &mut record.tally, number == 0)?;
+            self.take_slots(ctx, outcomes)?;
             record.next_page += 1;
             ctx.put(keys::incoming(slot), record.encode());
         } else if number > record.next_page {

@@ -24,7 +24,7 @@ use core::ops::Range;
 use pando_types::peer::RowChange;
 use pando_types::{DirId, DirRef, PartitionIndex, ShardIndex, SlotIndex, TxnId};
 
-use crate::contract::{Halt, Write};
+use crate::contract::{Halt, Row, Write};
 use crate::ctx::Ctx;
 use crate::handover;
 use crate::keys::{self, Kind};
@@ -209,6 +209,8 @@ pub struct Copy {
     pub sent_changes: bool,
     /// When the target was last heard of.
     pub heard: u64,
+    /// Outcomes and floors as of when it was frozen, as far as they have not been sent.
+    pub outcomes: Option<Vec<Row>>,
     /// Times that the half was closed in vain.
     pub tries: u32,
     /// Somebody else wants the partition: it is no fault of the target's.
@@ -247,6 +249,7 @@ impl Copy {
             is_synced: false,
             sent_changes,
             heard: now,
+            outcomes: None,
             tries,
             is_wanted,
         }
@@ -279,6 +282,22 @@ impl Copy {
             })?;
         }
         Ok(rows)
+    }
+
+    /// Takes out one page of outcomes, if more than so many bytes are left.
+    pub fn take_outcomes(&mut self, most: usize) -> Vec<RowChange> {
+        let rows = self.outcomes.get_or_insert_default();
+        let size_of = |(key, value): &Row| key.len() + value.len();
+        let mut left: usize = rows.iter().map(size_of).sum();
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while left > most
+            && bytes < most
+            && let Some(row) = rows.pop()
+        {
+            (left, bytes) = (left - size_of(&row), bytes + size_of(&row));
+            page.push(RowChange::Put(row.0, row.1));
+        }
+        page
     }
 
     /// Whether rows are left that were never read.

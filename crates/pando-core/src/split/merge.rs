@@ -13,7 +13,7 @@
 
 use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Floor, Peer, Say};
 use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 
@@ -191,7 +191,16 @@ impl Shard {
         let from = self.config.shard;
         let txn = TxnId { shard: from, number: 0 };
         let say = Say::Shrunk { dir, partition };
-        Peer { from, trace: ctx.trace, clock: ctx.now.wall, cut: 0, txn, step: 0, floor: 0, say }
+        Peer {
+            from,
+            trace: ctx.trace,
+            clock: ctx.now.wall,
+            cut: 0,
+            txn,
+            step: 0,
+            floor: Floor::default(),
+            say,
+        }
     }
 
     /// A partition of this shard may find its parent ready. Or it is time to look again.

@@ -15,6 +15,8 @@
 //!    |<------------------------- PageDone ---------|
 //!   closes it: transactions that hold names in it end, nobody else begins
 //!   freezes it
+//!    | -- Page k …, if there are many outcomes --->|  keeps them, whatever becomes of this, and syncs
+//!    |<------------------------- PageDone ---------|
 //!    | -- Prepare(Arrive: last rows, opens, slots)>|  counts, locks, syncs
 //!    |<---------------------------- Voted(count) --|
 //!   logs: smaller header, or none; rows dropped, decision; syncs; unlocks: who waited is redirected

@@ -8,7 +8,7 @@ use pando_types::peer::{Arrival, Change, Prepare, RowChange, Say, Seen, Tally};
 use pando_types::reply::{Body, Spread};
 use pando_types::{DirId, DirRef, Lsn, PartitionIndex, Radix, ShardIndex, TxnId};
 
-use crate::contract::Halt;
+use crate::contract::{Halt, Row};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
 use crate::record::{Header, Record};
@@ -169,12 +169,21 @@ impl Move {
 pub trait Mover {
     /// A page.
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next;
+    /// Outcomes of what moves, and floors.
+    fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt>;
     /// Everything that is left, and what is not rows.
     fn ask(&self, view: &mut View<'_, '_>, copy: &Copy, rows: Vec<RowChange>)
     -> Result<Next, Stop>;
 }
 
 impl Mover for Move {
+    fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt> {
+        let orders = self.orders();
+        shard.slots_for(ctx, |at: Option<(DirId, u64)>| {
+            at.is_some_and(|(dir, order)| dir == self.dir.id && orders.contains(&order))
+        })
+    }
+
     fn page(&self, copy: &Copy, rows: Vec<RowChange>) -> Next {
         let say = Say::Page {
             dir: self.dir,
@@ -209,9 +218,6 @@ impl Mover for Move {
         let header = Header { entries: 0, subdirs: 0, ..header };
         shard.counters.split_rows_frozen += rows.len() as u64;
         let orders = self.orders();
-        let moves = |at: Option<(DirId, u64)>| {
-            at.is_some_and(|(dir, order)| dir == self.dir.id && orders.contains(&order))
-        };
         let arrival = Arrival {
             dir: self.dir,
             header: header.encode(),
@@ -220,7 +226,7 @@ impl Mover for Move {
             rows,
             tally: Tally::default(),
             opens: shard.opens.in_range(self.dir.id, &orders),
-            slots: shard.slots_for(ctx, moves)?,
+            slots: copy.outcomes.clone().unwrap_or_default(),
         };
         Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
     }
@@ -259,9 +265,20 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
             shard.counters.split_rounds += 1;
             shard.counters.split_rounds_frozen += u64::from(is_frozen);
         } else if is_frozen {
-            let rows = copy.take_changes(ctx, most)?;
+            let mut rows = copy.take_changes(ctx, most)?;
             // Bytes may end a page before its rows do.
             if copy.dirty.len() > 0 {
+                return Ok(mover.page(copy, rows));
+            }
+            // What ran on what moves ran before it was frozen.
+            if copy.outcomes.is_none() {
+                copy.outcomes = Some(mover.outcomes(shard, ctx)?);
+            }
+            let outcomes = copy.take_outcomes(shard.config.outcome_bytes);
+            if !outcomes.is_empty() {
+                rows.extend(outcomes);
+                // The target keeps them, whatever becomes of the move: so here they must not be lost any more.
+                copy.syncs = true;
                 return Ok(mover.page(copy, rows));
             }
             return mover.ask(view, copy, rows);

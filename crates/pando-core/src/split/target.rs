@@ -20,6 +20,7 @@ use crate::contract::{Halt, Need};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Kind};
 use crate::locks::LockKey;
+use crate::outcomes;
 use crate::record::{Arriving, Entry, Header, OpenAt, Record};
 use crate::shard::Shard;
 use crate::split::overlap;
@@ -69,7 +70,9 @@ impl Shard {
             if number == 0 {
                 self.clear_range(ctx, dir.id, &orders);
             }
+            let (rows, outcomes) = outcomes::apart(rows);
             take_rows(ctx, dir.id, &orders, rows, &mut record.tally)?;
+            self.take_slots(ctx, outcomes)?;
             record.next_page += 1;
             ctx.put(keys::arrival(dir.id, partition), record.encode());
         } else if number > record.next_page {

@@ -13,16 +13,18 @@ impl Shard {
     /// Time has come: what was due begins again, what was not answered is sent again.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
         let now = ctx.now.nanos;
+        self.pin(now);
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
         {
             self.ready.push_back(entry.remove());
         }
-        let after = self.config.resend_after;
-        let due: Vec<u64> =
-            self.txns.iter().filter(|(_, t)| t.sent_at + after <= now).map(|(n, _)| *n).collect();
-        for number in due {
-            self.resend(ctx, number)?;
+        if let Some(until) = now.checked_sub(self.config.resend_after) {
+            let (txns, alive) = (&self.txns, self.txns.len());
+            let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
+            for number in self.sent.take_due(until, alive, sent_at) {
+                self.resend(ctx, number)?;
+            }
         }
         self.give_up_votes(ctx)?;
         self.tick_versions(ctx);
@@ -37,6 +39,7 @@ impl Shard {
         let id = self.id(number);
         let Some(txn) = self.txns.get_mut(&number) else { return Ok(()) };
         txn.sent_at = ctx.now.nanos;
+        self.sent.note(ctx.now.nanos, number);
         self.counters.resent += 1;
         let mut again = Vec::new();
         match &txn.sent {
@@ -65,10 +68,14 @@ impl Shard {
     }
 
     /// When `tick` has something to do next.
-    pub(crate) fn next_wake(&self) -> Option<u64> {
+    pub(crate) fn next_wake(&mut self) -> Option<u64> {
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let resend = self.txns.values().map(|t| t.sent_at + self.config.resend_after).min();
-        let asked = self.prepared.values().map(|(_, at)| *at);
+        let (txns, prepared) = (&self.txns, &self.prepared);
+        let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
+        let resend = self.sent.oldest(txns.len(), sent_at);
+        let resend = resend.map(|(at, _)| at + self.config.resend_after);
+        let asked_at = |step: &_| prepared.get(step).map(|(_, at)| *at);
+        let asked = self.asked.oldest(prepared.len(), asked_at).map(|(at, _)| at).into_iter();
         let heard = self.arriving.values().map(|(_, at)| *at);
         let incoming = self.incoming.values().map(|(_, at)| *at);
         let ask = asked.chain(heard).chain(incoming).min().map(|at| at + self.config.ask_after);

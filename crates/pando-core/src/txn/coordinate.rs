@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
-    Arrival, Change, Elsewhere, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
+    Arrival, Change, Elsewhere, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
 };
 use pando_types::reply::Refusal;
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
@@ -86,6 +86,7 @@ impl Shard {
             next_step: 0,
         };
         self.txns.insert(number, txn);
+        self.sent.note(0, number);
     }
 
     pub(super) fn id(&self, number: u64) -> TxnId {
@@ -102,8 +103,7 @@ impl Shard {
         say: Say,
     ) {
         let coordinates = txn.shard == self.config.shard;
-        let lowest = self.txns.first_key_value().map_or(self.numbers.next_txn(), |(n, _)| *n);
-        let floor = if coordinates { lowest.min(txn.number) } else { 0 };
+        let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
         let from = self.config.shard;
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
         let peer = Box::new(Peer { from, trace, clock, cut: 0, txn, step, floor, say });
@@ -158,7 +158,8 @@ impl Shard {
                 Ok(())
             }
             Ok(Next::Pause) => {
-                (txn.sent, txn.sent_at) = (None, ctx.now.nanos);
+                txn.sent = None;
+                self.sent_now(ctx, number, &mut txn);
                 self.txns.insert(number, txn);
                 Ok(())
             }
@@ -198,6 +199,12 @@ impl Shard {
         Ok(!self.headers(ctx, dir.id)?.iter().any(|header| header.range().contains(&order.0)))
     }
 
+    /// It is said again if nothing comes of it.
+    fn sent_now(&mut self, ctx: &Ctx<'_>, number: u64, txn: &mut Txn) {
+        txn.sent_at = ctx.now.nanos;
+        self.sent.note(ctx.now.nanos, number);
+    }
+
     fn say(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -208,7 +215,7 @@ impl Shard {
         say: Say,
     ) {
         txn.sent = Some((to, step, say.clone()));
-        txn.sent_at = ctx.now.nanos;
+        self.sent_now(ctx, number, &mut txn);
         self.txns.insert(number, txn);
         let need = need_of(&say);
         self.tell(ctx, need, to, (self.id(number), step), say);
@@ -362,7 +369,7 @@ impl Shard {
                 return Ok(());
             }
             txn.sent = Some((to, step, say));
-            txn.sent_at = ctx.now.nanos;
+            self.sent_now(ctx, number, &mut txn);
         }
         self.txns.insert(number, txn);
         Ok(())
@@ -439,7 +446,7 @@ impl Shard {
             next_step: txn.next_step,
         };
         ctx.put(keys::txn(number), decided.encode());
-        txn.sent_at = ctx.now.nanos;
+        self.sent_now(ctx, number, &mut txn);
         let steps = txn.finishing.clone();
         self.txns.insert(number, txn);
         for (step, shard, changes) in steps {

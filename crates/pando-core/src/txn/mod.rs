@@ -17,9 +17,11 @@
 //! Steps that touch locks of lower rank never come later, so waiting cannot form a circle (`LockKey`).
 
 mod again;
+pub mod agenda;
 pub mod apply;
 mod coordinate;
 mod deadline;
+pub mod floor;
 pub mod graph;
 pub mod participant;
 pub mod plan;

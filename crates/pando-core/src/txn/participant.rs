@@ -84,9 +84,9 @@ impl Shard {
     /// A coordinator speaks.
     pub(crate) fn participate(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         self.raise_floor(ctx, &peer);
-        let floor = self.floors.get(&peer.txn.shard).copied().unwrap_or(0);
+        let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
-        if peer.txn.number < floor {
+        if self.floors.get(&peer.txn.shard).is_some_and(is_void) {
             self.forget_ending(peer.txn);
             if let Say::Finish(decision) = &peer.say {
                 self.let_go(ctx, at)?;
@@ -164,15 +164,15 @@ impl Shard {
     /// What a coordinator has forgotten may be forgotten here.
     fn raise_floor(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) {
         let shard = peer.txn.shard;
-        let floor = self.floors.entry(shard).or_insert(0);
-        if shard == self.config.shard || peer.floor <= *floor {
+        let floor = self.floors.entry(shard).or_default();
+        if shard == self.config.shard || !floor.raise(&peer.floor) {
             return;
         }
-        *floor = peer.floor;
-        ctx.put_always(keys::floor(shard), Floor(peer.floor).encode());
+        ctx.put_always(keys::floor(shard), floor.encode());
         let from = (TxnId { shard, number: 0 }, 0);
-        let to = (TxnId { shard, number: peer.floor }, 0);
-        let over: Vec<_> = self.finished.range(from..to).copied().collect();
+        let to = (TxnId { shard, number: floor.below }, 0);
+        let below = self.finished.range(from..to);
+        let over: Vec<_> = below.filter(|(txn, _)| floor.is_void(txn.number)).copied().collect();
         for (txn, step) in over {
             self.finished.remove(&(txn, step));
             ctx.delete(keys::finished(txn, step));
@@ -222,6 +222,7 @@ impl Shard {
             let record = Prepared { place, prepare };
             ctx.put(keys::prepared(at.0, at.1), record.encode());
             self.prepared.insert(at, (record, ctx.now.nanos));
+            self.asked.note(ctx.now.nanos, at);
         }
         let need = match vote {
             Vote::Yes(_) if !unsynced => Need::Synced,
@@ -467,11 +468,15 @@ impl Shard {
     /// Asks what became of transactions that this shard has been prepared for, for long.
     pub(crate) fn ask_coordinators(&mut self, ctx: &mut Ctx<'_>) {
         let (now, after) = (ctx.now.nanos, self.config.ask_after);
-        let mut asks: Vec<(TxnId, u16)> = Vec::new();
-        for (at, (_, since)) in &mut self.prepared {
-            if *since + after <= now {
+        let (prepared, alive) = (&self.prepared, self.prepared.len());
+        let asked_at = |step: &_| prepared.get(step).map(|(_, since)| *since);
+        let until = now.checked_sub(after);
+        let mut asks: Vec<(TxnId, u16)> =
+            until.map_or_else(Vec::new, |until| self.asked.take_due(until, alive, asked_at));
+        for at in &asks {
+            if let Some((_, since)) = self.prepared.get_mut(at) {
                 *since = now;
-                asks.push(*at);
+                self.asked.note(now, *at);
             }
         }
         let arriving = self.arriving.values_mut().map(|(record, since)| (record.txn, since));

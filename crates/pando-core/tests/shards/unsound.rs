@@ -5,8 +5,8 @@ use pando_core::keys::{self, Kind};
 use pando_core::record::{Entry, Header, Record};
 use pando_types::op::Place;
 use pando_types::peer::{
-    Arrival, Change, Claim, EntryRows, EntryValue, Inherit, InodeRows, Peer, Prepare, RowChange,
-    Say, Seen, SlotArrival, Tally, Vote,
+    Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer, Prepare,
+    RowChange, Say, Seen, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{Access, SlotNews};
 use pando_types::{
@@ -24,7 +24,7 @@ fn txn(number: u64) -> TxnId {
 
 fn peer(number: u64, say: Say) -> Peer {
     let (from, txn) = (ONE, txn(number));
-    Peer { from, trace: 0, clock: 0, cut: 0, txn, step: 0, floor: 0, say }
+    Peer { from, trace: 0, clock: 0, cut: 0, txn, step: 0, floor: Floor::default(), say }
 }
 
 /// Lets a shard hear this; what it says in turn.
@@ -89,6 +89,18 @@ fn page(partition: u32, radix: u8, given_back: Option<u64>, rows: Vec<RowChange>
     let (partition, radix) = (PartitionIndex(partition), Radix(radix));
     let dir = DirRef { id: DirId([9; 16]), ino: Ino(77) };
     Say::Page { dir, partition, given_back, radix, number: 0, synced: false, rows }
+}
+
+#[test]
+fn floors_that_cannot_be() {
+    let mut c = cluster();
+    for (below, but) in [(9, vec![3, 2]), (9, vec![3, 3]), (9, vec![9]), (99, (0..65).collect())] {
+        let floor = Floor { below, but };
+        let asked = Say::Prepare(Place::Home(ROOT), Prepare::Look(ROOT));
+        refused(&mut c, HERE, Peer { floor: floor.clone(), ..peer(1, asked) }, &no());
+        refused(&mut c, HERE, Peer { floor, ..peer(1, Say::Finish(None)) }, &[]);
+    }
+    works(&mut c);
 }
 
 #[test]
@@ -313,8 +325,12 @@ fn a_vote_that_tells_something_else_is_a_no() {
             assert!(c.rmdir(ROOT, "x").is_ok());
             continue;
         };
-        let vote =
-            Peer { from: *to, floor: 0, say: Say::Voted(Vote::Yes(seen)), ..(**ask).clone() };
+        let vote = Peer {
+            from: *to,
+            floor: Floor::default(),
+            say: Say::Voted(Vote::Yes(seen)),
+            ..(**ask).clone()
+        };
         c.deliver(home, vec![vote]);
         assert_eq!(bad(&c, home), number + 1);
         assert_eq!(c.answer(tag), Some(Err(pando_types::reply::Refusal::Errno(Errno::EIO))));

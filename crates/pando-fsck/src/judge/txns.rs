@@ -49,10 +49,10 @@ impl Judge<'_, '_> {
                 let (coordinator, number) = (*coordinator, *number);
                 let txn = TxnId { shard: coordinator, number };
                 let at = (*shard, txn, *step);
-                let floor = busy.floors.get(&(*shard, coordinator)).copied().unwrap_or(0);
+                let is_void = busy.is_void(*shard, txn);
                 let is_known = busy.prepared.contains_key(&at) || busy.finished.contains(&at);
                 // That there is such a shard is another question.
-                if shard.0 < self.probe.volume.map.shards && (floor > number || !is_known) {
+                if shard.0 < self.probe.volume.map.shards && (is_void || !is_known) {
                     self.decision(&Step { coordinator, number, step: *step, shard: *shard })?;
                 }
             }
@@ -73,7 +73,7 @@ impl Judge<'_, '_> {
         let (finished, finished_row) = self.row(shard, &keys::finished(txn, step))?;
         let floor_key = keys::floor(coordinator);
         let (floor, floor_row) = self.row(shard, &floor_key)?;
-        let floor = floor.and_then(|bytes| Floor::decode(&bytes).ok()).map_or(0, |floor| floor.0);
+        let floor = floor.and_then(|bytes| Floor::decode(&bytes).ok()).unwrap_or_default();
         let what = format!("step {step} of transaction {txn} ({})", decided.what);
         let finding = |code, detail| {
             Finding::new(code, shard, what.clone(), detail)
@@ -82,19 +82,20 @@ impl Judge<'_, '_> {
                 .known_by(finished_row.clone())
                 .known_by(floor_row.clone())
         };
-        if floor > number {
+        if floor.is_void(number) {
             // What is not prepared was finished, or no floor would be above it: its coordinator had forgotten it and lost that with
             // its power (mode `os`). It says it again, and is told that it is over.
             if prepared.is_none() {
                 return Ok(());
             }
             let detail = format!(
-                "shard {shard} takes all of coordinator {coordinator} below {floor} for over"
+                "shard {shard} takes all of coordinator {coordinator} below {} for over",
+                floor.below
             );
             let lowest = self.sweep.busy.decided.range((coordinator, 0)..).next();
             let lowest = lowest.map_or(number, |((_, lowest), _)| *lowest);
             // The coordinator's record is the truth: nothing from it on is over.
-            let put = Write::Put(floor_key, Floor(lowest).encode());
+            let put = Write::Put(floor_key, Floor::below(lowest).encode());
             let found = finding(Code::FloorAboveTransaction, detail);
             self.found.push(found.mended_by(shard, vec![put]));
         } else if prepared.is_none() && finished.is_none() && !changes.iter().all(can_redo) {
@@ -128,16 +129,17 @@ impl Judge<'_, '_> {
         let mut finished: Vec<_> = self.sweep.busy.finished.iter().copied().collect();
         finished.sort_unstable();
         for (shard, txn, step) in finished {
-            let floor = self.sweep.busy.floors.get(&(shard, txn.shard)).copied().unwrap_or(0);
-            if txn.number >= floor {
+            if !self.sweep.busy.is_void(shard, txn) {
                 continue;
             }
             let key = keys::finished(txn, step);
             let (there, row) = self.row(shard, &key)?;
             let (_, floor_row) = self.row(shard, &keys::floor(txn.shard))?;
+            let floor = self.sweep.busy.floors.get(&(shard, txn.shard));
+            let below = floor.map_or(0, |floor| floor.below);
             if there.is_some() {
                 let what = format!("finished step {step} of transaction {txn}");
-                let detail = format!("all of coordinator {} below {floor} are over", txn.shard);
+                let detail = format!("all of coordinator {} below {below} are over", txn.shard);
                 let finding = Finding::new(Code::StepBelowFloor, shard, what, detail);
                 let finding = finding.known_by(row).known_by(floor_row);
                 self.found.push(finding.mended_by(shard, vec![Write::Delete(key)]));

@@ -116,7 +116,7 @@ impl Sweep<'_> {
             Key::Floor(coordinator) => {
                 if let Some(floor) = self.decode::<Floor>(shard, &what, key, value) {
                     let undo = vec![Write::Delete(key.clone())];
-                    self.coordinator(shard, coordinator, floor.0, what(), (evidence, undo));
+                    self.coordinator(shard, coordinator, floor.below, what(), (evidence, undo));
                 }
             }
             Key::Arrival(dir, partition) => {

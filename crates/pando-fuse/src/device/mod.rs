@@ -19,6 +19,7 @@
 
 pub mod abi;
 mod crew;
+mod dropper;
 mod init;
 mod mount;
 mod notify;
@@ -31,9 +32,10 @@ mod task;
 mod watch;
 
 pub use crew::step_aside;
+pub use dropper::drop_pages;
 pub use init::WRITE_SIZE_MAX;
 pub(crate) use mount::is_listed;
-pub use mount::{MountOptions, Unmounter, can_mount, clone_channel, mount, unmount_at};
+pub use mount::{MountOptions, Unmounter, abort_at, can_mount, clone_channel, mount, unmount_at};
 pub use notify::Notifier;
 pub use reply::{Delivery, Entry, Listing, Reply, Undelivered};
 pub use request::{Caller, FileLock, Forgets, InitRequest, Operation, Request};

@@ -364,6 +364,19 @@ pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
+/// Ends the connection of what is mounted at a path, absolute and free of links, and of which no process is to be found: one that was
+/// killed may wait for an answer that only it could have given, and whoever else waits for one gets `ECONNABORTED`.
+pub fn abort_at(path: &Path) {
+    let Some(device) = devices_at(path).ok().and_then(|mut devices| devices.pop()) else { return };
+    let minor = device.rsplit(|&byte| byte == b':').next().unwrap_or_default();
+    let control = format!("/sys/fs/fuse/connections/{}/abort", String::from_utf8_lossy(minor));
+    // Belongs to who has mounted it, and is there if the system has mounted it.
+    if std::fs::write(control, "1").is_err() {
+        // For root only; it may also be unmounted by this.
+        let _ = rustix::mount::unmount(path, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
+    }
+}
+
 /// Whether `path`, absolute and free of links, is the root of some mount, by the kernel's own list.
 pub(crate) fn is_listed(path: &Path) -> io::Result<bool> {
     devices_at(path).map(|devices| !devices.is_empty())

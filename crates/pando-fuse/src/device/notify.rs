@@ -22,6 +22,18 @@ impl Notifier {
         self.send(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
+    /// Attributes of a node and all its pages: waits until nobody reads one of them from here. If this process is killed
+    /// meanwhile it ends all the same, where there is a [process for it](super::drop_pages()).
+    pub fn drop_pages(&self, ino: u64) -> io::Result<()> {
+        let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
+        match session.drop_pages(ino) {
+            None => self.inval_inode(ino, 0, 0),
+            // It does not know the node.
+            Some(Ok(()) | Err(Errno::NOENT)) => Ok(()),
+            Some(Err(errno)) => Err(errno.into()),
+        }
+    }
+
     /// Attributes of a node, no pages. Any thread may say so: the kernel waits for nothing that a caller of ours holds.
     pub fn forget_attributes(&self, ino: u64) -> io::Result<()> {
         let out = abi::InvalInodeOut { ino, off: -1, len: 0 };

@@ -1,9 +1,10 @@
 //! A file system at work: channels to the kernel, what is under way, and who does it.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use zerocopy::IntoBytes;
 
 use super::abi;
 use super::crew::{Crew, Post};
+use super::dropper::Dropper;
 use super::init::{Agreement, WRITE_SIZE_MAX, agree};
 use super::notify::Notifier;
 use super::pending::{Early, Patience, Pending, Underway};
@@ -22,7 +24,7 @@ use super::task::Tasks;
 use super::watch::{Watch, is_doomed};
 
 /// Room for the largest request: what a write brings, and what stands before it.
-const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
+pub(super) const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
 /// Answers up to this size are written in one piece: all but contents, listings and long attributes.
 const SMALL_ANSWER: usize = 256;
 /// Failures to read in a row after which a mount is given up, and how long it waits after each.
@@ -114,6 +116,8 @@ pub struct Session {
     failure: Mutex<Option<Errno>>,
     /// Requests read, by opcode.
     requests: [AtomicU64; OPCODES],
+    /// Who has the kernel drop pages, if this process does not itself.
+    dropper: OnceLock<Dropper>,
 }
 
 impl std::fmt::Debug for Session {
@@ -134,6 +138,11 @@ impl Running {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.main.is_finished()
+    }
+
+    /// Has pages dropped by a process of its own: what is run for it calls [`drop_pages`](super::drop_pages()).
+    pub fn drop_pages_by(&self, program: Vec<OsString>) {
+        let _ = self.session.dropper.set(Dropper::new(program));
     }
 
     /// For what the kernel should know.
@@ -224,6 +233,7 @@ pub fn start(
         },
         failure: Mutex::default(),
         requests: [const { AtomicU64::new(0) }; OPCODES],
+        dropper: OnceLock::new(),
     });
     let watch = {
         let session = Arc::clone(&session);
@@ -446,6 +456,11 @@ impl Session {
         write(&self.channels[channel], unique, error, parts)
     }
 
+    /// Has the kernel drop all pages of a node, and waits until it has. Nothing: this process is to do so itself.
+    pub(super) fn drop_pages(&self, node: u64) -> Option<Result<(), Errno>> {
+        self.dropper.get()?.drop_pages(&self.channels[0], node)
+    }
+
     fn nothing_more(&self, errno: Option<Errno>) {
         while self.fs.has_put_off() {
             self.fs.catch_up();
@@ -482,7 +497,12 @@ impl Session {
 }
 
 /// One answer (`error`: 0, or the errno), or with `unique` 0 one notification (`error`: its code).
-fn write(channel: &OwnedFd, unique: u64, error: i32, parts: &[&[u8]]) -> Result<(), Errno> {
+pub(super) fn write(
+    channel: &OwnedFd,
+    unique: u64,
+    error: i32,
+    parts: &[&[u8]],
+) -> Result<(), Errno> {
     let len = parts.iter().map(|part| part.len()).sum::<usize>() + size_of::<abi::OutHeader>();
     let error = if unique == 0 { error } else { -error };
     let header = abi::OutHeader { len: len as u32, error, unique };

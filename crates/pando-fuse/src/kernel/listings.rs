@@ -71,7 +71,7 @@ impl Turn {
         let job = move || {
             for node in nodes {
                 // A node that the kernel does not know any more has no listing.
-                let _ = notifier.inval_inode(node, 0, 0);
+                let _ = notifier.drop_pages(node);
             }
             work();
             drop(self);

@@ -240,7 +240,7 @@ impl Inner {
         let shared = Arc::new(Mutex::new(Dropped::default()));
         let theirs = Arc::clone(&shared);
         let work = move || {
-            let result = notifier.inval_inode(ino.0, 0, 0).map_err(|_| Errno::EIO);
+            let result = notifier.drop_pages(ino.0).map_err(|_| Errno::EIO);
             let mut dropped = theirs.lock().unwrap_or_else(PoisonError::into_inner);
             dropped.result = Some(result);
             if let Some(waker) = dropped.waker.take() {

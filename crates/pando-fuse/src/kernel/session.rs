@@ -1,6 +1,7 @@
 //! Mounting: options, checks before it, unmounting. The same for every file system that is served through this crate, so
 //! that a null file system measures what Pando's own costs before it does anything.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub struct Options {
     pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
     pub source: String,
+    /// What is run, with arguments, to have pages dropped by ([`device::drop_pages`]); if empty, this process does so, and may not end
+    /// when it is killed meanwhile.
+    pub dropper: Vec<OsString>,
 }
 
 impl Default for Options {
@@ -54,6 +58,7 @@ impl Default for Options {
             dev: false,
             default_permissions: false,
             source: "pando".to_owned(),
+            dropper: Vec::new(),
         }
     }
 }
@@ -96,6 +101,9 @@ pub fn mount_filesystem(
     };
     match begin() {
         Ok(running) => {
+            if !options.dropper.is_empty() {
+                running.drop_pages_by(options.dropper.clone());
+            }
             Ok(Mounted { unmounter, notifier: running.notifier(), running: Some(running) })
         }
         Err(error) => {

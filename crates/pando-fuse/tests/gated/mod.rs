@@ -2,6 +2,8 @@
 //!
 //! The root has one file, `file`, node 2. Looking up `stuck`, making `new`, and what [`Gated::hold`] says, wait at the gate.
 
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io::ErrorKind;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out, Write};
 use pando_types::op::{Request, RequestId};
-use pando_types::peer::Peer;
+use pando_types::peer::{Floor, Peer};
 use pando_types::reply::{Refusal, Reply};
 use pando_types::{Errno, KeyId, Lsn, ShardIndex};
 
@@ -432,7 +432,8 @@ impl State {
             }
             Input::Peer(peer) => {
                 if let Some(say) = no_room_for(peer) {
-                    let answer = Peer { from: self.shard, clock: 0, floor: 0, say, ..**peer };
+                    let answer =
+                        Peer { from: self.shard, clock: 0, floor: Floor::default(), say, ..**peer };
                     self.leave.push(Out::Peer(peer.from, Box::new(answer)));
                 }
             }

@@ -19,7 +19,7 @@ use pando_core::contract::{
 use pando_types::op::{
     FileAt, FileRef, Head, ObjectId, ObjectRange, Op, Payload, Piece, RequestId,
 };
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Floor, Peer, Say};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
@@ -50,7 +50,16 @@ impl Toy {
 
     fn peer(&self, number: u64, say: Say) -> Box<Peer> {
         let txn = TxnId { shard: self.shard, number };
-        Box::new(Peer { from: self.shard, trace: 0, clock: 0, cut: 0, txn, step: 0, floor: 0, say })
+        Box::new(Peer {
+            from: self.shard,
+            trace: 0,
+            clock: 0,
+            cut: 0,
+            txn,
+            step: 0,
+            floor: Floor::default(),
+            say,
+        })
     }
 }
 

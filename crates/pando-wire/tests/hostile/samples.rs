@@ -6,8 +6,8 @@ use pando_types::op::{
     RenameFlags, Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
-    Arrival, Change, Claim, Elsewhere, EntryRows, EntryValue, Inherit, Inode, InodeRows, Peer,
-    Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
+    Arrival, Change, Claim, Elsewhere, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows,
+    Peer, Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
@@ -303,7 +303,7 @@ fn peer(say: Say) -> Message {
         cut: 1,
         txn: TxnId { shard: SHARD, number: 1 << 20 },
         step: 3,
-        floor: 1 << 19,
+        floor: Floor { below: 1 << 19, but: vec![3, 1 << 18] },
         say,
     })
 }

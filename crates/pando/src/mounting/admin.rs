@@ -45,10 +45,9 @@ impl MountStatus {
     }
 }
 
-/// That this process is awake. `data` may be gone: then all is stored, or lost for good.
-pub fn pong(data: Option<&DataFs>) -> Told {
-    let unstored = data.map_or(0, |data| data.dirty_bytes() + data.lost_bytes());
-    Told::Pong { pid: std::process::id(), unstored }
+/// That this process is awake.
+pub fn pong(data: &DataFs) -> Told {
+    Told::Pong { pid: std::process::id(), unstored: data.dirty_bytes() + data.lost_bytes() }
 }
 
 /// Makes durable what was written through a mount, and what was done in its volume.

@@ -5,7 +5,9 @@ pub mod losses;
 pub mod mountpoint;
 pub mod stop;
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -172,6 +174,15 @@ impl Rest {
     }
 }
 
+/// `pando drop-pages`: a mount runs it, see [`pando_fuse::drop_pages`].
+pub fn drop_pages() -> Result<ExitCode, Failure> {
+    let taken = |own: std::io::Result<OwnedFd>| own.map_err(Failure::plain);
+    let device = taken(std::io::stdin().as_fd().try_clone_to_owned())?;
+    let mount = taken(std::io::stdout().as_fd().try_clone_to_owned())?;
+    pando_fuse::drop_pages(device, mount);
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Keeps the session alive until the client is closed or the transport stopped.
 fn keep(client: &Arc<Client>) -> std::io::Result<JoinHandle<()>> {
     let client = client.clone();
@@ -204,6 +215,8 @@ fn mount(
         // Others may only be let in by root, or where /etc/fuse.conf says so.
         allow_other: is_root,
         source,
+        // This program, even if another has taken its place since.
+        dropper: vec!["/proc/self/exe".into(), "drop-pages".into()],
         ..defaults
     };
     let vfs = Vfs::new(client.clone(), data.clone());

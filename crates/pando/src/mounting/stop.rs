@@ -14,31 +14,34 @@ const LOOK: Duration = Duration::from_millis(200);
 const BUSY_FOR: Duration = Duration::from_secs(5);
 /// After a detach, programs may go on for this long.
 const LINGER: Duration = Duration::from_secs(3);
+/// After a detach that somebody waits for.
+const LINGER_FORCED: Duration = Duration::from_secs(1);
 /// What ends within this time ends without a word about it.
 const QUIET_FOR: Duration = Duration::from_secs(2);
 
 /// Returns when the mount is gone, for whatever reason, or left behind.
 pub fn serve_until_unmounted(mounted: &Mounted, stops: &Receiver<Stop>) {
-    wait(mounted, stops);
-    await_end(mounted);
+    let linger = wait(mounted, stops);
+    await_end(mounted, linger);
 }
 
-/// Returns once the mount is gone, or is to be left behind.
-fn wait(mounted: &Mounted, stops: &Receiver<Stop>) {
+/// Returns once the mount is gone, or is to be left behind: after which time.
+fn wait(mounted: &Mounted, stops: &Receiver<Stop>) -> Duration {
     loop {
         match stops.recv_timeout(LOOK) {
-            Ok(Stop::Asked) => return,
+            Ok(Stop::Asked) => return LINGER,
+            Ok(Stop::Forced) => return LINGER_FORCED,
             Ok(Stop::Signal(signal)) => {
                 if unmount(mounted, stops, signal) {
-                    return;
+                    return LINGER;
                 }
             }
             Err(RecvTimeoutError::Timeout) if mounted.is_over() => {
                 eprintln!("pando: {} was unmounted", mounted.mountpoint().display());
-                return;
+                return LINGER;
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return LINGER,
         }
     }
 }
@@ -66,9 +69,9 @@ fn unmount(mounted: &Mounted, stops: &Receiver<Stop>, signal: i32) -> bool {
 }
 
 /// The kernel ends the session when the last program lets go.
-fn await_end(mounted: &Mounted) {
+fn await_end(mounted: &Mounted, linger: Duration) {
     let begun = Instant::now();
-    while !mounted.is_over() && begun.elapsed() < LINGER {
+    while !mounted.is_over() && begun.elapsed() < linger {
         std::thread::sleep(Duration::from_millis(5));
     }
 }

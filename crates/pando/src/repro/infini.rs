@@ -283,7 +283,7 @@ fn codec_nanos() -> Result<f64, Failure> {
         cut: 0,
         txn: pando_types::TxnId { shard: ShardIndex(0), number: 1 << 20 },
         step: 0,
-        floor: 0,
+        floor: pando_types::peer::Floor::default(),
         say: Say::Versions {
             since: 1 << 20,
             version: (1 << 20) + 1,

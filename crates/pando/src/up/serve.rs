@@ -56,7 +56,7 @@ impl Parts {
     fn answer(&self, query: Query) -> Result<Told, String> {
         const ENDING: &str = "the volume is stopping";
         match query {
-            Query::Ping => Ok(pong(self.data.upgrade().as_deref())),
+            Query::Ping => Ok(pong(&*self.data.upgrade().ok_or(ENDING)?)),
             Query::Status => self.status().ok_or_else(|| ENDING.to_owned()),
             Query::Info { names } => {
                 let host = self.host.upgrade().ok_or(ENDING)?;

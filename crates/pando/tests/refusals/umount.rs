@@ -7,12 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::assert_said;
+use crate::common::locker::Locker;
 use crate::common::site::{Site, suspend, until};
 use crate::common::{Volume, all, is_mounted, mount_tmpfs, pando_within};
 
@@ -37,6 +39,14 @@ fn is_dead(mount: &Path) {
         let found = fs::metadata(mount).map_err(|error| error.raw_os_error());
         found.is_err_and(|errno| errno == Some(Errno::NOTCONN.raw_os_error()))
     });
+}
+
+/// Whether a process has ended; its parent may not have heard of it.
+fn is_gone(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_err()
+        || stat
+            .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
 }
 
 /// A program that works in a folder until it is dropped.
@@ -190,18 +200,53 @@ fn a_mount_whose_servers_are_gone_is_unmounted_all_the_same() {
 
 #[test]
 fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
-    let (site, _) = mounted(&["--timeout", "2"]);
+    let (site, process) = mounted(&["--timeout", "2"]);
     let mut file = File::create(site.at(0, "unsaved")).unwrap();
     kill_process(site.processes[0], Signal::KILL).unwrap();
     file.write_all(&[7; 100_000]).unwrap();
     let output = umount(&site.mounts[0], &["--force"]);
-    assert_said(
-        &output,
-        1,
-        &[site.mounts[0].to_str().unwrap(), "some data may be lost", "its log"],
-    );
+    let (shown, pid) = (site.mounts[0].to_str().unwrap(), process.as_raw_nonzero().to_string());
+    assert_said(&output, 1, &[shown, "100000 bytes", "not stored", &pid, "its log"]);
     assert!(!is_mounted(&site.mounts[0]));
-    assert!(site.log().contains("bytes that programs wrote could not be stored"), "{}", site.log());
+    // Its process gives up, and says so.
+    until("the log tells what is lost", || {
+        site.log().contains("100000 bytes that programs wrote could not be stored")
+    });
+}
+
+#[test]
+fn forced_it_ends_within_5_seconds_whoever_does_not_answer() {
+    for (signal, is_written) in [(Signal::STOP, true), (Signal::KILL, true), (Signal::STOP, false)]
+    {
+        let (site, process) = mounted(&[]);
+        // By a process of its own: one that is started from here would inherit the file, and wait for its flush.
+        let mut program = Locker::with(&site.at(0, "unsaved"));
+        assert_eq!(program.ask("fsync f"), "ok");
+        match signal {
+            Signal::STOP => suspend(site.processes[0]),
+            _ => kill_process(site.processes[0], signal).unwrap(),
+        }
+        if is_written {
+            assert_eq!(program.ask(&format!("write f {}", "7".repeat(100_000))), "ok");
+        }
+        let begun = Instant::now();
+        let output = umount(&site.mounts[0], &["--force"]);
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        let kill = format!("`kill {}`", process.as_raw_nonzero());
+        let words = ["is unmounted", "servers do not answer", &kill];
+        match is_written {
+            true => assert_said(&output, 1, &[&words[..], &["100000 bytes"]].concat()),
+            false => assert_said(&output, 0, &[&words[..], &["all is stored"]].concat()),
+        }
+        assert!(!is_mounted(&site.mounts[0]));
+        // It does as it was said.
+        until("it ends at a signal", || {
+            let _ = kill_process(process, Signal::TERM);
+            is_gone(process)
+        });
+        assert!(site.log().contains("the end was broken off"), "{}", site.log());
+    }
 }
 
 #[test]

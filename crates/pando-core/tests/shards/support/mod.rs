@@ -12,7 +12,7 @@ use pando_types::peer::{Peer, Say};
 use pando_types::reply::{Body, Delta, Found, Inspected, Refusal, Reply};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, KeyId, Lsn, Name, Order,
-    SessionId, ShardIndex, Timestamp, Trail, TxnId,
+    SessionId, ShardIndex, Timestamp, Trail, TxnId, codec,
 };
 
 mod cost;
@@ -115,6 +115,8 @@ pub struct Cluster {
     faults: damage::Faults,
     /// No shard has room for what takes space.
     pub is_full: bool,
+    /// Messages of more bytes reach nobody.
+    pub frame_max: usize,
 }
 
 impl Cluster {
@@ -166,6 +168,7 @@ impl Cluster {
             expects_bad: false,
             is_full: false,
             faults: damage::Faults::default(),
+            frame_max: usize::MAX,
             configs,
         };
         for index in 0..usize::from(count) {
@@ -634,6 +637,7 @@ impl Cluster {
                         sent.into_iter().for_each(|sent| sent.push((need, to, (*peer).clone())));
                         match &mut log {
                             _ if self.silent.contains(&to) => {}
+                            _ if codec::encode(0, &*peer).len() > self.frame_max => {}
                             Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
                             None => self.messages.push_back((to, peer)),
                         }

@@ -1,0 +1,100 @@
+//! What participants remember of steps that they have finished: nothing of transactions that are over, even where one waits for long.
+
+use pando_core::keys::Table;
+use pando_types::op::{Op, RenameFlags};
+use pando_types::peer::{Floor, Say};
+use pando_types::{DirRef, ShardIndex};
+
+use crate::support::{Cluster, Random, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const SECOND: u64 = 1_000_000_000;
+
+/// Renames files from one directory to another, in which time passes.
+fn rename_files(c: &mut Cluster, (from, to): (DirRef, DirRef), numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        let name = format!("f{n}");
+        c.create(from, &name).unwrap();
+        let (old, new) = (c.name(&name), c.name(&name));
+        let flags = RenameFlags { exchange: false, no_replace: false };
+        let op = Op::Rename { from, name: old, to, new_name: new, flags };
+        c.run(c.home(from), op).unwrap();
+        if n % 20 == 0 {
+            c.pass_time(SECOND);
+        }
+    }
+}
+
+#[test]
+fn one_transaction_that_waits_does_not_keep_all_later_ones_in_mind() {
+    let mut c = Cluster::new(3, 100_000);
+    let coordinator = c.home(ROOT);
+    let mut others = (0..3).map(ShardIndex).filter(|shard| *shard != coordinator);
+    let (participant, away) = (others.next().unwrap(), others.next().unwrap());
+    let (_, from) = dir_at(&mut c, ROOT, "from", |home| home == coordinator);
+    let (_, to) = dir_at(&mut c, ROOT, "to", |home| home == participant);
+    // Decided, and the shard that is away never hears it.
+    let is_told = |c: &Cluster| {
+        c.is_on_its_way(|peer| matches!(peer.say, Say::Finish(Some(_))) && peer.from == coordinator)
+    };
+    let mut stuck = 0;
+    while !is_told(&c) {
+        assert!(stuck < 100, "no home there");
+        let (op, before) = (Op::Mkdir(ROOT, c.name(&format!("dir-{stuck}")), 0o755), c.in_flight());
+        c.start(coordinator, op, None);
+        while !(is_told(&c) && c.rows_of(away, &pando_core::keys::table(Table::Prepared)) > 0)
+            && c.step()
+        {}
+        assert_eq!(before[..3], [0, 0, 0]);
+        stuck += 1;
+    }
+    c.silence([away]);
+    c.watch();
+    rename_files(&mut c, (from, to), 0..1_000);
+    let rows = c.rows_of_table(Table::Finished);
+    assert!(rows <= 100, "{rows}");
+    // What comes late of any of them changes nothing.
+    let late: Vec<_> = c.take_sent().into_iter().map(|(_, to, peer)| (to, peer)).collect();
+    let late = late.into_iter().filter(|(to, peer)| {
+        *to == participant && matches!(peer.say, Say::Finish(_) | Say::Prepare(..))
+    });
+    let late: Vec<_> = late.map(|(_, peer)| peer).collect();
+    assert!(late.len() >= 2_000, "{}", late.len());
+    let before = c.rows();
+    c.deliver(participant, late.clone());
+    assert_eq!(c.rows(), before);
+    c.restart_at_once();
+    rename_files(&mut c, (from, to), 1_000..2_000);
+    let rows = c.rows_of_table(Table::Finished);
+    assert!(rows <= 100, "{rows}");
+    let before = c.rows();
+    c.deliver(participant, late);
+    assert_eq!(c.rows(), before);
+    // The shard is back, hears of the one, and remembers nothing.
+    c.silence([]);
+    c.settle();
+    rename_files(&mut c, (from, to), 2_000..2_002);
+    c.settle();
+    let rows = c.rows_of_table(Table::Finished);
+    assert!(rows <= 4, "{rows}");
+    assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+}
+
+#[test]
+fn what_is_void_stays_so_whatever_comes_in_which_order() {
+    let mut random = Random(1);
+    let mut floor = || {
+        let below = random.below(20) as u64;
+        let but: Vec<u64> = (0..below).filter(|_| random.below(3) == 0).collect();
+        Floor { below, but }
+    };
+    for _ in 0..2_000 {
+        let (mut first, second) = (floor(), floor());
+        let is_void = |n: u64| first.is_void(n) || second.is_void(n);
+        let expected: Vec<bool> = (0..30).map(is_void).collect();
+        let is_news = (0..30).any(|n| second.is_void(n) && !first.is_void(n));
+        assert!(first.raise(&second) || !is_news);
+        assert_eq!((0..30).map(|n| first.is_void(n)).collect::<Vec<_>>(), expected);
+        assert!(!first.raise(&second), "it is known by now");
+    }
+}

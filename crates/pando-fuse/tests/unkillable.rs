@@ -1,0 +1,167 @@
+//! A mount that is killed while it waits for a page that only itself could bring. Each mount is a process of its own: this program, started
+//! once more. Fails where mounting is impossible; leaves nothing mounted.
+
+mod gated;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gated::Gated;
+use pando_fuse::Options;
+use pando_fuse::kernel::session::mount_filesystem;
+use rustix::mount::{UnmountFlags, unmount};
+
+/// Far more than anything needs, and far less than for ever.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["mount", path, how] => serve(Path::new(path), how == "with-dropper"),
+        ["drop-pages"] => {
+            let (device, mount) = (std::io::stdin(), std::io::stdout());
+            let [device, mount] = [device.as_fd(), mount.as_fd()];
+            pando_fuse::drop_pages(
+                device.try_clone_to_owned().unwrap(),
+                mount.try_clone_to_owned().unwrap(),
+            );
+        }
+        _ if arguments.iter().any(|argument| argument == "--list") => {}
+        _ => {
+            it_ends_where_another_process_drops_its_pages();
+            it_ends_once_its_connection_is_aborted();
+            println!("ok");
+        }
+    }
+}
+
+/// A mount whose one file is never read to the end. Once somebody reads, the page is to be dropped.
+fn serve(path: &Path, has_dropper: bool) {
+    let mut options = Options { threads: 1, ..Options::default() };
+    if has_dropper {
+        let own = std::env::current_exe().unwrap();
+        options.dropper = vec![own.into(), "drop-pages".into()];
+    }
+    let gated = Gated::default();
+    gated.hold("read");
+    let mounted = mount_filesystem(Arc::new(gated.clone()), path, &options)
+        .unwrap_or_else(|error| panic!("this test needs to mount: {error}"));
+    println!("ready");
+    gated.until("somebody reads", |counts| counts.waiting == 1);
+    let _ = mounted.notifier().drop_pages(2);
+    panic!("the page is dropped that is being read");
+}
+
+/// A mount that waits for its own page, and whoever reads that.
+struct Stuck {
+    path: PathBuf,
+    mount: Child,
+    reader: Child,
+    /// Threads of the mount and of the process that it has for its pages.
+    tasks: Vec<PathBuf>,
+}
+
+impl Stuck {
+    fn new(how: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("pando-unkillable-{how}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        let path = path.canonicalize().unwrap();
+        let mut mount = Command::new(std::env::current_exe().unwrap());
+        mount.arg("mount").arg(&path).arg(how).stdout(Stdio::piped());
+        let mut mount = mount.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(mount.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let mut reader = Command::new("cat");
+        reader.arg(path.join("file")).stdout(Stdio::null()).stderr(Stdio::piped());
+        let reader = reader.spawn().unwrap();
+        let mut stuck = Self { path, mount, reader, tasks: Vec::new() };
+        until("somebody waits for the page", || {
+            stuck.tasks = tasks(stuck.mount.id());
+            stuck.is_waiting()
+        });
+        stuck
+    }
+
+    /// Whether the kernel waits for the page, and no signal ends that.
+    fn is_waiting(&self) -> bool {
+        self.tasks.iter().any(|task| state(task) == Some('D'))
+    }
+
+    /// Whether nothing is left of it, waited for or not.
+    fn is_gone(&self) -> bool {
+        self.tasks.iter().all(|task| matches!(state(task), None | Some('Z' | 'X')))
+    }
+
+    fn has_ended(mut self) {
+        until("it ends", || self.is_gone());
+        let mut said = String::new();
+        self.reader.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(!self.reader.wait().unwrap().success(), "{said}");
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        let _ = self.mount.kill();
+        // Frees whoever waits still.
+        let _ = unmount(&self.path, UnmountFlags::FORCE);
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
+        let _ = (self.mount.wait(), self.reader.wait());
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Threads of a process and of its children.
+fn tasks(process: u32) -> Vec<PathBuf> {
+    let of = |pid: &str| -> Vec<PathBuf> {
+        let list = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+        list.flatten().map(|task| task.path()).collect()
+    };
+    let own = of(&process.to_string());
+    let children = own.iter().filter_map(|task| fs::read_to_string(task.join("children")).ok());
+    let children: Vec<PathBuf> = children
+        .flat_map(|list| list.split_whitespace().flat_map(of).collect::<Vec<_>>())
+        .collect();
+    own.into_iter().chain(children).collect()
+}
+
+/// `None`: there is no such thread any more.
+fn state(task: &Path) -> Option<char> {
+    let stat = fs::read_to_string(task.join("stat")).ok()?;
+    // After the name in parentheses.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn it_ends_where_another_process_drops_its_pages() {
+    let mut stuck = Stuck::new("with-dropper");
+    stuck.mount.kill().unwrap();
+    stuck.mount.wait().unwrap();
+    stuck.has_ended();
+}
+
+/// As where the process for its pages was killed with it.
+fn it_ends_once_its_connection_is_aborted() {
+    let mut stuck = Stuck::new("alone");
+    stuck.mount.kill().unwrap();
+    until("only who waits is left", || {
+        let states = stuck.tasks.iter().filter_map(|task| state(task));
+        states.filter(|state| !matches!(state, 'Z' | 'X')).eq(['D'])
+    });
+    pando_fuse::abort_at(&stuck.path);
+    stuck.has_ended();
+}
