@@ -15,6 +15,7 @@
 //! 4. What is written follows what has changed: files without news stay, see [`crate::levels`].
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -201,7 +202,16 @@ struct Outcome {
 
 impl CheckpointJob {
     /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
-    pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
+    pub fn run(self) -> Result<CheckpointDone, CheckpointError> {
+        self.run_synced_by(|syncer| syncer.sync().map(drop).map_err(io::Error::other))
+    }
+
+    /// The same for an owner with something to do before the log is synced, which the checkpoint does once, when its files are written: it
+    /// calls `sync_log`, which has to sync all groups written before the call.
+    pub fn run_synced_by(
+        mut self,
+        sync_log: impl FnOnce(&Syncer) -> io::Result<()>,
+    ) -> Result<CheckpointDone, CheckpointError> {
         for frozen in &self.frozen {
             frozen.unite_filters();
         }
@@ -223,7 +233,11 @@ impl CheckpointJob {
         // From here on nobody else replaces the manifest.
         let outcome = outcome.and_then(|outcome| {
             self.name_files(&outcome);
-            self.make_durable(&outcome, &begun)?;
+            self.sync_files(&outcome, &begun)?;
+            if let Err(error) = sync_log(&self.syncer) {
+                self.syncer.0.check()?;
+                Err(error).during("sync", "the log")?;
+            }
             let published = published.lock();
             self.keep_log(published.kept_from);
             self.manifest.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
@@ -318,8 +332,8 @@ impl CheckpointJob {
         self.manifest.kept_logs = kept_at(self.old_logs.iter(), self.manifest.checkpoint, from);
     }
 
-    /// Syncs the files begun that are still needed, and the log. Names come with the manifest.
-    fn make_durable(&self, outcome: &Outcome, begun: &[u64]) -> Result<(), CheckpointError> {
+    /// Syncs the files begun that are still needed. Names come with the manifest.
+    fn sync_files(&self, outcome: &Outcome, begun: &[u64]) -> Result<(), CheckpointError> {
         let made = outcome.made.iter().flat_map(|(_, _, version)| version.files());
         let mut synced = BTreeSet::new();
         for file in outcome.version.files().chain(made) {
@@ -327,7 +341,6 @@ impl CheckpointJob {
                 file.sync()?;
             }
         }
-        self.syncer.sync()?;
         Ok(())
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Cell {
     tick: AtomicBool,
     /// Between the sync of objects and that of the log: see `objects`.
     pub(crate) is_syncing: AtomicBool,
+    /// Held by whoever syncs, so that nobody else puts that down.
+    pub(crate) sync_turn: Mutex<()>,
     state: Mutex<State>,
     /// Earliest tick the timer knows, nanoseconds; `u64::MAX`: none.
     pub(crate) wake_at: AtomicU64,
@@ -42,6 +44,7 @@ impl Cell {
             attention: AtomicBool::new(false),
             tick: AtomicBool::new(false),
             is_syncing: AtomicBool::new(false),
+            sync_turn: Mutex::default(),
             wake_at: AtomicU64::new(u64::MAX),
             sync: SyncSignal::default(),
             syncer: state.store.syncer(),

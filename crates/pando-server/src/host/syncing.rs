@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use babu::{Fatal, Syncer};
 use pando_types::ShardIndex;
 use std::sync::atomic::Ordering;
 
@@ -26,28 +27,40 @@ impl Shared {
 
     /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody does.
     fn sync_once(&self, cell: &Cell, is_asked: bool) {
-        if cell.has_failed() {
+        let has_news = cell.written() > cell.durable();
+        if cell.has_failed() || is_asked && !has_news {
             return;
         }
-        if cell.written() <= cell.durable() {
-            if !is_asked && let Err(fatal) = cell.syncer.sync() {
-                cell.fail(&fatal.to_string());
-            }
-            return;
-        }
-        // Objects first: a log record that survives must find its object. Whoever saw the flag down had stored its object
-        // before.
-        cell.is_syncing.store(true, Ordering::SeqCst);
-        if let Some(Err(error)) = self.before_sync.get().map(|hook| hook()) {
-            cell.fail(&format!("file data cannot be made durable: {error}"));
-        } else if let Err(fatal) = sync(cell, is_asked) {
-            cell.fail(&fatal.to_string());
-        } else {
+        let synced = self.sync_by(cell, |syncer| match is_asked {
+            true => syncer.sync_to(syncer.written_lsn()),
+            false => syncer.sync(),
+        });
+        if synced.is_ok() && has_news {
             cell.counters.syncs.increment();
         }
+    }
+
+    /// Syncs the log, after the objects: a log record that survives must find its object. Whoever saw the flag down had stored its object
+    /// before. A failure, which is returned, stops the shard.
+    fn sync_by(
+        &self,
+        cell: &Cell,
+        sync_log: impl FnOnce(&Syncer) -> Result<babu::Lsn, Fatal>,
+    ) -> Result<(), String> {
+        let turn = cell.sync_turn.lock();
+        cell.is_syncing.store(true, Ordering::SeqCst);
+        let synced = match self.before_sync.get().map(|hook| hook()) {
+            Some(Err(error)) => Err(format!("file data cannot be made durable: {error}")),
+            _ => sync_log(&cell.syncer).map(drop).map_err(|fatal| fatal.to_string()),
+        };
+        if let Err(why) = &synced {
+            cell.fail(why);
+        }
         cell.is_syncing.store(false, Ordering::SeqCst);
+        drop(turn);
         cell.attention.store(true, Ordering::SeqCst);
         self.run(cell.shard);
+        synced
     }
 
     /// Makes checkpoints one after the other, until the host stops.
@@ -56,17 +69,12 @@ impl Shared {
             if cell.is_over() {
                 continue;
             }
-            let result = job.run();
+            let result = job.run_synced_by(|_| {
+                self.sync_by(&cell, Syncer::sync).map_err(std::io::Error::other)
+            });
             *cell.checkpoint_done.lock() = Some(result);
             cell.attention.store(true, Ordering::SeqCst);
             self.run(cell.shard);
         }
-    }
-}
-
-fn sync(cell: &Cell, is_asked: bool) -> Result<babu::Lsn, babu::Fatal> {
-    match is_asked {
-        true => cell.syncer.sync_to(cell.syncer.written_lsn()),
-        false => cell.syncer.sync(),
     }
 }

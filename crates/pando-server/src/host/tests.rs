@@ -263,6 +263,32 @@ fn what_names_an_object_waits_while_the_objects_and_the_log_are_synced() {
     assert_eq!(host.status()[1].counters["waited_for_sync"], 1);
 }
 
+#[test]
+fn a_checkpoint_syncs_the_log_after_the_objects() {
+    let temp = tempfile::tempdir().unwrap();
+    let options = HostOptions { checkpoint_bytes: 4 << 10, ..HostOptions::default() };
+    let (host, _) = start(temp.path(), &options);
+    let (began, begun) = mpsc::channel();
+    let (go_on, wait) = mpsc::channel::<()>();
+    let channel = Mutex::new((began, wait));
+    host.set_before_sync(Box::new(move || {
+        if std::thread::current().name() == Some("pando-index") {
+            let channel = channel.lock().unwrap();
+            // An error means that the test is over.
+            let _ = channel.0.send(());
+            let _ = channel.1.recv();
+        }
+        Ok(())
+    }));
+    for n in 1..1000 {
+        block_on(host.call(ONE, request(n, Op::StatFs(ONE)))).unwrap();
+    }
+    begun.recv_timeout(Duration::from_secs(60)).expect("a checkpoint asks for the objects");
+    let cell = host.shared.cell(ONE).unwrap();
+    assert!(cell.is_syncing.load(Ordering::SeqCst));
+    drop(go_on);
+}
+
 fn write_of_an_object() -> Op {
     let object = ObjectId(1);
     let range =
