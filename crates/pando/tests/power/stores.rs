@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use pando_data::{LocalStore, ObjectStore};
 use pando_fuse::Mounted;
+use pando_server::sessions::Sessions;
+use pando_types::SessionId;
 use pando_types::op::ObjectId;
 
 use super::common::Scratch;
@@ -139,4 +141,14 @@ fn objects_are_synced_one_by_one_where_syncfs_does_nothing() {
     let store = LocalStore::open(&folder).unwrap();
     assert_eq!(store.list(None).unwrap().count(), 103);
     assert!((100..103).all(|n| store.get_range(id(n * 4096), 0..5).unwrap() == b"bytes"));
+}
+
+#[test]
+fn a_session_that_has_begun_is_found_after_a_loss_of_power() {
+    let mut bare = Bare::new();
+    let path = bare.at("sessions");
+    let sessions = Sessions::load(path.clone()).unwrap();
+    sessions.begun(SessionId(7)).unwrap();
+    bare.lose_power(Kept::Synced);
+    assert_eq!(Sessions::load(path).unwrap().open(), [SessionId(7)]);
 }
