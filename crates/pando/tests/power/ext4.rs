@@ -16,6 +16,15 @@ pub struct Ext4 {
     path: PathBuf,
 }
 
+/// Whether there are loop devices; containers may have none.
+pub fn is_possible() -> bool {
+    let is_possible = Path::new("/dev/loop-control").exists();
+    if !is_possible {
+        eprintln!("WARNING: there are no loop devices, so the volume is never on ext4");
+    }
+    is_possible
+}
+
 /// Makes one, durably.
 pub fn make(image: &Path) {
     let file = File::create(image).unwrap();

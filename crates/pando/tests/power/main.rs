@@ -33,13 +33,15 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_is_consistent() {
     };
     // Modes are those of the usual mask.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mut total = Total::default();
+    let (mut total, count) = (Total::default(), seeds.end - seeds.start);
     for seed in seeds {
         let replay = Replay(seed);
         total.add(&run(seed));
         std::mem::forget(replay);
     }
     eprintln!("{total:?}");
+    let is_load = total.acknowledged > 100 * count && total.losses > count;
+    assert!(count < 12 || is_load && total.at_start > 0, "hardly anything was lost: {total:?}");
 }
 
 /// Says how to run a seed again, if it fails.
@@ -82,7 +84,7 @@ fn way(seed: u64, random: &mut Random) -> Way {
         shards: [1, 2, 4][random.below(3) as usize],
         checkpoint_bytes: [30_000, 200_000, 64 << 20][random.below(3) as usize],
         split_threshold: [5, 12, 8000][random.below(3) as usize],
-        has_ext4: seed / 2 % 3 == 2,
+        has_ext4: seed / 2 % 3 == 2 && ext4::is_possible(),
     }
 }
 
