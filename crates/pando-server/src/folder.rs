@@ -158,7 +158,7 @@ impl Folder {
         Superblock::decode(superblock)
             .map_err(|cause| FolderError::Superblock { path: path.clone(), cause })?;
         self.check_empty()?;
-        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
+        make_with_parents(&self.path).map_err(io_error("make the folder", &self.path))?;
         let run = self.run();
         make_folder(&run).map_err(io_error("make the folder", &run))?;
         let at = self.path.join(OBJECTS_AT);
@@ -233,7 +233,7 @@ impl Folder {
             return Err(FolderError::Exists(self.path.clone()));
         }
         self.check_empty()?;
-        fs::create_dir_all(&self.path).map_err(io_error("make the folder", &self.path))?;
+        make_with_parents(&self.path).map_err(io_error("make the folder", &self.path))?;
         let marker = self.path.join(FORMATTING_FILE);
         create(&marker, b"", 0o600).map_err(io_error("write", &marker))?;
         for folder in [self.run(), self.objects()] {
@@ -499,6 +499,20 @@ fn make_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }
+}
+
+/// Makes a folder and what is missing above it. Its name is durable even if it was there: an attempt that was cut off may have made it.
+fn make_with_parents(path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|path| !path.is_dir()).count();
+    fs::create_dir_all(path)?;
+    for parent in path.ancestors().skip(1).take(missing.max(1)) {
+        match File::open(parent) {
+            // It may be entered and not read: nobody but its owner can sync it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            opened => opened?.sync_all()?,
+        }
+    }
+    Ok(())
 }
 
 fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

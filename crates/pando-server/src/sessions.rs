@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pando_types::SessionId;
 use parking_lot::Mutex;
@@ -59,7 +59,9 @@ impl Sessions {
         let draft = self.path.with_extension("new");
         fs::write(&draft, text)?;
         fs::File::open(&draft)?.sync_all()?;
-        fs::rename(&draft, &self.path)
+        fs::rename(&draft, &self.path)?;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::File::open(folder)?.sync_all()
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::listing::Listing;
 use super::{ObjectStore, Space, StoreError};
 
-/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each.
+/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each, where it can be relied on.
 const SINGLE_SYNCS_MAX: usize = 64;
 /// Objects of one session in one folder.
 pub(super) const PER_FOLDER: u64 = 4096;
@@ -33,6 +33,8 @@ pub struct LocalStore {
     path: PathBuf,
     /// Whether the sync of a new file makes its name durable, too.
     syncs_names: bool,
+    /// Whether `syncfs` makes all durable.
+    syncs_whole: bool,
     pending: Mutex<Pending>,
     /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True once one failed.
     sync: Mutex<bool>,
@@ -81,9 +83,11 @@ impl LocalStore {
         std::fs::create_dir_all(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
-        let syncs_names = syncs_names(&root);
+        let kind = rustix::fs::fstatfs(&root).map_or(0, |facts| facts.f_type as u32);
+        let (syncs_names, syncs_whole) = (syncs_names(&root, kind), SYNC_WHOLE.contains(&kind));
         let (pending, sync, durable, syncs) = Default::default();
-        Ok(Self { root, path: path.to_owned(), syncs_names, pending, sync, durable, syncs })
+        let path = path.to_owned();
+        Ok(Self { root, path, syncs_names, syncs_whole, pending, sync, durable, syncs })
     }
 
     /// The same of a folder with objects of a process that may have been killed before it synced them: the first sync is of those, too.
@@ -165,6 +169,18 @@ impl LocalStore {
         }
     }
 
+    /// Every object there is, one by one, and every name.
+    fn sync_all(&self) -> io::Result<()> {
+        let mut folders = HashSet::new();
+        for object in self.list(None)? {
+            let (id, _) = object?;
+            self.sync_path(&name(id))?;
+            folders.extend([counter_folder(id), session_folder(id)]);
+        }
+        folders.iter().try_for_each(|folder| self.sync_path(folder))?;
+        self.sync_one(&self.root)
+    }
+
     fn sync_objects(&self, Pending { others, objects }: &Pending) -> io::Result<()> {
         let counters: HashSet<_> = objects.iter().map(|&(id, _)| counter_folder(id)).collect();
         let sessions: HashSet<_> = objects.iter().map(|&(id, _)| session_folder(id)).collect();
@@ -175,10 +191,13 @@ impl LocalStore {
             let new_sessions: Vec<_> = sessions.iter().filter(new).cloned().collect();
             (durable.made, new_counters, new_sessions)
         };
-        if *others || objects.len() > SINGLE_SYNCS_MAX {
+        if self.syncs_whole && (*others || objects.len() > SINGLE_SYNCS_MAX) {
             self.syncs.whole.fetch_add(1, Ordering::Relaxed);
             rustix::fs::syncfs(self.root.as_fd())?;
         } else {
+            if *others {
+                self.sync_all()?;
+            }
             for (id, file) in objects {
                 match file {
                     Some(file) => self.sync_one(file)?,
@@ -207,15 +226,21 @@ impl LocalStore {
     }
 }
 
+const EXT: u32 = 0xEF53;
+const XFS: u32 = 0x5846_5342;
+const BTRFS: u32 = 0x9123_683E;
+
+/// File systems whose `syncfs` makes all durable: ext2–4, XFS, Btrfs, tmpfs (as far as it can), F2FS, ZFS, overlays, NFS. The kernel tells most of
+/// FUSE nothing of it, and says that all is well.
+const SYNC_WHOLE: [u32; 8] =
+    [EXT, XFS, BTRFS, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0x6969];
+
 /// The sync of a new file makes its name durable, as these file systems have it: they write changes of names in order, or log the name with
 /// the file. ext2, which does not, shares its number with ext3 and ext4, and is told apart by the list of mounts.
-fn syncs_names(root: &OwnedFd) -> bool {
-    const EXT: u32 = 0xEF53;
-    const XFS: u32 = 0x5846_5342;
-    const BTRFS: u32 = 0x9123_683E;
-    match rustix::fs::fstatfs(root).map(|facts| facts.f_type as u32) {
-        Ok(XFS | BTRFS) => true,
-        Ok(EXT) => rustix::fs::fstat(root).is_ok_and(|stat| {
+fn syncs_names(root: &OwnedFd, kind: u32) -> bool {
+    match kind {
+        XFS | BTRFS => true,
+        EXT => rustix::fs::fstat(root).is_ok_and(|stat| {
             let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
             std::fs::read_to_string("/proc/self/mountinfo")
                 .is_ok_and(|mounts| has_journal(&mounts, device))

@@ -19,6 +19,10 @@ impl Random {
         self.next() % end
     }
 
+    pub fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() { None } else { items.get(self.below(items.len() as u64) as usize) }
     }
