@@ -190,6 +190,8 @@ impl Shard {
             self.broadcast = take(&mut old.broadcast);
         }
         self.deferred = take(&mut old.deferred);
+        // It may have been a step that did not fit.
+        self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
         self.quiet_until = old.quiet_until.max(ctx.now.nanos.saturating_add(quiet));
         #[cfg(feature = "planted")]

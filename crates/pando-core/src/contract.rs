@@ -200,6 +200,8 @@ pub struct Config {
     /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its name to another shard are refused with
     /// `EXDEV`, upon which programs copy it; so is another name for it, and a removal while it is open, with `EFBIG`.
     pub moved_slices: usize,
+    /// A removed file of more slices loses them in steps of so many: a step must fit into the log that is kept for removals. Above 0.
+    pub shred_slices: usize,
 }
 
 impl Config {
@@ -223,6 +225,7 @@ impl Config {
             versions_wait: 10_000_000_000,
             votes_wait: 4_000_000_000,
             moved_slices: 200_000,
+            shred_slices: 256,
         }
     }
 }

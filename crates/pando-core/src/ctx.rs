@@ -8,7 +8,7 @@ use pando_types::{DirId, Errno, Ino, Name, Order, SessionId, Timestamp};
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
 use crate::locks::LockKey;
-use crate::record::{Header, OpenAt, Record};
+use crate::record::{Header, OpenAt, Record, Shred};
 use crate::sightings::{Entry, Sightings};
 
 /// Why an operation did not come to its end.
@@ -80,6 +80,7 @@ pub struct Ctx<'a> {
     dropped: Vec<(DirId, u64)>,
     opens: Vec<OpenChange>,
     locks: Vec<LockChange>,
+    shreds: Vec<(Vec<u8>, Option<Shred>)>,
     /// Inodes and bytes more (or less) on this shard.
     pub stat: (i64, i64),
     /// For the log group's header.
@@ -96,6 +97,7 @@ pub struct Done {
     pub dropped: Vec<(DirId, u64)>,
     pub opens: Vec<OpenChange>,
     pub locks: Vec<LockChange>,
+    pub shreds: Vec<(Vec<u8>, Option<Shred>)>,
     pub meta: GroupMeta,
     pub sightings: Sightings,
 }
@@ -114,6 +116,7 @@ impl<'a> Ctx<'a> {
             dropped: Vec::new(),
             opens: Vec::new(),
             locks: Vec::new(),
+            shreds: Vec::new(),
             stat: (0, 0),
             meta: GroupMeta { now: now.wall, ..GroupMeta::default() },
             trace: 0,
@@ -301,6 +304,11 @@ impl<'a> Ctx<'a> {
         self.locks.push(change);
     }
 
+    /// The slices whose keys begin so are to go, or have gone.
+    pub fn change_shred(&mut self, slices: Vec<u8>, shred: Option<Shred>) {
+        self.shreds.push((slices, shred));
+    }
+
     /// Forgets all changes: the operation failed.
     pub fn discard(&mut self) {
         self.writes.clear();
@@ -309,6 +317,7 @@ impl<'a> Ctx<'a> {
         self.dropped.clear();
         self.opens.clear();
         self.locks.clear();
+        self.shreds.clear();
         self.stat = (0, 0);
     }
 
@@ -324,6 +333,7 @@ impl<'a> Ctx<'a> {
             dropped: self.dropped,
             opens: self.opens,
             locks: self.locks,
+            shreds: self.shreds,
             meta: self.meta,
         }
     }

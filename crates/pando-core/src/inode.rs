@@ -13,6 +13,7 @@ use crate::locks::LockKey;
 use crate::names::{self, FoundEntry};
 use crate::record::{OpenAt, Record, Xattrs};
 use crate::shard::Shard;
+use crate::shred::Under;
 
 /// Where an inode's records are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,14 +152,7 @@ pub fn put_rows(ctx: &mut Ctx<'_>, loc: &Loc, rows: &InodeRows) {
 
 /// The cold rows go; with `destroy` the objects are garbage, else they have moved.
 pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> Result<(), Halt> {
-    if inode.has_xattrs {
-        ctx.delete(loc.key(Kind::Xattr));
-    }
-    if inode.is_inline {
-        if inode.attr.size > 0 {
-            ctx.delete(loc.key(Kind::Inline));
-        }
-    } else {
+    if !inode.is_inline {
         for slice in slices(ctx, loc)? {
             delete_slice(ctx, loc, &slice);
             if destroy {
@@ -166,9 +160,20 @@ pub fn drop_rows(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode, destroy: bool) -> 
             }
         }
     }
+    drop_others(ctx, loc, inode);
+    Ok(())
+}
+
+/// The cold rows go, but for slices.
+pub fn drop_others(ctx: &mut Ctx<'_>, loc: &Loc, inode: &Inode) {
+    if inode.has_xattrs {
+        ctx.delete(loc.key(Kind::Xattr));
+    }
+    if inode.is_inline && inode.attr.size > 0 {
+        ctx.delete(loc.key(Kind::Inline));
+    }
     ctx.stat.0 -= 1;
     ctx.add_bytes(inode.attr.size.cast_signed().wrapping_neg());
-    Ok(())
 }
 
 /// The object is not needed once this is durable.
@@ -193,7 +198,7 @@ impl Shard {
                     }
                     other => other?,
                 };
-                self.locks.free(LockKey::Name(dir.id, order.0))?;
+                self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
                 match names::find(ctx, dir.id, order, name)? {
                     Some(found) => match &found.value {
                         EntryValue::File(inode) if inode.attr.ino == file.ino => {
@@ -205,7 +210,7 @@ impl Shard {
                 }
             }
             FileAt::Link => {
-                self.locks.free(LockKey::Link(file.ino))?;
+                self.locks.free_for(LockKey::Link(file.ino), self.shredder())?;
                 match self.link_inode(ctx, file.ino)? {
                     Some(inode) => Ok((Loc::Link(file.ino), inode)),
                     // Gone, or its client has moved it elsewhere and asks before it knows.
@@ -221,9 +226,14 @@ impl Shard {
     }
 
     /// Removes a link inode for good.
-    pub(crate) fn destroy_link(&self, ctx: &mut Ctx<'_>, inode: &Inode) -> Result<(), Halt> {
+    pub(crate) fn destroy_link(
+        &self,
+        ctx: &mut Ctx<'_>,
+        inode: &Inode,
+        under: Under,
+    ) -> Result<(), Halt> {
         let loc = Loc::Link(inode.attr.ino);
-        drop_rows(ctx, &loc, inode, true)?;
+        self.drop_file(ctx, &loc, inode, under)?;
         ctx.delete(loc.key(Kind::Entry));
         Ok(())
     }

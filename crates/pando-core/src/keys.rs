@@ -79,6 +79,8 @@ pub enum Table {
     Joined = 14,
     /// Locks of programs, by slot, ino and session: they move with the slot of the ino.
     Lock = 15,
+    /// Files that are gone, and whose slices go in steps: by what the keys of those begin with.
+    Shred = 16,
 }
 
 /// A record under a directory.
@@ -350,6 +352,12 @@ pub fn owner(slot: SlotIndex) -> Vec<u8> {
 #[must_use]
 pub fn incoming(slot: SlotIndex) -> Vec<u8> {
     table_key(Table::Incoming, &[&slot.0.to_be_bytes()])
+}
+
+/// What is left of a removed file, by what the keys of its slices begin with.
+#[must_use]
+pub fn shred(slices: &[u8]) -> Vec<u8> {
+    table_key(Table::Shred, &[slices])
 }
 
 /// A shard that was added.

@@ -52,6 +52,7 @@ pub mod record;
 mod room;
 mod sessions;
 mod shard;
+mod shred;
 mod sightings;
 mod soundness;
 mod split;

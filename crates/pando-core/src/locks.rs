@@ -117,6 +117,11 @@ impl Locks {
         }
     }
 
+    /// Whether it is free once the step at hand gives it back.
+    pub fn is_last(&self, key: LockKey) -> bool {
+        self.held.get(&key).is_none_or(|lock| lock.steps == 1)
+    }
+
     /// How a partition is held, and by whom.
     pub fn hold(&self, key: LockKey) -> Option<(TxnId, Hold)> {
         self.held.get(&key).map(|lock| (lock.owner, lock.hold))

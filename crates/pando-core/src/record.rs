@@ -41,7 +41,7 @@ macro_rules! records {
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
     Numbers = 1; Stat = 1; SessionRecord = 2; Outcome = 2; Open = 1; Decided = 2; Prepared = 4; Arriving = 2; Floor = 2;
-    Owner = 1; Incoming = 1; LockSet = 1;
+    Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
 }
 
 /// A directory, at its home.
@@ -297,6 +297,15 @@ pub struct Incoming {
     pub next_page: u64,
     /// What their rows add up to.
     pub tally: Tally,
+}
+
+/// What is left of a removed file: its slices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Shred {
+    /// The file that was.
+    pub ino: Ino,
+    /// Where it was.
+    pub at: OpenAt,
 }
 
 /// Who has what open, for messages.

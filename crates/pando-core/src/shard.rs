@@ -21,7 +21,7 @@ use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::outcomes::Outcomes;
 use crate::record::{
-    Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, SessionRecord, Stat,
+    Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, SessionRecord, Shred, Stat,
 };
 use crate::sessions::{AloneSession, COORDINATOR};
 use crate::sightings::Sightings;
@@ -39,6 +39,10 @@ pub struct Shard {
     pub(crate) begun_with: Config,
     /// What the input at hand is about.
     pub(crate) concerned: Concerned,
+    /// What is left of removed files, by what the keys of their slices begin with.
+    pub(crate) shreds: BTreeMap<Vec<u8>, Shred>,
+    /// No step is made before this time.
+    pub(crate) shreds_until: u64,
     /// Steps whose messages are not looked at before this time.
     pub(crate) deferred: BTreeMap<(TxnId, u16), u64>,
     /// Nothing begins to move before this time.
@@ -149,6 +153,8 @@ impl Shard {
             begun_with: config.clone(),
             concerned: Concerned::default(),
             deferred: BTreeMap::new(),
+            shreds: BTreeMap::new(),
+            shreds_until: 0,
             quiet_until: 0,
             leases: Leases::new(config.lease, ctx.now.nanos),
             alone: AloneSession::default(),
@@ -200,6 +206,7 @@ impl Shard {
         shard.load_owners(ctx)?;
         shard.load_sessions(ctx)?;
         shard.load_transactions(ctx)?;
+        shard.load_shreds(ctx)?;
         Ok(shard)
     }
 
@@ -433,6 +440,9 @@ impl Shard {
             done.writes.push(crate::Write::Put(key, header.encode()));
             self.note_growth(*dir, header);
             self.note_shrinkage(*dir, header);
+        }
+        if !done.shreds.is_empty() {
+            self.update_shreds(core::mem::take(&mut done.shreds));
         }
         if !self.copies.is_empty() {
             self.note_writes(&done.writes, now);

@@ -11,11 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use pando_core::keys::{self, Table};
-use pando_core::record::{Arriving, Decided, Floor, Header, Owner, Prepared, Record};
+use pando_core::record::{
+    Arriving, Decided, Floor, Header, OpenAt, Owner, Prepared, Record, Shred,
+};
 use pando_placement::{parent, range};
+use pando_types::op::ObjectId;
 use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::reply::{Slice, SlotNews};
-use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
+use pando_types::{DirId, Ino, Order, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
 use crate::cursor;
 use crate::key::Key;
@@ -78,6 +81,8 @@ pub struct Busy {
     pub owners: BTreeMap<(ShardIndex, SlotIndex), SlotNews>,
     /// Data that decisions under way will name, and of which inode.
     pub slices: Vec<(Ino, Slice)>,
+    /// Objects of removed files whose slices have yet to go.
+    pub garbage: Vec<ObjectId>,
     /// By shard and number.
     pub decided: BTreeMap<(ShardIndex, u64), Decided>,
     /// By shard that is prepared.
@@ -131,6 +136,7 @@ impl Busy {
             })?;
         }
         busy.read_slots(rows, volume)?;
+        busy.read_shreds(rows, volume)?;
         busy.note(volume);
         for (shard, dir, partition, record) in arrivals {
             let is_owned = busy
@@ -142,6 +148,30 @@ impl Busy {
             }
         }
         Ok(busy)
+    }
+
+    /// Slices of removed files that are to go: their objects will be garbage, if they are not yet.
+    fn read_shreds(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {
+        for shard in volume.shards() {
+            let table = keys::table(Table::Shred);
+            for (key, value) in cursor::range(rows, shard, &table, &keys::after(&table))? {
+                let (Some(Key::Shred(slices)), Ok(shred)) =
+                    (Key::parse(&key), Shred::decode(&value))
+                else {
+                    continue;
+                };
+                self.held.insert(match shred.at {
+                    OpenAt::Name(dir, order) => Place::Name(dir, Order(order).base().0),
+                    OpenAt::Link => Place::Link(shred.ino),
+                });
+                let range = (&*slices, &*keys::after(&slices));
+                cursor::scan(rows, shard, range, &mut |_, value| {
+                    self.garbage.extend(Slice::decode(value).ok().map(|slice| slice.range.object));
+                    true
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn read_slots(&mut self, rows: &mut dyn Rows, volume: &Volume) -> Result<(), String> {

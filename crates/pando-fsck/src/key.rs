@@ -28,6 +28,8 @@ pub enum Key {
     Floor(ShardIndex),
     Arrival(DirId, PartitionIndex),
     Garbage(ObjectId),
+    /// What is left of a removed file, by what the keys of its slices begin with.
+    Shred(Vec<u8>),
     StagedHeader(DirId),
     Owner(SlotIndex),
     Joined(ShardIndex),
@@ -134,6 +136,8 @@ impl Key {
                 return None;
             }
             Self::Lock(ino, SessionId(u64_at(rest, 10)?))
+        } else if is(Table::Shred) {
+            Self::Shred(rest.to_vec())
         } else if is(Table::Owner) || is(Table::Incoming) {
             ends(2)?;
             let slot = SlotIndex(u16_at(rest, 0)?);
@@ -185,7 +189,7 @@ const _: fn(Table) = |table| match table {
     Table::Numbers | Table::Stat | Table::Session | Table::Slot | Table::Open => {}
     Table::Txn | Table::Prepared | Table::Finished | Table::Floor => {}
     Table::Arrival | Table::Garbage | Table::Owner | Table::Incoming | Table::Joined => {}
-    Table::Lock => {}
+    Table::Lock | Table::Shred => {}
 };
 
 // What `parse` reads must be what the schema writes.

@@ -5,11 +5,14 @@ mod support;
 use std::cell::RefCell;
 
 use pando_core::keys::{self, Kind, Table};
-use pando_core::record::{Content, Decided, Header, Record, Stat};
+use pando_core::record::{Content, Decided, Header, OpenAt, Record, Shred, Stat};
 use pando_fsck::{Code, Mode, Objects, Page, Report, Rows, Unwatched, Watch, check};
-use pando_types::op::{FileAt, FileRef, NewNode, Op};
+use pando_types::op::{FileAt, FileRef, NewNode, ObjectId, Op};
 use pando_types::peer::Change;
-use pando_types::{DirRef, FileKind, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, TxnId};
+use pando_types::reply::Slice;
+use pando_types::{
+    DirRef, FileKind, Ino, Order, PartitionIndex, SessionId, SetAttr, ShardIndex, TxnId,
+};
 use support::{Bucket, Cluster, name};
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -401,4 +404,37 @@ fn a_name_is_told_by_its_path() {
     let report = c.check();
     let found = &report.findings[0];
     assert_eq!((found.path.as_deref(), found.shard), (Some("/a/deep"), shard));
+}
+
+/// What is left of a removed file of very many slices, which go in steps; without the record that says so it is damage.
+#[test]
+fn slices_that_are_to_go_are_no_damage() {
+    let (ino, order) = (Ino::new(ShardIndex(1), 1 << 30), 48);
+    for is_link in [false, true] {
+        let mut c = Cluster::busy();
+        let dir = c.dir("c").id;
+        let (shard, slices, at) = match is_link {
+            true => (c.volume.map.link(ino), keys::link(ino, Kind::Slice), OpenAt::Link),
+            false => {
+                let slices = keys::dir(dir, Kind::Slice, order);
+                (c.volume.map.home(dir), slices, OpenAt::Name(dir, order))
+            }
+        };
+        let object = ObjectId(5 << 64 | 5);
+        c.bucket.0.insert(object, 20 + support::TRAILER);
+        for offset in [0, 100_u64] {
+            let key = [&*slices, &offset.to_be_bytes()].concat();
+            let slice = Slice { offset, range: support::object_range(object, 20) };
+            c.put(shard, &key, &slice.encode());
+        }
+        let record = keys::shred(&slices);
+        c.put(shard, &record, &Shred { ino, at }.encode());
+        is_clean(&c.check(), "before the first step");
+        // One object may be named by slices that go at once, and by others.
+        c.put(shard, &keys::garbage(object), &[1]);
+        is_clean(&c.check(), "between two steps");
+        c.delete(shard, &record);
+        let found: Vec<_> = c.check().findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(found, [Code::StrayRow; 2]);
+    }
 }

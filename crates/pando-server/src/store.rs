@@ -18,6 +18,9 @@ use pando_types::{Epoch, Lsn};
 /// Unreadable blocks that are kept in mind, to be told once.
 const UNREADABLE_MAX: usize = 16;
 
+/// Log bytes of a group besides its changes: its header, its meta data, and up to where the next one begins.
+const GROUP_BYTES: u64 = 48 + 27 + 8;
+
 const META_VERSION: u8 = 1;
 
 /// Length of a key of an entry: what begins with it (attributes, slices) is details of one file, and "are there any?" is
@@ -286,6 +289,18 @@ impl Rows for Store {
     }
 }
 
+/// What an insert group takes in the log, at most.
+pub fn weigh(writes: &[Write]) -> u64 {
+    // A record has a kind, and lengths of at most five bytes each.
+    let of = |write: &Write| match write {
+        Write::Put(first, second) | Write::DeleteRange(first, second) => {
+            11 + first.len() + second.len()
+        }
+        Write::Delete(key) => 6 + key.len(),
+    };
+    GROUP_BYTES + writes.iter().map(of).sum::<usize>() as u64
+}
+
 fn encode_meta(meta: &GroupMeta) -> [u8; 27] {
     let mut bytes = [0; 27];
     bytes[0] = META_VERSION;
@@ -307,6 +322,30 @@ fn last_nanos(db: &Db, last: babu::Lsn) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_group_takes_more_than_it_weighs() {
+        for (count, len) in [(0, 0), (1, 3), (7, 200), (900, 70_000)] {
+            let key = |n: usize| vec![n as u8; len.min(200)];
+            let writes: Vec<_> = (0..count)
+                .map(|n| match n % 3 {
+                    0 => Write::Put(key(n), vec![n as u8; len]),
+                    1 => Write::Delete(key(n)),
+                    _ => Write::DeleteRange(key(n), key(n + 1)),
+                })
+                .collect();
+            let mut batch = Batch::new();
+            for write in &writes {
+                match write {
+                    Write::Put(key, value) => batch.put(key, value),
+                    Write::Delete(key) => batch.delete(key),
+                    Write::DeleteRange(from, to) => batch.delete_range(from, to),
+                }
+            }
+            let (taken, weight) = (batch.log_bytes(27), weigh(&writes));
+            assert!(taken <= weight, "{taken} {weight}");
+        }
+    }
 
     #[test]
     fn a_store_returns_with_what_was_written_and_the_time() {

@@ -269,8 +269,22 @@ fn shards_table<'a>(shards: impl Iterator<Item = &'a ShardStatus> + Clone) -> St
         if let Some(reason) = &shard.failed {
             text.push_str(&format!("shard {} has stopped: {reason}\n", shard.shard));
         }
+        for what in &shard.unreadable {
+            text.push_str(&format!(
+                "shard {} cannot read a part of its files, and tells EIO to who needs it: {what}\n",
+                shard.shard
+            ));
+        }
     }
     text
+}
+
+const fn state(shard: &ShardStatus) -> &'static str {
+    match (&shard.failed, shard.unreadable.is_empty()) {
+        (Some(_), _) => "FAILED",
+        (None, false) => "DAMAGED",
+        (None, true) => "ok",
+    }
 }
 
 fn row(shard: &ShardStatus) -> Vec<String> {
@@ -284,6 +298,6 @@ fn row(shard: &ShardStatus) -> Vec<String> {
         bytes(shard.tree_bytes + shard.frozen_bytes),
         bytes(shard.index_bytes),
         count(shard.groups_not_durable),
-        if shard.failed.is_some() { "FAILED" } else { "ok" }.to_owned(),
+        state(shard).to_owned(),
     ]
 }

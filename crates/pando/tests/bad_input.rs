@@ -183,8 +183,21 @@ fn a_flipped_byte_in_an_index_is_found_and_never_passed_on() {
         }
     }
     assert!(damaged > 0);
-    let failed = volume.status()["shards"].to_string();
-    assert!(failed.contains("idx-") && failed.contains("damaged"), "{failed}");
+    // All else goes on.
+    assert!(damaged < 3_000);
+    for n in 0..100 {
+        let path = volume.mount.join(format!("new-{n}"));
+        match fs::write(&path, "new") {
+            Ok(()) => assert_eq!(fs::read_to_string(&path).unwrap(), "new"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error())),
+        }
+    }
+    assert!((0..100).any(|n| volume.mount.join(format!("new-{n}")).exists()));
+    let status = volume.status()["shards"].clone();
+    let text = status.to_string();
+    assert!(text.contains("idx-") && text.contains("damaged"), "{text}");
+    let shards = status.as_array().expect("a list");
+    assert!(shards.iter().all(|shard| shard["failed"].is_null()), "{text}");
     assert!(volume.log().contains("idx-"), "{}", volume.log());
 }
 

@@ -16,6 +16,7 @@ use crate::locks::LockKey;
 use crate::outcomes;
 use crate::record::{Content, Entry, Header, Incoming, OpenAt, Record};
 use crate::shard::Shard;
+use crate::shred::Under;
 
 impl Shard {
     /// A page of a slot on its way here.
@@ -195,7 +196,7 @@ impl Shard {
             let ino = inode.attr.ino;
             let lives = |(i, _, session, _): &OpenHere| *i == ino && self.session_lives(*session);
             if !opens.iter().any(lives) {
-                self.destroy_link(ctx, &inode)?;
+                self.destroy_link(ctx, &inode, Under::Nothing)?;
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ impl Shard {
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
         perm::check_dir(&header.inherit, by, perm::X)?;
-        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
         match names::find(ctx, dir.id, order, name)? {
             Some(entry) if on_path => {
                 Ok(Body::Entry(found(entry.value), perm::search(&header.inherit)))

@@ -17,6 +17,7 @@ use crate::names::{self, FoundEntry};
 use crate::ops::attr::apply;
 use crate::record::{Content, Header, Record};
 use crate::shard::Shard;
+use crate::shred::Under;
 use crate::txn::plan::{DirSetAttr, Exchange, Link, Mkdir, Plan, Rename, Rmdir, Unlink};
 use crate::{dirs, perm};
 
@@ -104,7 +105,7 @@ impl Shard {
         let by = &request.credentials;
         let order = self.order(name);
         let header = self.own(ctx, dir, order)?;
-        self.locks.free(LockKey::Name(dir.id, order.0))?;
+        self.locks.free_for(LockKey::Name(dir.id, order.0), self.shredder())?;
         perm::check_dir(&header.inherit, by, perm::X)?;
         let Some(entry) = names::find(ctx, dir.id, order, name)? else {
             return Err(Errno::ENOENT.into());
@@ -122,7 +123,7 @@ impl Shard {
         };
         may_delete(&header, &entry, by)?;
         let loc = Loc::of_entry(dir.id, &entry, name);
-        inode::drop_rows(ctx, &loc, inode, true)?;
+        self.drop_file(ctx, &loc, inode, Under::Nothing)?;
         names::remove(ctx, dir.id, &entry)?;
         names::count(ctx, dir.id, &header, -1, 0);
         Ok(Body::Done.into())

@@ -12,6 +12,7 @@ use crate::ops::attr;
 use crate::perm;
 use crate::record::OpenAt;
 use crate::shard::Shard;
+use crate::shred::Under;
 
 impl Shard {
     pub(crate) fn open(
@@ -94,7 +95,7 @@ impl Shard {
             && inode.attr.nlink == 0
             && holders.is_empty()
         {
-            self.destroy_link(ctx, &inode)?;
+            self.destroy_link(ctx, &inode, Under::Nothing)?;
         }
         Ok(Body::Done)
     }

@@ -32,7 +32,7 @@ impl Shard {
         self.tick_counts(now);
         self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
-        Ok(())
+        self.shred_on(ctx)
     }
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
@@ -82,6 +82,7 @@ impl Shard {
         let moves = [self.copies_wake(), self.counts_wake()];
         let others =
             [later, resend, ask, self.versions_wake(), self.leases.next_look(), self.votes_wake()];
-        moves.into_iter().chain(others).flatten().min()
+        let moves = moves.into_iter().chain([self.shreds_wake()]);
+        moves.chain(others).flatten().min()
     }
 }

@@ -12,6 +12,7 @@ use crate::names::{self, FoundEntry};
 use crate::record::{Content, Header, LinkedName, OpenAt, Record};
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
+use crate::shred::Under;
 
 /// Under a lock nothing is refused and nothing waits.
 fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
@@ -22,6 +23,17 @@ fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
         }
         Stop::Wait(key) => Halt::Broken(alloc::format!("a decision had to wait for {key:?}")),
     })
+}
+
+/// What becomes of what was at a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// It is removed.
+    ForGood,
+    /// It is removed, and another takes its place at once: its rows must not lie among those that go.
+    ForAnother,
+    /// It has moved.
+    Elsewhere,
 }
 
 impl Shard {
@@ -53,7 +65,10 @@ impl Shard {
                 ctx.time = ctx.time_after(*at);
                 let (header, found) = self.locked_entry(ctx, *dir, name)?;
                 match found {
-                    Some(found) => self.take_out(ctx, *dir, name, &header, &found, *destroy),
+                    Some(found) => {
+                        let gone = if *destroy { Gone::ForGood } else { Gone::Elsewhere };
+                        self.take_out(ctx, *dir, name, (&header, &found), gone)
+                    }
                     None => Err(broken("a locked entry vanished")),
                 }
             }
@@ -154,13 +169,16 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         dir: DirRef,
         name: &Name,
-        header: &Header,
-        found: &FoundEntry,
-        destroy: bool,
+        (header, found): (&Header, &FoundEntry),
+        gone: Gone,
     ) -> Result<(), Halt> {
         if let EntryValue::File(inode) = &found.value {
             let loc = Loc::of_entry(dir.id, found, name);
-            inode::drop_rows(ctx, &loc, inode, destroy)?;
+            match gone {
+                Gone::ForGood => self.drop_file(ctx, &loc, inode, Under::Its)?,
+                Gone::Elsewhere => inode::drop_rows(ctx, &loc, inode, false)?,
+                Gone::ForAnother => inode::drop_rows(ctx, &loc, inode, true)?,
+            }
             self.clear_opens(ctx, inode.attr.ino, loc.open_at());
         }
         let subdirs = i64::from(matches!(found.value, EntryValue::Dir(_)));
@@ -190,7 +208,8 @@ impl Shard {
                 names::update(ctx, dir.id, &found, name, entry.value.clone());
                 return Ok(());
             }
-            self.take_out(ctx, dir, name, &header, &found, destroy)?;
+            let gone = if destroy { Gone::ForAnother } else { Gone::Elsewhere };
+            self.take_out(ctx, dir, name, (&header, &found), gone)?;
         }
         match &entry.value {
             EntryValue::File(inode) => {
@@ -286,7 +305,7 @@ impl Shard {
         inode.attr.ctime = at;
         inode.attr.change += 1;
         if inode.attr.nlink == 0 && !self.opens.any(ino) {
-            return self.destroy_link(ctx, &inode);
+            return self.destroy_link(ctx, &inode, Under::Its);
         }
         inode::put(ctx, &Loc::Link(ino), &inode);
         Ok(())
@@ -302,7 +321,7 @@ impl Shard {
                 && let Some(inode) = self.link_inode(ctx, ino)?
                 && inode.attr.nlink == 0
             {
-                self.destroy_link(ctx, &inode)?;
+                self.destroy_link(ctx, &inode, Under::Nothing)?;
             }
         }
         self.drop_locks(ctx, session);

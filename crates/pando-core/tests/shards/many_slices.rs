@@ -1,7 +1,8 @@
 //! Files of which no frame would hold all slices: they stay in their entry, and nobody waits for ever.
 
+use pando_core::keys::{self, Table};
 use pando_types::op::{FileAt, FileRef, ObjectId, ObjectRange, Op, Payload, Piece};
-use pando_types::reply::Found;
+use pando_types::reply::{Body, Found};
 use pando_types::{Attr, DirRef, Errno, ShardIndex};
 
 use crate::support::Cluster;
@@ -72,4 +73,130 @@ fn it_is_removed_when_nobody_has_it_open() {
     c.unlink(ROOT, "large").unwrap();
     c.settle();
     assert_eq!(c.in_flight(), [0; 4]);
+}
+
+/// Slices of the file that is removed, how many go at once, and what an input may write meanwhile: less than all of them.
+const MANY: usize = 100;
+const STEP: usize = 8;
+const BYTES: usize = 2_000;
+
+fn slices_left(c: &Cluster) -> usize {
+    c.rows().keys().filter(|(_, key)| keys::is_slice(key)).count()
+}
+
+/// All of the file is gone, and its objects are to be deleted.
+fn is_gone(c: &mut Cluster, how: &str) {
+    c.settle();
+    assert_eq!(slices_left(c), 0, "{how}");
+    assert_eq!(c.rows_of_table(Table::Shred), 0, "{how}");
+    assert_eq!(c.rows_of_table(Table::Garbage), MANY, "{how}");
+    assert_eq!(c.in_flight(), [0; 4], "{how}");
+}
+
+fn cluster_of_steps() -> (Cluster, Attr, FileRef) {
+    let mut c = Cluster::new(3, 1_000);
+    c.restart_with(|config| config.shred_slices = STEP);
+    let attr = sliced(&mut c, "large", MANY);
+    c.settle();
+    let file = at_name(&c, "large", &attr);
+    (c, attr, file)
+}
+
+#[test]
+fn very_many_slices_go_in_steps_however_their_file_goes() {
+    let (mut c, ..) = cluster_of_steps();
+    c.write_at_most(BYTES);
+    c.unlink(ROOT, "large").unwrap();
+    is_gone(&mut c, "a removal");
+
+    let (mut c, _, file) = cluster_of_steps();
+    c.done(&Op::Open { file: file.clone(), access: 4, truncate: false, kill: None }).unwrap();
+    c.unlink(ROOT, "large").unwrap();
+    c.settle();
+    c.write_at_most(BYTES);
+    c.done(&Op::Release(FileRef { at: FileAt::Link, ..file })).unwrap();
+    is_gone(&mut c, "the last release");
+
+    let (mut c, _, file) = cluster_of_steps();
+    let first = c.session();
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+    c.unlink(ROOT, "large").unwrap();
+    c.settle();
+    c.begin_session();
+    c.write_at_most(BYTES);
+    c.run(ShardIndex(0), Op::EndSession(first)).unwrap();
+    is_gone(&mut c, "the end of a session");
+
+    let (mut c, attr, _) = cluster_of_steps();
+    c.link((ROOT, "large", attr), ROOT, "again").unwrap();
+    c.unlink(ROOT, "large").unwrap();
+    c.settle();
+    c.write_at_most(BYTES);
+    c.unlink(ROOT, "again").unwrap();
+    is_gone(&mut c, "the removal of the last of two names");
+}
+
+#[test]
+fn between_the_steps_a_shard_may_restart_and_a_new_file_of_the_name_waits() {
+    let (mut c, ..) = cluster_of_steps();
+    let owner = c.owner(ROOT, "large");
+    c.hurries = false;
+    c.write_at_most(BYTES);
+    assert!(matches!(c.run(owner, Op::Unlink(ROOT, c.name("large"))), Ok(Body::Done)));
+    assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (MANY, 1));
+    assert_eq!(c.lookup(ROOT, "large"), Err(Errno::ENOENT));
+    let create = c.create_op(ROOT, "large", false);
+    let waiting = c.start(owner, create, None);
+    for _ in 0..3 {
+        c.pass_time_of(owner);
+    }
+    assert_eq!(c.answer(waiting), None);
+    assert_eq!(slices_left(&c), MANY - 3 * STEP);
+    c.restart_one(owner);
+    let create = c.create_op(ROOT, "large", false);
+    let waiting = c.start(owner, create, None);
+    c.pass_time_of(owner);
+    assert_eq!(c.answer(waiting), None, "it is locked after a restart, too");
+    let (left, before) = (slices_left(&c), MANY - 3 * STEP);
+    assert!(left < before, "it goes on after a restart");
+    for _ in 0..left.div_ceil(STEP) + 1 {
+        c.pass_time_of(owner);
+    }
+    assert!(matches!(c.answer(waiting), Some(Ok(Body::Created(..)))));
+    c.hurries = true;
+    c.unlink(ROOT, "large").unwrap();
+    is_gone(&mut c, "with a restart");
+}
+
+#[test]
+fn a_file_that_takes_its_place_at_once_keeps_its_own_slices() {
+    let (mut c, ..) = cluster_of_steps();
+    sliced(&mut c, "small", 3);
+    c.rename(ROOT, "small", ROOT, "large").unwrap();
+    c.settle();
+    assert_eq!(slices_left(&c), 3);
+}
+
+#[test]
+fn slices_that_cannot_be_read_hold_up_no_others_and_go_when_they_can() {
+    let (mut c, ..) = cluster_of_steps();
+    let owner = c.owner(ROOT, "large");
+    let order = c.secrets().order(b"large").0;
+    let key = |n: usize| {
+        let offset = (n as u64 * 100).to_be_bytes();
+        [keys::dir(ROOT.id, keys::Kind::Slice, order), offset.to_vec()].concat()
+    };
+    // Beyond what the removal looks at.
+    c.spoil(owner, key(50)..key(51));
+    sliced(&mut c, "other", MANY);
+    c.unlink(ROOT, "large").unwrap();
+    c.unlink(ROOT, "other").unwrap();
+    c.wait(1_000_000_000);
+    let left = slices_left(&c);
+    assert!(left <= MANY, "the other's have gone: {left}");
+    assert_eq!(c.rows_of_table(Table::Shred), 1);
+    assert_eq!(c.counters().iter().map(|counters| counters.begun_anew).sum::<u64>(), 0);
+    c.mend(owner);
+    c.wait(20_000_000_000);
+    assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
 }

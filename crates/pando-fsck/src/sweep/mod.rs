@@ -90,6 +90,9 @@ impl<'a> Sweep<'a> {
             pending: Pending::default(),
             told: 0,
         };
+        for object in &busy.garbage {
+            sweep.needed.garbage(*object);
+        }
         for (ino, slice) in &busy.slices {
             sweep.needed.name(*ino, slice);
         }

@@ -6,7 +6,7 @@ use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{
     Arriving, Decided, Floor, Incoming, Numbers, Open, OpenAt, Outcome, Owner, Prepared,
-    SessionRecord, Stat,
+    SessionRecord, Shred, Stat,
 };
 use pando_placement::range;
 use pando_types::{DirId, Ino, KeyId, LockSet, SessionId, ShardIndex, SlotIndex};
@@ -134,6 +134,7 @@ impl Sweep<'_> {
                 }
             }
             Key::Garbage(object) => self.needed.garbage(object),
+            Key::Shred(_) => drop(self.decode::<Shred>(shard, &what, key, value)),
             Key::Owner(slot) => {
                 if let Some(owner) = self.decode::<Owner>(shard, &what, key, value) {
                     self.owner(shard, slot, owner, what(), evidence);
@@ -289,6 +290,7 @@ fn table_words(key: &Key) -> String {
         Key::Garbage(object) => format!("object {:032x}", object.0),
         Key::Owner(slot) => format!("the owner of slot {}", slot.0),
         Key::Incoming(slot) => format!("slot {} on its way", slot.0),
+        Key::Shred(slices) => format!("slices that go: {}", slices.escape_ascii()),
         Key::Joined(shard) => format!("that shard {shard} was added"),
         Key::Lock(ino, session) => format!("locks of {} in session {session}", ino_words(*ino)),
         other => format!("{other:?}"),

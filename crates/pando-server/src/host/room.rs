@@ -125,8 +125,3 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         Say::Shrunk { .. } | Say::Elsewhere(_) => None,
     }
 }
-
-/// Whether the machine finds out itself that there is no room for it, and then writes nothing.
-pub(crate) fn is_refused_by_machine(input: &Input) -> bool {
-    matches!(input, Input::Client(_, request) if takes_space(&request.op))
-}

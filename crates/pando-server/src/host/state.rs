@@ -23,13 +23,13 @@ use super::connection::{ReplySink, ReplyTo};
 use super::held::Held;
 use super::objects::{names_objects, request_names_objects};
 use super::pending::{Pending, PendingCalls};
-use super::room::{Wants, is_refused_by_machine, no_room_for, wants};
+use super::room::{Wants, no_room_for, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::clock::Wall;
 use crate::machine::Machine;
 use crate::metrics::OpKind;
-use crate::store::{Room, Store};
+use crate::store::{Room, Store, weigh};
 use leaving::Leaving;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
@@ -123,6 +123,15 @@ impl Moment {
         self.uses -= 1;
         (self.nanos, self.wall)
     }
+}
+
+/// What was found out about room before an input is handled.
+#[derive(Clone, Copy)]
+struct Reserved {
+    /// There is none for what takes space.
+    is_full: bool,
+    /// This is reserved.
+    of: Wants,
 }
 
 impl State {
@@ -275,17 +284,18 @@ impl State {
             // Nobody hears a peer or a tick any more; clients are answered by `write`.
             return;
         }
-        let is_full = match self.room(wants(&input), shared) {
-            Ok(is_full) => is_full,
+        let wants = wants(&input);
+        let room = match self.room(wants, shared) {
+            Ok(is_full) => Reserved { is_full, of: wants },
             Err(Room::Failed(reason)) => return cell.fail(&reason),
             // The machine alone knows whether it has run: then it is answered as it was.
-            Err(_) if is_refused_by_machine(&input) => {
+            Err(_) if matches!(input, Input::Client(..)) => {
                 self.note_full(cell);
-                true
+                Reserved { is_full: true, of: Wants::Nothing }
             }
             Err(_) => return self.no_room(&input, cell),
         };
-        self.handle(input, is_full, cell, shared);
+        self.handle(input, room, cell, shared);
         self.ready(cell, shared);
     }
 
@@ -318,22 +328,45 @@ impl State {
     /// Lets go on what waited, as far as there is room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
-            match self.room(wants(&Input::Ready), shared) {
-                Ok(is_full) => self.handle(Input::Ready, is_full, cell, shared),
+            let wants = wants(&Input::Ready);
+            match self.room(wants, shared) {
+                Ok(is_full) => {
+                    self.handle(Input::Ready, Reserved { is_full, of: wants }, cell, shared);
+                }
                 Err(Room::Failed(reason)) => return cell.fail(&reason),
                 Err(_) => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
             }
         }
     }
 
-    fn handle(&mut self, input: Input, is_full: bool, cell: &Cell, shared: &Shared) {
+    fn handle(&mut self, input: Input, room: Reserved, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let now = Now { is_full, ..self.now(shared, cell) };
+        let now = Now { is_full: room.is_full, ..self.now(shared, cell) };
         match self.machine.handle(now, input, &self.store) {
-            Ok(effects) => self.absorb(effects, cell),
+            Ok(effects) => match self.has_room_for(&effects, room) {
+                Room::Enough => self.absorb(effects, cell),
+                Room::Full => {
+                    self.note_full(cell);
+                    self.begin_anew(now, Errno::ENOSPC, "the disk is full", cell);
+                }
+                Room::Failed(reason) => cell.fail(&reason),
+            },
             Err(Halt::Unreadable(what)) => self.begin_anew(now, Errno::EIO, &what, cell),
             Err(halt) => halted(&halt, cell),
+        }
+    }
+
+    /// What an input writes may be more than was thought: how much there is to remove, or to move, is known only now.
+    fn has_room_for(&mut self, effects: &Effects, room: Reserved) -> Room {
+        if effects.writes.is_empty() {
+            return Room::Enough;
+        }
+        let bytes = weigh(&effects.writes);
+        match room.of {
+            Wants::Space(reserved) | Wants::Reserve(reserved) if bytes <= reserved => Room::Enough,
+            Wants::Space(_) => self.store.reserve(bytes, false),
+            Wants::Reserve(_) | Wants::Nothing => self.store.reserve(bytes, true),
         }
     }
 

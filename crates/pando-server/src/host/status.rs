@@ -21,6 +21,9 @@ pub struct ShardStatus {
     pub shard: u16,
     /// Why it has stopped, if it has.
     pub failed: Option<String>,
+    /// What of its files could not be read since the start, the first few: who needs it is told `EIO`.
+    #[serde(default)]
+    pub unreadable: Vec<String>,
     /// Inodes it counts; `None` if it does not answer.
     pub inodes: Option<u64>,
     /// Bytes of file data they have.
@@ -96,8 +99,10 @@ impl Host {
     fn shard_status(&self, shard: ShardIndex) -> Option<ShardStatus> {
         let cell = self.shared.cell(shard)?;
         let counted = self.count(shard);
-        let (stats, held, machine) = self.shared.with(&cell, |state| {
-            (state.store.stats(), state.held.waiting() as u64, state.machine.counters())
+        let (stats, held, machine, unreadable) = self.shared.with(&cell, |state| {
+            let held = state.held.waiting() as u64;
+            let unreadable = state.store.unreadable_blocks().collect();
+            (state.store.stats(), held, state.machine.counters(), unreadable)
         });
         let mut counters: BTreeMap<String, u64> =
             machine.into_iter().map(|(name, count)| (format!("shard_{name}"), count)).collect();
@@ -106,6 +111,7 @@ impl Host {
         Some(ShardStatus {
             shard: shard.0,
             failed: cell.failure().map(str::to_owned),
+            unreadable,
             inodes: counted.map(|(inodes, _)| inodes),
             data_bytes: counted.map(|(_, bytes)| bytes),
             epoch: cell.epoch.0,

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use pando_core::{Effects, Halt, Input, Now, Shard};
+use pando_core::{Effects, Halt, Input, Now, Shard, Write};
 use pando_types::{Errno, ShardIndex};
 
 use super::{Cluster, Store};
@@ -38,6 +38,13 @@ impl Damage {
     }
 }
 
+fn weight(write: &Write) -> usize {
+    match write {
+        Write::Put(first, second) | Write::DeleteRange(first, second) => first.len() + second.len(),
+        Write::Delete(key) => key.len(),
+    }
+}
+
 fn unreadable() -> Halt {
     Halt::Unreadable("a block is damaged".to_owned())
 }
@@ -47,6 +54,7 @@ fn unreadable() -> Halt {
 pub struct Faults {
     reads_left: Rc<Cell<Option<u64>>>,
     inputs_left: Option<u64>,
+    most: Option<usize>,
 }
 
 impl Faults {
@@ -63,6 +71,10 @@ impl Faults {
         store: &Store,
     ) -> Result<Effects, Halt> {
         let handled = core.handle(now, input, store);
+        if let (Some(most), Ok(effects)) = (self.most, &handled) {
+            let bytes: usize = effects.writes.iter().map(weight).sum();
+            assert!(bytes <= most, "{bytes} bytes are written at once");
+        }
         let is_dropped = match &mut self.inputs_left {
             Some(0) => {
                 self.inputs_left = None;
@@ -83,6 +95,11 @@ impl Faults {
 }
 
 impl Cluster {
+    /// No input may write more than so many bytes.
+    pub fn write_at_most(&mut self, bytes: usize) {
+        self.faults.most = Some(bytes);
+    }
+
     /// The read after so many fails.
     pub fn fail_read(&mut self, after: u64) {
         self.faults.reads_left.set(Some(after));

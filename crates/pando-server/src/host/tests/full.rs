@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::*;
 use pando_core::takes_space;
 
-/// Notes what it is asked, and whether there was room. What takes space it refuses if there is none, and does else.
-struct Noting(&'static Mutex<Vec<(u64, bool)>>);
+/// Notes what it is asked, and whether there was room. What takes space it refuses if there is none, and does else. A removal writes as
+/// much as the request's sequence says.
+struct Noting(&'static Mutex<Vec<(u64, bool)>>, Option<(ClientTag, RequestId)>);
 
 impl Machine for Noting {
     fn handle(&mut self, now: Now, input: Input, _: &dyn Rows) -> Result<Effects, Halt> {
@@ -14,15 +15,27 @@ impl Machine for Noting {
         let Input::Client(tag, request) = input else { return Ok(effects) };
         let id = request.head.id;
         self.0.lock().unwrap().push((id.sequence, now.is_full));
+        self.1 = Some((tag, id));
         let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
         let mut reply = toy.reply(id, now);
         if now.is_full && takes_space(&request.op) {
             reply.result = Err(Refusal::Errno(Errno::ENOSPC));
         } else {
-            effects.writes.push(Write::Put(id.sequence.to_be_bytes().to_vec(), vec![7; 100]));
+            let is_removal = matches!(request.op, Op::Unlink(..));
+            let bytes = if is_removal { id.sequence as usize } else { 100 };
+            effects.writes.push(Write::Put(id.sequence.to_be_bytes().to_vec(), vec![7; bytes]));
         }
         effects.out.push((Need::Committed, Out::Reply(tag, reply)));
         Ok(effects)
+    }
+
+    fn begin_anew(&mut self, now: Now, refuse: Errno, _: &dyn Rows) -> Result<Effects, Halt> {
+        let (tag, id) = self.1.take().expect("something was asked");
+        let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
+        let mut reply = toy.reply(id, now);
+        reply.result = Err(Refusal::Errno(refuse));
+        let out = vec![(Need::Committed, Out::Reply(tag, reply))];
+        Ok(Effects { out, ..Effects::default() })
     }
 
     fn has_ready(&self) -> bool {
@@ -75,7 +88,7 @@ pub(super) fn ask(host: &Host, sequence: u64, op: Op) -> Result<Body, Refusal> {
 #[test]
 fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     let asked: &'static Mutex<Vec<_>> = Box::leak(Box::default());
-    let (host, disk) = start_over(|| Noting(asked));
+    let (host, disk) = start_over(|| Noting(asked, None));
     assert_eq!(ask(&host, 1, create("a")), Ok(Body::Done));
     disk.full_after(0);
     let mut sequence = 1;
@@ -96,4 +109,25 @@ fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     assert_eq!(ask(&host, 1_001, create("c")), Ok(Body::Done));
     assert_eq!(asked.lock().unwrap().last(), Some(&(1_001, false)));
     assert_eq!(host.status().swap_remove(0).failed, None);
+}
+
+/// How much a removal writes is known only when it is done. What does not fit is refused, and the shard goes on.
+#[test]
+fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
+    let (host, disk) = start_over(|| Noting(Box::leak(Box::default()), None));
+    disk.full_after(0);
+    let name = || pando_types::Name::new(b"a").unwrap();
+    let large = ask(&host, 1 << 20, Op::Unlink(DirRef::ROOT, name()));
+    assert_eq!(large, Err(Refusal::Errno(Errno::ENOSPC)));
+    assert_eq!(ask(&host, 20_000, Op::Unlink(DirRef::ROOT, name())), Ok(Body::Done));
+    let cell = host.shared.cell(ONE).unwrap();
+    assert_eq!(cell.lock().store.get(&(1_u64 << 20).to_be_bytes()).unwrap(), None);
+    assert!(cell.lock().store.get(&20_000_u64.to_be_bytes()).unwrap().is_some());
+    // Until nothing is left of the reserve.
+    let full = (0..100).map(|n| ask(&host, 10_000 + n, Op::Unlink(DirRef::ROOT, name())));
+    let full: Vec<_> = full.filter(Result::is_err).collect();
+    assert!(full.len() > 10 && full.iter().all(|answer| *answer == large));
+    assert_eq!(host.status().swap_remove(0).failed, None);
+    disk.unlimited();
+    assert_eq!(ask(&host, 20_001, Op::Unlink(DirRef::ROOT, name())), Ok(Body::Done));
 }

@@ -1,0 +1,161 @@
+//! Removed files of very many slices. What a removal writes must fit into what is kept of a full disk for removals, or nothing
+//! could ever be removed there. So the first group does all but the slices, and a record says that those go; the rest is done
+//! in steps, one a tick, each of at most [`Config::shred_slices`](crate::Config).
+//!
+//! 1. The record is the promise: the client is answered at once, and after a restart the steps go on.
+//! 2. Until the last step the order of the name, or the inode, is locked. So no file is made there whose slices would lie among
+//!    those that go, and no partition or slot that they are in moves. Who looks for what was there hears at once that it is not.
+//! 3. The objects of a file are its own. One that several slices name may be put on the list of garbage before the last of those has gone:
+//!    nobody reads them any more.
+
+use alloc::vec::Vec;
+use pando_types::peer::Inode;
+use pando_types::reply::Slice;
+use pando_types::{Order, TxnId};
+
+use crate::contract::Halt;
+use crate::ctx::Ctx;
+use crate::inode::{self, Loc};
+use crate::keys::{self, Kind, Table};
+use crate::locks::{Hold, LockKey};
+use crate::record::{OpenAt, Record, Shred};
+use crate::shard::Shard;
+
+/// Files of which a step is tried at one time, until one can be done.
+const TRIES: usize = 8;
+/// When none could, they are tried again after this long, nanoseconds.
+const AGAIN_AFTER: u64 = 10_000_000_000;
+
+/// Under which lock a file is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Under {
+    /// None: there is none, or nothing is done.
+    Nothing,
+    /// That of the step whose decision removes it, and of no other.
+    Its,
+}
+
+impl Shred {
+    fn lock(self) -> LockKey {
+        match self.at {
+            OpenAt::Name(dir, order) => LockKey::Name(dir, Order(order).base().0),
+            OpenAt::Link => LockKey::Link(self.ino),
+        }
+    }
+}
+
+impl Shard {
+    /// The file is gone for good, with all rows beside its inode, which may go later.
+    pub(crate) fn drop_file(
+        &self,
+        ctx: &mut Ctx<'_>,
+        loc: &Loc,
+        file: &Inode,
+        under: Under,
+    ) -> Result<(), Halt> {
+        let shred = Shred { ino: file.attr.ino, at: loc.open_at() };
+        let is_lockable = match under {
+            Under::Nothing => self.locks.free(shred.lock()).is_ok(),
+            Under::Its => self.locks.is_last(shred.lock()),
+        };
+        if file.is_inline || !is_lockable || !self.has_many(ctx, loc)? {
+            return inode::drop_rows(ctx, loc, file, true);
+        }
+        let slices = loc.key(Kind::Slice);
+        ctx.put(keys::shred(&slices), shred.encode());
+        ctx.change_shred(slices, Some(shred));
+        inode::drop_others(ctx, loc, file);
+        Ok(())
+    }
+
+    fn has_many(&self, ctx: &Ctx<'_>, loc: &Loc) -> Result<bool, Halt> {
+        let mut count = 0;
+        inode::visit_slices(ctx, loc, 0, u64::MAX, &mut |_| {
+            count += 1;
+            count <= self.config.shred_slices
+        })?;
+        Ok(count > self.config.shred_slices)
+    }
+
+    /// Whose locks those are: no transaction's. Who looks for what was there need not wait for them.
+    pub(crate) fn shredder(&self) -> TxnId {
+        TxnId { shard: self.config.shard, number: 0 }
+    }
+
+    /// Takes over what an input changed.
+    pub(crate) fn update_shreds(&mut self, changes: Vec<(Vec<u8>, Option<Shred>)>) {
+        for (slices, change) in changes {
+            if let Some(shred) = change {
+                self.locks.take(shred.lock(), self.shredder(), Hold::Plain);
+                self.shreds.insert(slices, shred);
+                self.shreds_until = 0;
+            } else if let Some(shred) = self.shreds.remove(&slices) {
+                let waiting = self.locks.release(shred.lock(), self.shredder());
+                self.ready.extend(waiting);
+            }
+        }
+    }
+
+    /// From the records, at the start.
+    pub(crate) fn load_shreds(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
+        let prefix = keys::table(Table::Shred);
+        let mut found = Vec::new();
+        for (key, value) in ctx.rows(&prefix, &keys::after(&prefix))? {
+            found.push((key[prefix.len()..].to_vec(), Some(Shred::decode(&value)?)));
+        }
+        self.update_shreds(found);
+        Ok(())
+    }
+
+    /// The next step, if there is one. What cannot be read holds up none of the next few.
+    pub(crate) fn shred_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
+        if self.shreds.is_empty() || ctx.now.nanos < self.shreds_until {
+            return Ok(());
+        }
+        let next: Vec<_> = self.shreds.keys().take(TRIES).cloned().collect();
+        for slices in next {
+            match self.shred_step(ctx, slices) {
+                Err(Halt::Unreadable(_)) => {}
+                done => return done,
+            }
+        }
+        self.shreds_until = ctx.now.nanos.saturating_add(AGAIN_AFTER);
+        Ok(())
+    }
+
+    fn shred_step(&self, ctx: &mut Ctx<'_>, slices: Vec<u8>) -> Result<(), Halt> {
+        let (mut objects, mut to) = (Vec::new(), keys::after(&slices));
+        let most = self.config.shred_slices;
+        let mut bad = None;
+        ctx.scan(&slices, &to.clone(), &mut |key, value| {
+            if objects.len() == most {
+                to = key.to_vec();
+                return false;
+            }
+            match Slice::decode(value) {
+                Ok(slice) => objects.push(slice.range.object),
+                Err(halt) => bad = Some(halt),
+            }
+            bad.is_none()
+        })?;
+        if let Some(halt) = bad {
+            return Err(halt);
+        }
+        let is_last = to == keys::after(&slices);
+        objects.dedup();
+        for object in objects {
+            inode::put_garbage(ctx, object);
+        }
+        ctx.delete_range(slices.clone(), to);
+        if is_last {
+            ctx.delete(keys::shred(&slices));
+            ctx.change_shred(slices, None);
+        }
+        Ok(())
+    }
+
+    /// When there is a next step.
+    pub(crate) fn shreds_wake(&self) -> Option<u64> {
+        (!self.shreds.is_empty()).then_some(self.shreds_until)
+    }
+}
