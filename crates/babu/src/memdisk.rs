@@ -115,6 +115,11 @@ impl MemDisk {
         inner.names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
     }
 
+    /// Whether the machine has stopped, or this is a handle of an earlier life: all operations err.
+    pub fn has_stopped(&self) -> bool {
+        self.alive().is_err()
+    }
+
     /// Operations seen so far.
     pub fn counters(&self) -> Counters {
         self.lock().counters
@@ -427,7 +432,7 @@ mod tests {
         file.write_at(0, b"hello").unwrap();
         let again = disk.crash_process();
         assert!(file.write_at(0, b"x").is_err());
-        assert!(disk.list().is_err());
+        assert!(disk.list().is_err() && disk.has_stopped() && !again.has_stopped());
         let mut bytes = [0; 5];
         again.open("a").unwrap().read_at(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"hello");

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use babu::{
-    Batch, CheckpointDone, CheckpointJob, Db, OpenError, Priority, ReadError, RealDisk,
-    ReserveError, Syncer,
+    Batch, CheckpointDone, CheckpointJob, Db, Disk, OpenError, Options, Priority, ReadError,
+    RealDisk, ReserveError, Syncer,
 };
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
@@ -101,18 +101,24 @@ impl Store {
             is_damage,
         };
         let disk = RealDisk::open(folder).map_err(|error| say(&error, false))?;
-        let options = babu::Options {
+        let options = Options {
             log_chunk_bytes: options.log_chunk_bytes,
             reserve_bytes: options.reserve_bytes,
             cache_bytes: options.cache_bytes,
             database_id,
             epoch_at_least: options.epoch_at_least,
-            filter_prefix_bytes: ORDER_KEY_BYTES,
-            ..babu::Options::default()
+            ..Options::default()
         };
-        let (db, recovered) = Db::open(Arc::new(disk), options).map_err(|error| {
+        Self::over(Arc::new(disk), options).map_err(|error| say(&error.what, error.is_damage))
+    }
+
+    /// Opens the store on a disk, making it if there is none. What keys are like is for this crate to say.
+    pub fn over(disk: Arc<dyn Disk>, options: Options) -> Result<(Self, Opened), StoreError> {
+        let options = Options { filter_prefix_bytes: ORDER_KEY_BYTES, ..options };
+        let (db, recovered) = Db::open(disk, options).map_err(|error| {
             let OpenError::Read(cause) = &error;
-            say(&error, matches!(cause, ReadError::Damaged(_)))
+            let is_damage = matches!(cause, ReadError::Damaged(_));
+            StoreError { what: error.to_string(), is_damage }
         })?;
         let opened = Opened {
             groups_replayed: recovered.groups_replayed,

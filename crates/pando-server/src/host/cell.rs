@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use babu::{CheckpointDone, CheckpointError, Syncer};
+use babu::Syncer;
 use pando_types::{Epoch, Lsn, ShardIndex};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::Made;
 use super::state::{Incoming, State};
 use crate::metrics::{Counters, Latencies};
 
@@ -25,12 +26,15 @@ pub(crate) struct Cell {
     pub(crate) wake_at: AtomicU64,
     pub(crate) sync: SyncSignal,
     pub(crate) syncer: Syncer,
-    pub(crate) checkpoint_done: Mutex<Option<Result<CheckpointDone, CheckpointError>>>,
+    pub(crate) checkpoint_done: Mutex<Option<Made>>,
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     failure: OnceLock<String>,
     /// It runs elsewhere from now on.
     is_over: AtomicBool,
+    /// Its driver asks what it has to complain about.
+    #[cfg(feature = "driven")]
+    pub(crate) is_mute: AtomicBool,
 }
 
 impl Cell {
@@ -51,6 +55,8 @@ impl Cell {
             latencies: Latencies::default(),
             failure: OnceLock::new(),
             is_over: AtomicBool::new(false),
+            #[cfg(feature = "driven")]
+            is_mute: AtomicBool::new(false),
         }
     }
 
@@ -152,6 +158,10 @@ impl Cell {
     }
 
     pub(crate) fn complain(&self, what: &str) {
+        #[cfg(feature = "driven")]
+        if self.is_mute.load(Ordering::Relaxed) {
+            return;
+        }
         eprintln!("pando: shard {}: {what}", self.shard);
     }
 }
@@ -169,6 +179,12 @@ impl SyncSignal {
         if !before {
             self.condition.notify_one();
         }
+    }
+
+    /// Whether it was asked since the last time.
+    #[cfg(feature = "driven")]
+    pub(crate) fn take(&self) -> bool {
+        std::mem::take(&mut *self.asked.lock())
     }
 
     /// Returns when asked, or after `longest`; whether it was asked.

@@ -58,6 +58,20 @@ impl Held {
         self.waiting.drain(..).map(|(_, out)| out).chain(written)
     }
 
+    /// Takes out some, whatever they wait for.
+    #[cfg(feature = "planted")]
+    pub(crate) fn take(&mut self, which: impl Fn(&Out) -> bool) -> Vec<Out> {
+        let (taken, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|(_, out)| which(out));
+        self.waiting = waiting;
+        taken
+            .into_iter()
+            .map(|(_, out)| out)
+            .chain(self.written.extract_if(.., |out| which(out)))
+            .collect()
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -203,8 +203,7 @@ impl Host {
         options: &HostOptions,
         shard: ShardIndex,
     ) -> Result<ShardStart, RecoveryError> {
-        let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)
-            .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
+        let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)?;
         let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
         let cell =
             start::cell(&self.shared.clock, shard, (store, opened.last_nanos), options, recover)?;

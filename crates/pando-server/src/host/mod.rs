@@ -22,6 +22,8 @@
 
 pub(crate) mod cell;
 pub mod connection;
+#[cfg(feature = "driven")]
+pub mod driven;
 mod held;
 mod leaving;
 mod objects;
@@ -64,6 +66,8 @@ use timer::Timer;
 
 pub use leaving::{Changes, MoveRefused, NotGiven};
 pub use start::{RecoveryError, ShardStart, format_shard};
+#[cfg(feature = "planted")]
+pub use state::Planted;
 
 /// Batches after which a thread leaves a shard to another.
 const ROUNDS_MAX: u32 = 64;
@@ -96,6 +100,9 @@ pub struct HostOptions {
     pub partitions_per_shard: Option<NonZeroU16>,
     /// A client that is not heard of for this long has ended.
     pub lease: Duration,
+    /// A fault that a test plants.
+    #[cfg(feature = "planted")]
+    pub planted: Option<Planted>,
 }
 
 impl Default for HostOptions {
@@ -107,6 +114,8 @@ impl Default for HostOptions {
             split_threshold: 8_000,
             partitions_per_shard: Some(NonZeroU16::MIN),
             lease: Duration::from_secs(60),
+            #[cfg(feature = "planted")]
+            planted: None,
         }
     }
 }
@@ -122,6 +131,9 @@ pub struct Host {
 
 /// A checkpoint, and whose it is.
 type Job = (Arc<Cell>, babu::CheckpointJob);
+
+/// What came of one.
+type Made = Result<babu::CheckpointDone, babu::CheckpointError>;
 
 pub(crate) struct Shared {
     /// By shard; empty: another process hosts it, or there is none.

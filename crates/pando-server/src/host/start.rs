@@ -17,7 +17,7 @@ use super::{Host, HostOptions, Job, Shared};
 use crate::clock::{Clock, RealTime, Wall};
 use crate::folder::Folder;
 use crate::machine::Machine;
-use crate::store::{Opened, Store, StoreOptions};
+use crate::store::{Opened, Store, StoreError, StoreOptions};
 use crate::superblock::Superblock;
 
 /// A volume whose shards cannot be started: which shard's folder, which file, why.
@@ -36,6 +36,12 @@ impl fmt::Display for RecoveryError {
 }
 
 impl std::error::Error for RecoveryError {}
+
+impl From<StoreError> for RecoveryError {
+    fn from(error: StoreError) -> Self {
+        Self { what: error.what, is_damage: error.is_damage }
+    }
+}
 
 /// What the start of one shard found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,10 +99,10 @@ impl Host {
         (shards, hosted): (u16, &[ShardIndex]),
         options: &HostOptions,
         clock: Clock,
-        open: impl Fn(u16) -> Result<(Store, Opened), crate::store::StoreError> + Sync,
+        open: impl Fn(u16) -> Result<(Store, Opened), StoreError> + Sync,
         recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
     ) -> Result<(Self, Vec<ShardStart>), RecoveryError> {
-        let opened = std::thread::scope(|scope| {
+        let stores = std::thread::scope(|scope| {
             let threads: Vec<_> = hosted
                 .iter()
                 .map(|shard| {
@@ -106,11 +112,28 @@ impl Host {
                 .collect();
             let results = threads.into_iter().map(|thread| thread.join().expect("opening a store"));
             results.collect::<Result<Vec<_>, _>>()
-        })
-        .map_err(|error| RecoveryError { what: error.what, is_damage: error.is_damage })?;
+        })?;
+        let (host, jobs, starts) =
+            Self::assemble((shards, hosted), options, clock, stores, recover)?;
+        host.spawn_threads(jobs).map_err(|error| RecoveryError {
+            what: format!("cannot start a thread: {error}"),
+            is_damage: false,
+        })?;
+        host.begin();
+        Ok((host, starts))
+    }
+
+    /// Recovers shards from their open stores, without threads. Nothing runs yet.
+    pub(super) fn assemble(
+        (shards, hosted): (u16, &[ShardIndex]),
+        options: &HostOptions,
+        clock: Clock,
+        stores: Vec<(Store, Opened)>,
+        recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+    ) -> Result<(Self, mpsc::Receiver<Job>, Vec<ShardStart>), RecoveryError> {
         let cells: Vec<_> = (0..SHARDS_MAX).map(|_| ArcSwapOption::empty()).collect();
         let mut starts = Vec::new();
-        for ((store, opened), &shard) in opened.into_iter().zip(hosted) {
+        for ((store, opened), &shard) in stores.into_iter().zip(hosted) {
             let recover = |now, store: &Store| recover(shard, now, store);
             let store = (store, opened.last_nanos);
             let cell = cell(&clock, shard, store, options, recover)?;
@@ -128,16 +151,15 @@ impl Host {
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
         });
-        let host = Self { shared: shared.clone(), threads: Mutex::default() };
-        host.spawn_threads(jobs).map_err(|error| RecoveryError {
-            what: format!("cannot start a thread: {error}"),
-            is_damage: false,
-        })?;
-        for cell in shared.hosted() {
+        Ok((Self { shared, threads: Mutex::default() }, jobs, starts))
+    }
+
+    /// Whatever the shards have to say after their recovery.
+    pub(super) fn begin(&self) {
+        for cell in self.shared.hosted() {
             cell.set_tick();
-            shared.run(cell.shard);
+            self.shared.run(cell.shard);
         }
-        Ok((host, starts))
     }
 
     fn spawn(&self, name: String, body: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
@@ -198,6 +220,8 @@ pub(super) fn cell(
     let state =
         State::new(shard, machine, store, options.durability, options.checkpoint_bytes, wall);
     let cell = Cell::new(shard, state);
+    #[cfg(feature = "planted")]
+    cell.lock().plant(options.planted);
     cell.lock().absorb_recovery(effects, &cell);
     make_durable(&cell).map_err(|why| RecoveryError {
         what: format!("shard {shard} cannot write what its recovery decided: {why}"),

@@ -5,6 +5,8 @@
 
 mod checkpoint;
 pub(crate) mod leaving;
+#[cfg(feature = "planted")]
+mod planted;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +31,8 @@ use crate::machine::Machine;
 use crate::metrics::OpKind;
 use crate::store::{Room, Store};
 use leaving::Leaving;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 
 /// After this long a shard that found no room for its own work tries again, nanoseconds.
 const RETRY_FULL_NANOS: u64 = 200_000_000;
@@ -80,14 +84,16 @@ pub(crate) struct State {
     is_checkpointing: bool,
     /// The disk is full.
     wants_checkpoint: bool,
-    /// When a checkpoint last failed for want of space.
-    last_refusal: Option<Instant>,
+    /// When a checkpoint last failed for want of space, by the clock of timers.
+    last_refusal: Option<u64>,
     /// Somebody waits for a sync.
     wants_sync: bool,
     wake_at: Option<u64>,
     moment: Moment,
     pub(super) wall: Wall,
     pub(super) leaving: Leaving,
+    #[cfg(feature = "planted")]
+    planted: Option<Planted>,
 }
 
 /// What the clocks said, for a few inputs: they are handled within microseconds.
@@ -142,6 +148,8 @@ impl State {
             moment: Moment::default(),
             wall,
             leaving: Leaving::default(),
+            #[cfg(feature = "planted")]
+            planted: None,
         }
     }
 
@@ -179,7 +187,7 @@ impl State {
         }
         cell.counters.batches.increment();
         self.moment = Moment::default();
-        self.finish_checkpoint(cell, outbox);
+        self.finish_checkpoint(cell, shared, outbox);
         self.ready(cell, shared);
         if cell.take_tick() {
             self.input(Input::Tick, cell, shared);
@@ -205,7 +213,7 @@ impl State {
         let own = own
             .and_then(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
         self.write(cell, outbox);
-        self.begin_checkpoint(cell, outbox);
+        self.begin_checkpoint(cell, shared, outbox);
         if let Some(at) = self.wake_at.take() {
             shared.timer.tick_at(cell, at);
         }
@@ -399,6 +407,8 @@ impl State {
     }
 
     fn write(&mut self, cell: &Cell, outbox: &mut Outbox) {
+        #[cfg(feature = "planted")]
+        self.reply_early(cell, outbox);
         if !cell.has_failed() && self.store.applied() > cell.written() {
             match self.store.write() {
                 Ok(()) => cell.counters.log_writes.increment(),

@@ -7,7 +7,7 @@ use pando_types::ShardIndex;
 use std::sync::atomic::Ordering;
 
 use super::cell::Cell;
-use super::{Job, Shared};
+use super::{Job, Made, Shared};
 
 /// Longest time a log stays unsynced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl Shared {
     }
 
     /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody does.
-    fn sync_once(&self, cell: &Cell, is_asked: bool) {
+    pub(super) fn sync_once(&self, cell: &Cell, is_asked: bool) {
         if cell.has_failed() {
             return;
         }
@@ -56,11 +56,15 @@ impl Shared {
             if cell.is_over() {
                 continue;
             }
-            let result = job.run();
-            *cell.checkpoint_done.lock() = Some(result);
-            cell.attention.store(true, Ordering::SeqCst);
-            self.run(cell.shard);
+            self.checkpointed(&cell, job.run());
         }
+    }
+
+    /// The shard goes over to what a checkpoint has made.
+    pub(super) fn checkpointed(&self, cell: &Cell, result: Made) {
+        *cell.checkpoint_done.lock() = Some(result);
+        cell.attention.store(true, Ordering::SeqCst);
+        self.run(cell.shard);
     }
 }
 

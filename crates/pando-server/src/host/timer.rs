@@ -62,6 +62,35 @@ impl Timer {
         self.condition.notify_one();
     }
 
+    /// When the next event is due, if there is one.
+    #[cfg(feature = "driven")]
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.inner.lock().due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Lets happen what is due, without a thread: what is added meanwhile waits for the next call.
+    #[cfg(feature = "driven")]
+    pub(super) fn fire_due(&self, shared: &Shared) {
+        let now = shared.clock.mono();
+        let mut inner = self.inner.lock();
+        let last = inner.next;
+        let mut later = Vec::new();
+        while let Some(&Reverse((at, id))) = inner.due.peek()
+            && at <= now
+        {
+            inner.due.pop();
+            if id >= last {
+                later.push(Reverse((at, id)));
+                continue;
+            }
+            let Some(event) = inner.events.remove(&id) else { continue };
+            drop(inner);
+            fire(shared, at, event);
+            inner = self.inner.lock();
+        }
+        inner.due.extend(later);
+    }
+
     fn add(&self, at_nanos: u64, event: Event) {
         let mut inner = self.inner.lock();
         let is_earliest = inner.due.peek().is_none_or(|Reverse((first, _))| at_nanos < *first);

@@ -1,18 +1,26 @@
 //! When a shard's tree goes into an index file.
 
-use std::time::{Duration, Instant};
+#[cfg(feature = "driven")]
+use std::sync::atomic::Ordering;
 
-use super::{Cell, Outbox, Room, State};
+use super::{Cell, Outbox, Room, Shared, State};
 
-/// After a checkpoint that failed, the next is tried not sooner than this.
-const PAUSE: Duration = Duration::from_secs(1);
+/// After a checkpoint that failed, the next is tried not sooner than this, nanoseconds.
+const PAUSE: u64 = 1_000_000_000;
 
 impl State {
-    pub(super) fn begin_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
+    /// The next batch begins one.
+    #[cfg(feature = "driven")]
+    pub(crate) fn want_checkpoint(&mut self, cell: &Cell) {
+        self.wants_checkpoint = true;
+        cell.attention.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn begin_checkpoint(&mut self, cell: &Cell, shared: &Shared, outbox: &mut Outbox) {
         let is_large = self.store.tree_bytes() >= self.checkpoint_bytes;
         let is_due = (is_large || self.wants_checkpoint) && !self.is_checkpointing;
-        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(|at| at.elapsed() < PAUSE)
-        {
+        let is_soon = |at| shared.clock.mono() < at + PAUSE;
+        if !is_due || cell.has_failed() || self.last_refusal.is_some_and(is_soon) {
             return;
         }
         self.wants_checkpoint = false;
@@ -24,7 +32,7 @@ impl State {
             }
             // No room for a new log file: the old one goes on for as long as there is room in it.
             Err(Room::Full) => {
-                self.last_refusal = Some(Instant::now());
+                self.last_refusal = Some(shared.clock.mono());
                 cell.counters.checkpoint_failures.increment();
             }
             Err(Room::Failed(reason)) => cell.fail(&reason),
@@ -32,7 +40,7 @@ impl State {
         }
     }
 
-    pub(super) fn finish_checkpoint(&mut self, cell: &Cell, outbox: &mut Outbox) {
+    pub(super) fn finish_checkpoint(&mut self, cell: &Cell, shared: &Shared, outbox: &mut Outbox) {
         let Some(result) = cell.checkpoint_done.lock().take() else { return };
         self.is_checkpointing = false;
         match result {
@@ -42,7 +50,7 @@ impl State {
             }
             Err(babu::CheckpointError::Fatal(fatal)) => cell.fail(&fatal.to_string()),
             Err(babu::CheckpointError::Read(error)) => {
-                self.last_refusal = Some(Instant::now());
+                self.last_refusal = Some(shared.clock.mono());
                 cell.counters.checkpoint_failures.increment();
                 cell.complain(&format!("a checkpoint failed, the log grows on: {error}"));
             }

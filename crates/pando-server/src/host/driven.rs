@@ -1,0 +1,152 @@
+//! A host without threads, for simulations: what the threads of a process do, its driver does, when it likes.
+//!
+//! ```text
+//!   Host                                   its driver
+//!   connections: submit ─► run             the same calls
+//!   timer thread                           next_due, fire_due
+//!   a syncer thread for each shard         wants_sync, sync
+//!   checkpoint thread                      step_checkpoint
+//!   another thread has a shard             run_beside
+//! ```
+//!
+//! All else is what a server runs. Shards stay where they are: none leaves, and none comes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use pando_core::contract::{Effects, Halt, Now};
+use pando_types::ShardIndex;
+use parking_lot::Mutex;
+
+use super::cell::Cell;
+use super::connection::PeerLinks;
+use super::start::RecoveryError;
+use super::{BeforeSync, Host, HostOptions, Job, Made};
+use crate::clock::Clock;
+use crate::machine::Machine;
+use crate::metrics::Counters;
+use crate::store::{Opened, Store};
+
+/// See the module.
+pub struct Driven {
+    host: Host,
+    cells: Vec<Arc<Cell>>,
+    jobs: Mutex<mpsc::Receiver<Job>>,
+    checkpoint: Mutex<Checkpoint>,
+}
+
+/// What the checkpoint thread is at.
+#[derive(Default)]
+enum Checkpoint {
+    #[default]
+    None,
+    Asked(Job),
+    Made(Arc<Cell>, Made),
+}
+
+impl Driven {
+    /// Recovers and runs the shards of these stores.
+    pub fn start(
+        shards: u16,
+        stores: Vec<(ShardIndex, (Store, Opened))>,
+        options: &HostOptions,
+        clock: Clock,
+        recover: impl Fn(ShardIndex, Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+        links: Arc<dyn PeerLinks>,
+        before_sync: BeforeSync,
+    ) -> Result<Self, RecoveryError> {
+        let (hosted, stores): (Vec<_>, Vec<_>) = stores.into_iter().unzip();
+        let (host, jobs, _) = Host::assemble((shards, &hosted), options, clock, stores, recover)?;
+        let cells: Vec<_> = host.shared.hosted().collect();
+        cells.iter().for_each(|cell| cell.is_mute.store(true, Ordering::Relaxed));
+        host.set_links(links);
+        host.set_before_sync(before_sync);
+        host.begin();
+        Ok(Self { host, cells, jobs: Mutex::new(jobs), checkpoint: Mutex::default() })
+    }
+
+    /// The host: requests are put before it as connections do.
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// When the timer is to be woken next, by the host's clock.
+    pub fn next_due(&self) -> Option<u64> {
+        self.host.shared.timer.next_due()
+    }
+
+    /// Lets happen what waited for a time that has come.
+    pub fn fire_due(&self) {
+        self.host.shared.timer.fire_due(&self.host.shared);
+    }
+
+    /// Whether the syncer of a shard was woken since the last call.
+    pub fn wants_sync(&self, shard: ShardIndex) -> bool {
+        self.cell(shard).sync.take()
+    }
+
+    /// What the syncer does when it is woken, or when its time has come.
+    pub fn sync(&self, shard: ShardIndex, is_asked: bool) {
+        self.host.shared.sync_once(self.cell(shard), is_asked);
+    }
+
+    /// The next batch of a shard begins a checkpoint, as if its tree were large; it is run.
+    pub fn want_checkpoint(&self, shard: ShardIndex) {
+        let cell = self.cell(shard);
+        self.host.shared.with(cell, |state| state.want_checkpoint(cell));
+    }
+
+    /// Of which shard a checkpoint is being made, or waits to be.
+    pub fn checkpoint(&self) -> Option<ShardIndex> {
+        let mut checkpoint = self.checkpoint.lock();
+        if matches!(*checkpoint, Checkpoint::None)
+            && let Ok(job) = self.jobs.lock().try_recv()
+        {
+            *checkpoint = Checkpoint::Asked(job);
+        }
+        match &*checkpoint {
+            Checkpoint::None => None,
+            Checkpoint::Asked((cell, _)) | Checkpoint::Made(cell, _) => Some(cell.shard),
+        }
+    }
+
+    /// The next step of [`Driven::checkpoint`]: its files are made, or its shard goes over to them.
+    pub fn step_checkpoint(&self) {
+        let checkpoint = std::mem::take(&mut *self.checkpoint.lock());
+        match checkpoint {
+            Checkpoint::None => {}
+            Checkpoint::Asked((cell, job)) => {
+                let made = job.run();
+                *self.checkpoint.lock() = Checkpoint::Made(cell, made);
+            }
+            Checkpoint::Made(cell, made) => self.host.shared.checkpointed(&cell, made),
+        }
+    }
+
+    /// Runs a shard while other threads have `busy` ones: what comes for those stays with them until they are run.
+    pub fn run_beside(&self, busy: &[ShardIndex], shard: ShardIndex) {
+        let held: Vec<_> = busy.iter().map(|shard| self.cell(*shard).lock()).collect();
+        self.host.run(shard);
+        drop(held);
+    }
+
+    /// Shows a shard's store.
+    pub fn look<R>(&self, shard: ShardIndex, what: impl FnOnce(&Store) -> R) -> R {
+        what(&self.cell(shard).lock().store)
+    }
+
+    /// What the shell of a shard counts.
+    pub fn counters(&self, shard: ShardIndex) -> &Counters {
+        &self.cell(shard).counters
+    }
+
+    /// Why a shard has stopped, if one has.
+    pub fn failure(&self) -> Option<(ShardIndex, &str)> {
+        self.cells.iter().find_map(|cell| Some((cell.shard, cell.failure()?)))
+    }
+
+    fn cell(&self, shard: ShardIndex) -> &Arc<Cell> {
+        let cell = self.cells.iter().find(|cell| cell.shard == shard);
+        cell.unwrap_or_else(|| panic!("shard {shard} was not started here"))
+    }
+}
