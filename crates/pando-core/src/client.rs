@@ -337,6 +337,10 @@ impl Shard {
             Op::SyncFile(file) => {
                 // Waits for what locks it.
                 self.find_inode(ctx, file)?;
+                #[cfg(feature = "planted")]
+                if self.is_planted(crate::Planted::SyncFileUnsynced) {
+                    return Ok(Ran::Answer(Body::Done, Need::Committed));
+                }
                 Ok(Ran::Answer(Body::Done, Need::Synced))
             }
             Op::OpenSession | Op::OpenLocalSession | Op::EndSession(_) => {

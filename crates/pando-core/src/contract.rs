@@ -181,6 +181,9 @@ pub struct Config {
     pub ask_after: u64,
     /// How long a session lives without being renewed, nanoseconds.
     pub lease: u64,
+    /// Numbers of inodes and of transactions are reserved so many at a time; at least 2. Half of them must last from one sync of the log to the
+    /// next: 4 million creates take seconds, a sync at most one.
+    pub number_block: u64,
     /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then is refused with `EBUSY`, to be asked anew;
     /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
     pub versions_wait: u64,
@@ -208,6 +211,7 @@ impl Config {
             resend_after: 200_000_000,
             ask_after: 1_000_000_000,
             lease: 60_000_000_000,
+            number_block: 1 << 22,
             versions_wait: 10_000_000_000,
             votes_wait: 4_000_000_000,
             moved_slices: 200_000,

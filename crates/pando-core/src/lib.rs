@@ -89,4 +89,8 @@ pub enum Planted {
     TombstoneLost,
     /// A slot stays open to changes in the exchange that hands it over.
     SlotUnlocked,
+    /// A file is said to be durable before it is.
+    SyncFileUnsynced,
+    /// Further blocks of numbers are reserved in memory only.
+    ReservationLost,
 }

@@ -116,7 +116,7 @@ impl Shard {
         let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
             return Err(broken("this store holds no shard: its number record is missing"));
         };
-        let numbers = Numbers::recover(config.shard, reserved);
+        let numbers = Numbers::recover(config.shard, reserved, config.number_block);
         ctx.put(keys::table(Table::Numbers), numbers.record().encode());
         let mut shard = Self {
             leases: Leases::new(config.lease, now.nanos),
@@ -338,6 +338,7 @@ impl Shard {
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, fault: crate::Planted) {
         self.planted = Some(fault);
+        self.numbers.is_forgetful = fault == crate::Planted::ReservationLost;
     }
 
     /// Whether a fault is planted.
