@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::SimConfig;
+use crate::config::{Durability, SimConfig};
 use crate::run::{Verdict, run};
 use crate::stats::Stats;
 
@@ -60,17 +60,16 @@ pub fn batch(
 #[must_use]
 pub fn explain(config: SimConfig) -> String {
     let seed = config.seed;
-    let splitting = match config.handover_interval {
-        0 if config.moves > 0 => "PANDO_SIM_MOVING=1 ",
-        0 if config.names > 20 => "PANDO_SIM_SPLITTING=1 ",
-        0 => "",
-        _ => "PANDO_SIM_HANDING_OVER=1 ",
+    let kind = config.kind;
+    let power = match config.durability {
+        Durability::OsWithPowerLoss => "PANDO_SIM_POWER=1 ",
+        _ => "",
     };
     let verdict = run(SimConfig { verbose: true, ..config });
     let Verdict { fault, tail, .. } = verdict;
     let tail = &tail[tail.len().saturating_sub(TAIL)..];
     format!(
-        "seed {seed}: {}\nthe last events:\n{}\nonce more: {splitting}PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
+        "seed {seed}: {}\nthe last events:\n{}\nonce more: PANDO_SIM_{kind}=1 {power}PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
         fault.as_deref().unwrap_or("nothing wrong this time"),
         tail.join("\n")
     )

@@ -10,6 +10,7 @@ use pando_types::{Credentials, Errno, Judge, SessionId};
 use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
 use crate::execute::execute;
+use crate::keeping::{Keeper, Promises};
 use crate::mail::Mail;
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
@@ -47,6 +48,10 @@ pub struct Shared {
     pub ways_bytes: usize,
     /// How often it is emptied and filled again in between.
     pub ebbs: u64,
+    /// Operations between two times that a lane fsyncs something of its own; 0: it does not.
+    pub keeping: u64,
+    /// What was promised by that.
+    pub promises: Arc<Mutex<Promises>>,
 }
 
 impl Shared {
@@ -145,9 +150,13 @@ impl ClientRun {
     pub async fn lane(self: Arc<Self>, mut random: Random) {
         let client = self.connected().await;
         let mut lanes = self.new_lanes();
+        let mut keeper = Keeper::new(lanes.0);
         for _ in 0..self.operations {
             if random.chance(2, 3) {
                 self.shared.mail.sleep(random.below(3 * MILLISECOND)).await;
+            }
+            if self.shared.keeping > 0 && random.chance(1, self.shared.keeping) {
+                self.keep(&client, &mut keeper, &mut random).await;
             }
             if random.chance(1, self.shared.churn) {
                 self.churn(&client, &mut lanes, &mut random).await;

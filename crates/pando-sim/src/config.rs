@@ -18,16 +18,11 @@ pub enum Durability {
     Disk,
 }
 
-/// Faults of the shell that tests plant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PlantedInShell {
-    /// Replies leave before the log is written.
-    ReplyBeforeLogWrite,
-}
-
 /// A run.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
+    /// Which of [`SimConfig::KINDS`] it is.
+    pub kind: &'static str,
     /// Everything by chance follows from it.
     pub seed: u64,
     /// Shards.
@@ -76,24 +71,39 @@ pub struct SimConfig {
     pub lease: u64,
     /// For how long clients wait for an answer, nanoseconds.
     pub patience: Option<u64>,
+    /// After the last fault everything must come to its end within this, nanoseconds.
+    pub end_within: u64,
     /// Clients that stand still for a while.
     pub pauses: u64,
     /// Mean time between two deaths of one shard, nanoseconds; 0: none.
     pub crash_interval: u64,
     /// Mean time between two checkpoints of one shard, nanoseconds.
     pub checkpoint_interval: u64,
+    /// Memory of a shard's tree at which a checkpoint begins of itself, bytes.
+    pub checkpoint_bytes: usize,
     /// Time between two background syncs, nanoseconds.
     pub sync_interval: u64,
     /// Mean time between two slots that are handed over, nanoseconds; 0: none.
     pub handover_interval: u64,
     /// Clients that die.
     pub client_deaths: u64,
+    /// Time between two settings of some machine's clock, nanoseconds; 0: none.
+    pub clock_interval: u64,
+    /// Nanoseconds of a million by which the clock of timers of a machine is faster or slower, at most.
+    pub drift: u64,
+    /// Timers go by the time of day: a fault that the setting of clocks finds.
+    pub one_clock: bool,
+    /// Numbers that a shard reserves at a time.
+    pub number_block: u64,
+    /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0: it does not.
+    pub keeping: u64,
     /// Time between two cuts, nanoseconds; 0: none.
     pub cut_interval: u64,
     /// Inputs of a hundred in which one read finds its block not in memory.
     pub missing_percent: u64,
     /// A planted fault of the shell.
-    pub planted_in_shell: Option<PlantedInShell>,
+    #[cfg(feature = "planted")]
+    pub planted_in_shell: Option<pando_server::host::Planted>,
     /// A planted fault of the shards.
     #[cfg(feature = "planted")]
     pub planted: Option<pando_core::Planted>,
@@ -101,11 +111,29 @@ pub struct SimConfig {
     pub verbose: bool,
 }
 
+/// A kind of runs, by name.
+pub type Kind = (&'static str, fn(u64) -> SimConfig);
+
 impl SimConfig {
+    /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
+    pub const KINDS: [Kind; 5] = [
+        ("ANY", Self::new),
+        ("SPLITTING", Self::splitting),
+        ("PATHS", Self::by_path),
+        ("MOVING", Self::moving),
+        ("HANDING_OVER", Self::handing_over),
+    ];
+
     /// The run of `seed` in mode `os`, with loss of power.
     #[must_use]
     pub fn losing_power(seed: u64) -> Self {
-        Self { durability: Durability::OsWithPowerLoss, ..Self::new(seed) }
+        Self::new(seed).with_power_loss()
+    }
+
+    /// The same run in mode `os`, with loss of power; clients fsync.
+    #[must_use]
+    pub fn with_power_loss(self) -> Self {
+        Self { durability: Durability::OsWithPowerLoss, keeping: 6, ..self }
     }
 
     /// The run of `seed` in which directories split all the time, in small pages, while their names change.
@@ -114,6 +142,7 @@ impl SimConfig {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5711_7000);
         let base = Self::new(seed);
         Self {
+            kind: "SPLITTING",
             lanes: random.between(2, 4) as usize,
             operations: random.between(30, 60),
             split_threshold: random.between(6, 12),
@@ -137,6 +166,7 @@ impl SimConfig {
     pub fn by_path(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0A7B_1E55);
         Self {
+            kind: "PATHS",
             by_path: random.between(70, 100),
             ways_bytes: *random.pick(&[1 << 20, 1 << 20, 1_000]),
             versions_wait: random.between(50, 500) * MILLISECOND,
@@ -150,7 +180,7 @@ impl SimConfig {
     #[must_use]
     pub fn moving(seed: u64) -> Self {
         let base = Self::new(seed);
-        Self { by_path: 0, moves: 80, lanes: base.lanes + 1, ..base }
+        Self { kind: "MOVING", by_path: 0, moves: 80, lanes: base.lanes + 1, ..base }
     }
 
     /// All shards that run.
@@ -165,6 +195,7 @@ impl SimConfig {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);
         let base = Self::splitting(seed);
         Self {
+            kind: "HANDING_OVER",
             founded: 1,
             handover_interval: random.between(3, 25) * MILLISECOND,
             split_threshold: random.between(6, 20),
@@ -178,7 +209,9 @@ impl SimConfig {
     pub fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_1EED_0001);
         let crashes = random.chance(3, 4);
+        let more = &mut Random::new(seed ^ 0x51AB_0DE5_C10C_0000);
         Self {
+            kind: "ANY",
             seed,
             shards: 4,
             founded: 0,
@@ -203,14 +236,22 @@ impl SimConfig {
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),
+            end_within: 600 * SECOND,
             pauses: random.below(4),
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
+            checkpoint_bytes: if seed.is_multiple_of(3) { 16 << 10 } else { 64 << 20 },
             sync_interval: random.between(5, 60) * MILLISECOND,
             handover_interval: 0,
             client_deaths: random.below(3),
             cut_interval: *random.pick(&[0, 120 * MILLISECOND, 300 * MILLISECOND]),
+            clock_interval: *more.pick(&[0, 60 * MILLISECOND, 200 * MILLISECOND]),
+            drift: *more.pick(&[0, 100, 10_000]),
+            one_clock: false,
+            number_block: *more.pick(&[1 << 22, 128, 256]),
+            keeping: 0,
             missing_percent: 0,
+            #[cfg(feature = "planted")]
             planted_in_shell: None,
             #[cfg(feature = "planted")]
             planted: None,

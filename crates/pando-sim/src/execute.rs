@@ -114,7 +114,8 @@ fn to_stat(attr: &Attr) -> Stat {
     }
 }
 
-async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
+/// The bytes of a file from `offset` on.
+pub async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
     let layout = client.read_data(ino, offset, len).await?;
     if layout.attr.kind != FileKind::Regular {
         return Err(Errno::EINVAL);
@@ -127,7 +128,14 @@ async fn read(client: &Client, ino: Ino, offset: u64, len: u64) -> Outcome {
     Ok(Value::Bytes(bytes[from..to].to_vec()))
 }
 
-async fn write(client: &Client, by: &Credentials, ino: Ino, offset: u64, bytes: &[u8]) -> Outcome {
+/// Writes bytes at `offset`.
+pub async fn write(
+    client: &Client,
+    by: &Credentials,
+    ino: Ino,
+    offset: u64,
+    bytes: &[u8],
+) -> Outcome {
     let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
     // As a mount has it from its kernel.
     let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));

@@ -1,31 +1,25 @@
 //! What breaks, and how it comes back: deaths, restarts, checkpoints, syncs that nobody hurries.
 
-use crate::config::{Durability, MILLISECOND};
+use crate::config::{Durability, MILLISECOND, SECOND};
 use crate::happening::Happening;
 use crate::network::End;
 use crate::world::World;
 
+const HOUR: u64 = 3_600 * SECOND;
+
 impl World {
     pub(crate) fn background_sync(&mut self, shard: usize) {
-        let host = &self.hosts[shard];
-        if host.process.as_ref().is_some_and(|process| process.is_waiting()) {
-            self.after(10_000, Happening::Sync(shard, host.life));
+        // While a sync is under way, its thread begins no other.
+        if !self.hosts[shard].is_sync_planned {
+            self.sync(shard, false);
         }
         self.after(self.config.sync_interval, Happening::BackgroundSync(shard));
     }
 
-    pub(crate) fn checkpoint(&mut self, shard: usize) {
-        let mut delay = self.random.between(1, 2 * self.config.checkpoint_interval);
-        if self.hosts[shard].process.is_some() {
-            match self.hosts[shard].checkpoint() {
-                Ok(true) => delay = self.random.between(100_000, 10 * MILLISECOND),
-                Ok(false) => self.stats.checkpoints += 1,
-                Err(_) => {
-                    self.stats.checkpoint_crashes += 1;
-                    self.crash(shard);
-                }
-            }
-        }
+    pub(crate) fn want_checkpoint(&mut self, shard: usize) {
+        let index = self.index(shard);
+        self.act(self.server_of(shard), |driven| driven.want_checkpoint(index));
+        let delay = self.random.between(1, 2 * self.config.checkpoint_interval);
         self.after(delay, Happening::Checkpoint(shard));
     }
 
@@ -36,11 +30,26 @@ impl World {
         self.plan_crash(shard);
     }
 
-    /// The process that hosts `shard` dies, with all its shards.
-    pub(crate) fn crash(&mut self, shard: usize) {
+    /// A process dies, with all its shards.
+    pub(crate) fn crash(&mut self, server: usize) {
         let power = self.config.durability != Durability::Os && self.random.chance(1, 2);
-        self.trace.note(self.time, &[], format_args!("shard {shard} dies, power lost: {power}"));
-        let shards: Vec<usize> = self.housemates(shard).collect();
+        self.end(server, power);
+    }
+
+    /// Somebody wants a machine to lose its power now.
+    pub(crate) fn lose_power(&mut self) {
+        let server = self.random.below(self.servers.len() as u64) as usize;
+        if self.is_faulty && self.servers[server].driven().is_some() {
+            self.end(server, true);
+        }
+    }
+
+    fn end(&mut self, server: usize, power: bool) {
+        if power {
+            self.mail.power_lost();
+        }
+        self.trace.note(self.time, &[], format_args!("process {server} dies, power lost: {power}"));
+        let shards = self.servers[server].shards.clone();
         let running = shards.iter().filter(|s| self.hosts[**s].process.is_some()).count();
         self.stats.crashed_together += u64::from(running > 1);
         // What has left the process, the kernel sends.
@@ -53,8 +62,10 @@ impl World {
             if self.hosts[shard].process.is_some() || shards.len() == 1 {
                 self.stats.crash(&self.hosts[shard], power);
             }
-            self.inboxes[shard].clear();
-            self.hosts[shard].die(power);
+        }
+        self.servers[server].die();
+        for &shard in &shards {
+            self.hosts[shard].died(power);
         }
         for &shard in &shards {
             for other in self.network.neighbours(End::Shard(shard)) {
@@ -62,34 +73,42 @@ impl World {
             }
         }
         let delay = self.random.between(1, 40) * MILLISECOND;
-        self.after(delay, Happening::Restart(shard));
+        self.after(delay, Happening::Restart(server));
     }
 
-    /// Starts the process that hosts `shard`: those of its shards that do not run.
-    pub(crate) fn restart(&mut self, shard: usize) {
-        let shards: Vec<usize> = self.housemates(shard).collect();
-        for shard in shards {
-            if self.hosts[shard].process.is_some() {
-                continue;
-            }
-            self.trace.note(self.time, &[], format_args!("shard {shard} starts"));
+    /// Starts a process, if it does not run.
+    pub(crate) fn restart(&mut self, server: usize) {
+        if self.servers[server].driven().is_some() {
+            return;
+        }
+        self.trace.note(self.time, &[], format_args!("process {server} starts"));
+        for shard in self.servers[server].shards.clone() {
             if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
                 let changes = self.random.between(1, 12);
                 self.hosts[shard].disk.crash_at(changes);
             }
-            let started = self.hosts[shard].start(self.time);
-            let died = started.is_err();
-            self.dispatch(shard, started);
-            if died {
-                return;
-            }
+        }
+        self.servers[server].clocks.set(self.time);
+        let Self { servers, hosts, .. } = self;
+        match servers[server].start(hosts) {
+            Ok(()) => self.settle(server),
+            Err(_) => self.crash(server),
         }
     }
 
-    /// The shards of one process.
-    fn housemates(&self, shard: usize) -> impl Iterator<Item = usize> + use<> {
-        let processes = self.config.processes;
-        (0..self.hosts.len()).filter(move |other| other % processes == shard % processes)
+    /// The time of day of a machine is set: a little, or by an hour.
+    pub(crate) fn set_clock(&mut self) {
+        let server = self.random.below(self.servers.len() as u64) as usize;
+        let most = if self.random.chance(1, 2) { HOUR } else { 2 * SECOND };
+        let by = self.random.below(2 * most) as i64 - most as i64;
+        self.trace.note(
+            self.time,
+            &by.to_le_bytes(),
+            format_args!("clock {server} is set by {by}"),
+        );
+        self.stats.clocks_set += 1;
+        self.servers[server].clocks.jump(by);
+        self.after(self.config.clock_interval, Happening::SetClock);
     }
 
     pub(crate) fn plan_faults(&mut self, shard: usize) {
@@ -107,7 +126,8 @@ impl World {
         let delay = self.random.between(1, 2 * self.config.crash_interval);
         self.after(delay, Happening::ArmCrash(shard));
         if self.random.chance(1, 3) {
-            self.after(delay / 2, Happening::Crash(shard, self.hosts[shard].life));
+            let server = self.server_of(shard);
+            self.after(delay / 2, Happening::Crash(server, self.servers[server].life));
         }
     }
 }

@@ -6,39 +6,52 @@
 
 use std::cell::RefCell;
 
-use babu::{Db, MemDisk};
+use babu::MemDisk;
+use pando_core::Rows as _;
 use pando_fsck::{Mode, Page, Pending, Report, Rows, Unwatched, Volume, Watch, check};
+use pando_server::store::Store;
 use pando_types::ShardIndex;
 
-use crate::host::Host;
-use crate::store::open;
+use crate::host::{Host, open};
 
 /// Bytes of a page: several to a shard, so that whatever lies across two of them is met.
 const PAGE_BYTES: usize = 700;
 
 /// Stores by shard.
-struct Stores<'a>(Vec<&'a Db>);
+struct Stores(Vec<Store>);
 
-impl Rows for Stores<'_> {
+impl Rows for Stores {
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
-        page(self.0[usize::from(shard.0)], from, bytes.min(PAGE_BYTES))
+        page(&self.0[usize::from(shard.0)], from, bytes.min(PAGE_BYTES))
+    }
+}
+
+/// Shards that run.
+struct Resting<'a>(&'a [Host]);
+
+impl Rows for Resting<'_> {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        let process = self.0[usize::from(shard.0)].process.as_ref();
+        let process = process.ok_or_else(|| format!("shard {shard} does not run"))?;
+        process.look(|store| page(store, from, bytes.min(PAGE_BYTES)))
     }
 }
 
 /// Rows of a store from `from` on, about `bytes`.
-fn page(db: &Db, from: &[u8], bytes: usize) -> Result<Page, String> {
-    let mut page = Page::default();
+fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
+    let mut page = Page { is_last: true, ..Page::default() };
     let mut size = 0;
-    for row in db.scan(from, None) {
-        let (key, value) = row.map_err(|error| error.to_string())?;
+    // No key is longer.
+    let scanned = store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
         if size >= bytes && size > 0 {
-            return Ok(page);
+            page.is_last = false;
+            return false;
         }
         size += key.len() + value.len();
         page.rows.push((key.to_vec(), value.to_vec()));
-    }
-    page.is_last = true;
-    Ok(page)
+        true
+    });
+    scanned.map(|()| page).map_err(|halt| format!("{halt:?}"))
 }
 
 fn volume(hosts: &[Host]) -> Volume {
@@ -46,8 +59,8 @@ fn volume(hosts: &[Host]) -> Volume {
     Volume { map: config.map.clone(), secrets: config.secrets.clone() }
 }
 
-fn judge(volume: &Volume, stores: Vec<&Db>) -> Result<(Vec<String>, Report), String> {
-    let report = check(&mut Stores(stores), None, volume, Mode::Stopped, &mut Unwatched)?;
+fn judge(volume: &Volume, rows: &mut dyn Rows) -> Result<(Vec<String>, Report), String> {
+    let report = check(rows, None, volume, Mode::Stopped, &mut Unwatched)?;
     Ok((in_words(&report), report))
 }
 
@@ -64,21 +77,19 @@ fn in_words(report: &Report) -> Vec<String> {
 #[must_use]
 pub fn at_rest(hosts: &[Host]) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut stores = Vec::new();
     for host in hosts {
         let shard = host.config.shard;
         let Some(process) = &host.process else {
             return vec![format!("shard {shard} does not run")];
         };
-        let [locks, txns, prepared, opens] = process.shard.in_flight();
+        let [locks, txns, prepared, opens] = process.core().in_flight();
         if (locks, txns, prepared, opens) != (0, 0, 0, 0) {
             faults.push(format!(
                 "shard {shard}: {locks} locks, {txns} transactions, {prepared} prepared, {opens} opens"
             ));
         }
-        stores.push(&process.db);
     }
-    match judge(&volume(hosts), stores) {
+    match judge(&volume(hosts), &mut Resting(hosts)) {
         Ok((found, report)) => {
             faults.extend(found);
             let left = Pending { sessions: 0, ..report.pending };
@@ -99,11 +110,11 @@ pub fn if_all_died(hosts: &[Host]) -> Vec<String> {
         let files = host.disk.files();
         let disk = MemDisk::with_files(files.iter().map(|(name, bytes)| (&**name, &**bytes)));
         match open(&disk) {
-            Ok((db, _)) => stores.push(db),
+            Ok((store, _)) => stores.push(store),
             Err(error) => return vec![format!("shard {}: {error}", host.config.shard)],
         }
     }
-    match judge(&volume(hosts), stores.iter().collect()) {
+    match judge(&volume(hosts), &mut Stores(stores)) {
         Ok((found, _)) => found,
         Err(error) => vec![error],
     }
@@ -136,7 +147,7 @@ impl Rows for Running<'_, '_> {
         }
         for _ in 0..STEPS_MAX {
             if let Some(process) = &live.hosts()[usize::from(shard.0)].process {
-                return page(&process.db, from, bytes.min(PAGE_BYTES));
+                return process.look(|store| page(store, from, bytes.min(PAGE_BYTES)));
             }
             live.step();
         }

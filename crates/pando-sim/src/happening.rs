@@ -18,14 +18,16 @@ pub enum Happening {
     Wake(Ticket),
     /// A shard turns to its inbox.
     Turn(usize, u64),
-    /// The time a shard asked to be woken at.
-    Tick(usize, u64),
+    /// The timer of a process, named by its position and life, is woken.
+    Timer(usize, u64),
     /// A sync of a shard's log ends.
     Sync(usize, u64),
     /// The next sync that nobody hurries.
     BackgroundSync(usize),
-    /// The next step of a checkpoint, or the next checkpoint.
+    /// A checkpoint of a shard is wanted.
     Checkpoint(usize),
+    /// The next step of the checkpoint that a process makes.
+    CheckpointStep(usize, u64),
     /// The disk of a shard will stop soon.
     ArmCrash(usize),
     /// A shard's process dies.
@@ -36,6 +38,8 @@ pub enum Happening {
     HandOver,
     /// Some cease to reach others.
     Cut,
+    /// The clock of a machine is set.
+    SetClock,
     /// A client dies.
     ClientDies,
     /// A client stands still.

@@ -1,240 +1,117 @@
-//! A shard's process: the shell around core and store, as the contract of `pando-core` wants it.
-//!
-//! ```text
-//!   inputs ─► handle ─► apply ─┐ for each
-//!              ▲───────────────┘
-//!           write the log once ─► messages whose need is met leave ─► sync, now or some time ─► the others
-//! ```
-//!
-//! A disk that fails means that the process is dead: it comes back with [`Host::start`].
+//! A shard: its disk, and while its process runs, what of it can be looked at.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use babu::{CheckpointDone, CheckpointJob, Db, MemDisk};
-use pando_core::keys;
-use pando_core::{Config, Effects, Halt, Input, Need, Now, Out, Shard};
-use pando_types::{Lsn, SlotIndex, Timestamp, codec};
+use babu::{MemDisk, Options};
+use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Rows, Shard, keys};
+use pando_server::host::driven::Driven;
+use pando_server::machine::Machine;
+use pando_server::store::{Opened, Store, StoreError};
+use pando_types::op::Request;
+use pando_types::reply::Reply;
+use pando_types::{KeyId, ShardIndex, SlotIndex, Timestamp};
 
-use crate::config::{Durability, PlantedInShell, SimConfig};
+use crate::client_run::lock;
+use crate::config::SimConfig;
+use crate::missing::View;
 use crate::random::Random;
-use crate::store::{View, batch, now, open};
-
-/// The process died of its disk. What had left nevertheless.
-#[derive(Debug)]
-pub struct Died(pub Vec<Out>);
-
-impl Died {
-    const SILENT: Self = Self(Vec::new());
-}
 
 /// One shard.
 pub struct Host {
     /// What the shard is told.
     pub config: Config,
-    /// Goes up with each death.
-    pub life: u64,
-    /// Its clock is ahead of the true time by this.
-    pub skew: u64,
-    /// The process, if it runs.
-    pub process: Option<Process>,
     /// Its disk in this life.
     pub disk: MemDisk,
-    durability: Durability,
+    /// What of its process can be looked at, if it runs.
+    pub process: Option<Process>,
+    /// Its process will turn to what has come for it.
+    pub(crate) is_turn_planned: bool,
+    /// The sync that it has asked for is under way.
+    pub(crate) is_sync_planned: bool,
     missing_percent: u64,
-    planted: Option<PlantedInShell>,
     #[cfg(feature = "planted")]
-    planted_in_core: Option<pando_core::Planted>,
+    planted: Option<pando_core::Planted>,
     random: Random,
 }
 
-/// As the server's shell does it: what only reads is answered at once, if it can be.
-fn handle(shard: &mut Shard, now: Now, input: Input, rows: &View<'_>) -> Result<Effects, Halt> {
-    if let Input::Client(tag, request) = &input
-        && let Some(reply) = shard.answer_at_once(now, tag.1, request, rows)?
-    {
-        let out = vec![(Need::Committed, Out::Reply(*tag, reply))];
-        return Ok(Effects { out, ..Effects::default() });
-    }
-    let effects = shard.handle(now, input, rows)?;
-    match shard.counters().bad_messages {
-        0 => Ok(effects),
-        _ => Err(Halt::Broken("a message of a shard was refused as one that cannot be".to_owned())),
-    }
-}
+/// A core that can be looked at, the same as the shell has it, and what came of its recovery.
+pub(crate) type Recovered = (Arc<Mutex<Shard>>, Box<dyn Machine>, Effects);
 
-/// A running process.
+/// A shard in a running process.
 pub struct Process {
-    /// The store.
-    pub db: Db,
-    /// The core.
-    pub shard: Shard,
-    outbox: Vec<(Lsn, Need, Out)>,
-    /// When it wants to be woken.
-    pub wake_at: Option<u64>,
-    /// When it will be.
-    pub planned: Option<u64>,
-    job: Option<CheckpointJob>,
-    done: Option<CheckpointDone>,
+    shard: ShardIndex,
+    core: Arc<Mutex<Shard>>,
+    pub(crate) driven: Arc<Driven>,
 }
 
-impl Process {
-    /// Slots of the shard in which there is anything, but the root's.
-    pub fn slots(&self) -> Vec<SlotIndex> {
-        let mut slots = BTreeSet::new();
-        for prefix in [b"d", b"l"] {
-            let keys = self.db.prefix(prefix).flatten().map(|(key, _)| key);
-            slots.extend(keys.filter_map(|key| keys::slot_of_row(&key)));
-        }
-        slots.retain(|slot| slot.0 != 0 && self.shard.owns(*slot));
-        slots.into_iter().collect()
-    }
-}
-
-/// What comes of running a host.
-#[derive(Default)]
-pub struct Yield {
-    /// Messages that leave.
-    pub out: Vec<Out>,
-    /// Something waits for a sync.
-    pub wants_sync: bool,
+/// Opens the store on a disk, with small sizes.
+pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
+    let options = Options {
+        log_chunk_bytes: 32 << 10,
+        reserve_bytes: 4 << 10,
+        block_bytes: 1 << 10,
+        file_bytes: 8 << 10,
+        cache_bytes: 64 << 10,
+        database_id: 1,
+        ..Options::default()
+    };
+    Store::over(Arc::new(disk.clone()), options)
 }
 
 impl Host {
-    /// An empty shard, formatted.
-    pub fn format(config: Config, sim: &SimConfig, skew: u64, random: Random) -> Self {
-        let disk = MemDisk::new();
-        let (mut db, _) = open(&disk).expect("a new disk works");
-        let writes = pando_core::format(&config, Timestamp::from_nanos(skew));
-        db.apply(&batch(&writes), &[]);
-        db.write().and_then(|_| db.syncer().sync()).expect("a new disk works");
+    /// An empty shard, formatted at a time of day.
+    pub fn format(config: Config, sim: &SimConfig, wall: u64, mut random: Random) -> Self {
+        let disk = match random.chance(1, 2) {
+            true => MemDisk::new().with_appender(),
+            false => MemDisk::new(),
+        };
+        let (mut store, _) = open(&disk).expect("a new disk works");
+        let writes = pando_core::format(&config, Timestamp::from_nanos(wall));
+        store.apply(&writes, &GroupMeta { now: wall, ..GroupMeta::default() });
+        store.write().expect("a new disk works");
+        store.syncer().sync().expect("a new disk works");
         Self {
             config,
-            life: 0,
-            skew,
-            process: None,
             disk,
-            durability: sim.durability,
+            process: None,
+            is_turn_planned: false,
+            is_sync_planned: false,
             missing_percent: sim.missing_percent,
-            planted: sim.planted_in_shell,
             #[cfg(feature = "planted")]
-            planted_in_core: sim.planted,
+            planted: sim.planted,
             random,
         }
     }
 
-    /// Starts the process. `Err`: it died meanwhile.
-    ///
-    /// # Panics
-    /// If what is on disk is refused though the disk works.
-    pub fn start(&mut self, time: u64) -> Result<Yield, Died> {
-        let (db, _) = match open(&self.disk) {
-            Ok(opened) => opened,
-            Err(_) if self.disk_is_dead() => return Err(Died::SILENT),
-            Err(error) => panic!("shard {} cannot open: {error}", self.config.shard),
-        };
-        let now = now(&db, time + self.skew);
-        let recovered = Shard::recover(self.config.clone(), now, &View::new(&db, None));
-        let (shard, effects) = match recovered {
-            Ok(recovered) => recovered,
-            Err(halt) => return self.halted(&halt),
-        };
+    /// Recovers the shard from its store: what the shell runs, and what can be looked at meanwhile.
+    pub(crate) fn recover(&mut self, now: Now, store: &Store) -> Result<Recovered, Halt> {
+        let (core, effects) = Shard::recover(self.config.clone(), now, store)?;
         #[cfg(feature = "planted")]
-        let shard = {
-            let mut shard = shard;
-            if let Some(fault) = self.planted_in_core {
-                shard.plant(fault);
+        let core = {
+            let mut core = core;
+            if let Some(fault) = self.planted {
+                core.plant(fault);
             }
-            shard
+            core
         };
-        let (outbox, wake_at) = (Vec::new(), None);
-        let process = Process { db, shard, outbox, wake_at, planned: None, job: None, done: None };
-        let process = self.process.insert(process);
-        process.absorb(effects);
-        process.db.write().map_err(|_| Died::SILENT)?;
-        process.db.syncer().sync().map_err(|_| Died::SILENT)?;
-        self.run(time, Vec::new())
+        let core = Arc::new(Mutex::new(core));
+        let machine = Watched {
+            core: Arc::clone(&core),
+            missing_percent: self.missing_percent,
+            random: self.random.fork(),
+        };
+        Ok((core, Box::new(machine), effects))
     }
 
-    /// Handles `inputs` as one batch, then writes the log.
-    pub fn run(&mut self, time: u64, inputs: Vec<Input>) -> Result<Yield, Died> {
-        let time = time + self.skew;
-        for input in inputs {
-            self.handle(time, input)?;
-        }
-        while self.process.as_ref().is_some_and(|process| process.shard.has_ready()) {
-            self.handle(time, Input::Ready)?;
-        }
-        let mut early = Vec::new();
-        if self.planted == Some(PlantedInShell::ReplyBeforeLogWrite) {
-            early = self.process.as_mut().map(Process::replies).unwrap_or_default();
-        }
-        let Some(process) = &mut self.process else { return Err(Died::SILENT) };
-        if process.db.write().is_err() {
-            return Err(Died(early));
-        }
-        let mut result = process.release(self.durability);
-        result.out.splice(0..0, early);
-        Ok(result)
+    pub(crate) fn runs(&mut self, core: Arc<Mutex<Shard>>, driven: Arc<Driven>) {
+        self.process = Some(Process { shard: self.config.shard, core, driven });
     }
 
-    fn handle(&mut self, time: u64, input: Input) -> Result<(), Died> {
-        // A block that is not in memory: one read of some inputs fails first.
-        let is_missing = self.random.chance(self.missing_percent, 100);
-        let mut missing = is_missing.then(|| self.random.below(6) as u32);
-        loop {
-            let Some(process) = &mut self.process else { return Err(Died::SILENT) };
-            let now = now(&process.db, time);
-            let view = View::new(&process.db, missing.take());
-            match handle(&mut process.shard, now, input.clone(), &view) {
-                Ok(effects) => {
-                    process.absorb(effects);
-                    return Ok(());
-                }
-                Err(Halt::NotResident(_)) => {}
-                Err(halt) => return self.halted(&halt).map(|_| ()),
-            }
-        }
-    }
-
-    fn halted(&self, halt: &Halt) -> Result<Yield, Died> {
-        assert!(self.disk_is_dead(), "shard {} stops: {halt:?}", self.config.shard);
-        Err(Died::SILENT)
-    }
-
-    /// Syncs the log.
-    pub fn sync(&mut self) -> Result<Yield, Died> {
-        let durability = self.durability;
-        let Some(process) = &mut self.process else { return Err(Died::SILENT) };
-        process.db.syncer().sync().map_err(|_| Died::SILENT)?;
-        Ok(process.release(durability))
-    }
-
-    /// One step of a checkpoint: freeze and begin, make, install. True: there is a next step.
-    pub fn checkpoint(&mut self) -> Result<bool, Died> {
-        let Some(process) = &mut self.process else { return Err(Died::SILENT) };
-        if let Some(done) = process.done.take() {
-            process.db.install(done).remove().map_err(|_| Died::SILENT)?;
-            return Ok(false);
-        }
-        if let Some(job) = process.job.take() {
-            process.done = Some(job.run().map_err(|_| Died::SILENT)?);
-            return Ok(true);
-        }
-        process.db.freeze().map_err(|_| Died::SILENT)?;
-        process.job = process.db.checkpoint_job();
-        Ok(process.job.is_some())
-    }
-
-    /// Whether a checkpoint is between its steps.
-    #[must_use]
-    pub fn is_checkpointing(&self) -> bool {
-        self.process.as_ref().is_some_and(|p| p.job.is_some() || p.done.is_some())
-    }
-
-    /// Ends the process; with `power` the machine too.
-    pub fn die(&mut self, power: bool) {
+    /// The process ended; with `power` the machine too.
+    pub(crate) fn died(&mut self, power: bool) {
         self.process = None;
-        self.life += 1;
+        (self.is_turn_planned, self.is_sync_planned) = (false, false);
         let random = &mut self.random;
         self.disk = if power {
             self.disk.crash_power(&mut || random.draw())
@@ -242,58 +119,91 @@ impl Host {
             self.disk.crash_process()
         };
     }
-
-    fn disk_is_dead(&self) -> bool {
-        use babu::Disk as _;
-        self.disk.list().is_err()
-    }
 }
 
 impl Process {
-    fn absorb(&mut self, effects: Effects) {
-        if !effects.writes.is_empty() {
-            let meta = (effects.meta.request, effects.meta.now);
-            self.db.apply(&batch(&effects.writes), &codec::encode(1, &meta));
-        }
-        let seen = Lsn(self.db.applied_lsn().0);
-        self.outbox.extend(effects.out.into_iter().map(|(need, out)| (seen, need, out)));
-        if let Some(at) = effects.wake_at {
-            self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
-        }
+    /// The core.
+    pub fn core(&self) -> MutexGuard<'_, Shard> {
+        lock(&self.core)
     }
 
-    /// Takes out the messages whose need is met.
-    fn release(&mut self, durability: Durability) -> Yield {
-        let written = Lsn(self.db.written_lsn().0);
-        let durable = Lsn(self.db.durable_lsn().0);
-        let mut result = Yield::default();
-        for (seen, need, out) in std::mem::take(&mut self.outbox) {
-            let position = match (need, durability) {
-                (Need::Committed, Durability::Os | Durability::OsWithPowerLoss) => written,
-                _ => durable,
-            };
-            if seen <= position {
-                result.out.push(out);
-                continue;
-            }
-            result.wants_sync |= need != Need::Durable;
-            self.outbox.push((seen, need, out));
+    /// Shows the store.
+    pub fn look<R>(&self, what: impl FnOnce(&Store) -> R) -> R {
+        self.driven.look(self.shard, what)
+    }
+
+    /// Checkpoints that it has finished.
+    pub fn checkpoints(&self) -> u64 {
+        self.driven.counters(self.shard).checkpoints.get()
+    }
+
+    /// Slots of the shard in which there is anything, but the root's.
+    pub fn slots(&self) -> Vec<SlotIndex> {
+        let mut slots = BTreeSet::new();
+        let scanned = self.look(|store| {
+            [b'd', b'l'].iter().try_for_each(|&first| {
+                store.scan(&[first], &[first + 1], &mut |key, _| {
+                    slots.extend(keys::slot_of_row(key));
+                    true
+                })
+            })
+        });
+        // Of a disk that has stopped, nothing.
+        if scanned.is_err() {
+            return Vec::new();
         }
-        result
+        let core = self.core();
+        slots.retain(|slot| slot.0 != 0 && core.owns(*slot));
+        slots.into_iter().collect()
     }
 
-    fn replies(&mut self) -> Vec<Out> {
-        let (replies, rest) = std::mem::take(&mut self.outbox)
-            .into_iter()
-            .partition(|(_, _, out)| matches!(out, Out::Reply(..)));
-        self.outbox = rest;
-        let replies: Vec<(Lsn, Need, Out)> = replies;
-        replies.into_iter().map(|(_, _, out)| out).collect()
-    }
-
-    /// Whether a message waits for a sync that nobody hurries.
+    /// Whether a checkpoint is between its steps.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        !self.outbox.is_empty() || self.db.durable_lsn() < self.db.written_lsn()
+    pub fn is_checkpointing(&self) -> bool {
+        self.driven.checkpoint() == Some(self.shard)
+    }
+}
+
+/// The core as the shell has it.
+struct Watched {
+    core: Arc<Mutex<Shard>>,
+    missing_percent: u64,
+    random: Random,
+}
+
+impl Machine for Watched {
+    fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
+        let mut core = lock(&self.core);
+        // A block that is not in memory: one read of some inputs fails first.
+        let is_missing = self.missing_percent > 0 && self.random.chance(self.missing_percent, 100);
+        let missing = is_missing.then(|| View::new(rows, self.random.below(6) as u32));
+        let effects = match missing.map(|view| core.handle(now, input.clone(), &view)) {
+            None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
+            Some(handled) => handled?,
+        };
+        match core.counters().bad_messages {
+            0 => Ok(effects),
+            _ => Err(Halt::Broken(
+                "a message of a shard was refused as one that cannot be".to_owned(),
+            )),
+        }
+    }
+
+    fn answer_at_once(
+        &mut self,
+        now: Now,
+        key: KeyId,
+        request: &Request,
+        rows: &dyn Rows,
+    ) -> Result<Option<Box<Reply>>, Halt> {
+        lock(&self.core).answer_at_once(now, key, request, rows)
+    }
+
+    fn has_ready(&self) -> bool {
+        lock(&self.core).has_ready()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        Machine::counters(&*lock(&self.core))
     }
 }

@@ -1,7 +1,7 @@
 //! A whole cluster in one thread, by one seed.
 //!
 //! ```text
-//!   workload ─► real client ─► mail ─► network ─► host: real shard, real store on a simulated disk
+//!   workload ─► real client ─► mail ─► network ─► server: real shell, shards and stores, on simulated disks
 //!                    ▲ deaths, pauses    ▲ real frames, cut        ▲ deaths, lost power, checkpoints
 //!                                          anywhere; broken
 //!                                          connections, cuts
@@ -9,12 +9,14 @@
 //! ```
 //!
 //! 1. Nothing but the seed decides: no clock, thread or random source of the machine is asked.
-//! 2. The shards and the client are the real ones; the host does what the contract of `pando-core` asks of a server.
+//! 2. Client, frames, shards, stores and the shell around them are the real ones; the shell's threads are played by the world
+//!    (`pando_server::host::driven`).
 //! 3. A run that hits nothing proves nothing: [`stats::Stats`] tell what was hit.
 
 pub mod batch;
 pub mod check;
 pub mod client_run;
+pub mod clocks;
 pub mod config;
 pub mod cuts;
 pub mod execute;
@@ -23,14 +25,18 @@ mod faults;
 pub mod fsck;
 pub mod happening;
 pub mod host;
+pub mod keeping;
 pub mod mail;
+pub mod missing;
 pub mod network;
+pub mod post;
 pub mod random;
 pub mod run;
+pub mod server;
 pub mod stats;
-mod store;
 pub mod trace;
 pub mod walk;
 pub mod words;
+mod work;
 pub mod workload;
 pub mod world;

@@ -20,6 +20,8 @@ pub enum Wish {
     Call(u32, Ticket, ShardIndex, Box<Request>),
     /// To be woken after so many nanoseconds.
     Sleep(Ticket, u64),
+    /// That some machine loses its power, now.
+    LosePower,
 }
 
 /// Shared by all clients and the world; each client's tells who it is.
@@ -33,6 +35,7 @@ pub struct Mail {
 struct Inner {
     last: Ticket,
     now: u64,
+    power_losses: u64,
     wishes: Vec<Wish>,
     waiting: BTreeMap<Ticket, Slot>,
 }
@@ -53,6 +56,22 @@ impl Mail {
     /// It is `now`.
     pub fn tick(&self, now: u64) {
         self.lock().now = now;
+    }
+
+    /// Some machine is to lose its power at this moment.
+    pub fn lose_power(&self) {
+        self.lock().wishes.push(Wish::LosePower);
+    }
+
+    /// A machine has lost its power.
+    pub fn power_lost(&self) {
+        self.lock().power_losses += 1;
+    }
+
+    /// How often machines have.
+    #[must_use]
+    pub fn power_losses(&self) -> u64 {
+        self.lock().power_losses
     }
 
     /// What was wished since the last time.

@@ -4,9 +4,10 @@
 //!   frame, frame … ──► segments, each with the moment of its arrival, in order ──► chunks, cut anywhere ──► Decoder ──► messages
 //! ```
 //!
-//! 1. Every message travels as a frame of `pando-wire`, between processes and within one.
-//! 2. Two ends of which one is a client, or which are in different processes, have one connection. Bytes arrive in order;
-//!    late ones hold up those behind them; several frames may arrive as one chunk, and one frame in many.
+//! 1. Every message between two processes travels as a frame of `pando-wire`. What shards of one process say to each other does not come
+//!    here.
+//! 2. Two ends have one connection. Bytes arrive in order; late ones hold up those behind them; several frames may arrive as one chunk,
+//!    and one frame in many.
 //! 3. A connection that breaks loses all bytes that have not arrived, in both directions. Sometimes what was sent to a
 //!    shard lingers, and arrives after all when the connection is long replaced.
 //! 4. A flipped bit breaks the connection, at once or when somebody notices that nothing comes; it never does anything else.
@@ -122,7 +123,6 @@ impl AddAssign for Bytes {
 pub struct Network {
     random: Random,
     loss_per_mille: u64,
-    processes: usize,
     connections: BTreeMap<(End, End), Connection>,
     lingering: BTreeMap<u64, (Way, Vec<u8>, Decoder)>,
     last: u64,
@@ -140,21 +140,12 @@ impl Network {
         Self {
             random,
             loss_per_mille: config.loss_per_mille,
-            processes: config.processes,
             connections: BTreeMap::new(),
             lingering: BTreeMap::new(),
             last: 0,
             cuts: Cuts::default(),
             bytes: Bytes::default(),
             is_faulty: true,
-        }
-    }
-
-    /// Whether the two are in one process: nothing happens to what they say.
-    fn is_local(&self, (a, b): (End, End)) -> bool {
-        match (a, b) {
-            (End::Shard(a), End::Shard(b)) => a % self.processes == b % self.processes,
-            _ => false,
         }
     }
 
@@ -181,21 +172,18 @@ impl Network {
     }
 
     /// Whether a connection breaks at this moment, for no reason.
-    pub fn breaks(&mut self, way: Way) -> bool {
-        self.is_faulty
-            && !self.is_local(way.pair())
-            && self.random.chance(self.loss_per_mille, 1000)
+    pub fn breaks(&mut self) -> bool {
+        self.is_faulty && self.random.chance(self.loss_per_mille, 1000)
     }
 
     /// Lets arrive what is due on `way`, or some of it.
     pub fn deliver(&mut self, way: Way, now: u64) -> Delivered {
         let mut delivered = Delivered::default();
-        let is_local = self.is_local(way.pair());
         let Some(connection) = self.connections.get_mut(&way.pair()) else { return delivered };
         if connection.number != way.connection {
             return delivered;
         }
-        let is_faulty = self.is_faulty && !is_local;
+        let is_faulty = self.is_faulty;
         let lane = &mut connection.lanes[usize::from(way.from > way.to)];
         if is_faulty && let Some(until) = self.cuts.until(way.from, way.to, now) {
             // Meanwhile one side may give up.

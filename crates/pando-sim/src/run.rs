@@ -32,8 +32,6 @@ use crate::world::{ToClient, World};
 const FAULTY_MAX: u64 = 3 * SECOND;
 /// Within this time the structure is looked at while all goes on.
 const CHECK_MAX: u64 = 800 * MILLISECOND;
-/// In this time after healing everything must come to its end.
-const PATIENCE: u64 = 600 * SECOND;
 /// After the last client has gone, the shards may take this long to come to rest.
 const DRAIN: u64 = 5 * SECOND;
 
@@ -84,7 +82,7 @@ impl Run {
         let secrets = secrets(&mut random);
         let (history, patience) = (Arc::default(), config.patience);
         let (names, churn, ebbs, moves) = (config.names, config.churn, config.ebbs, config.moves);
-        let (by_path, ways_bytes) = (config.by_path, config.ways_bytes);
+        let (by_path, ways_bytes, keeping) = (config.by_path, config.ways_bytes, config.keeping);
         let world = World::new(config, &map, &secrets, Arc::clone(&history));
         let volume = Volume { id: [7; 16], secrets, map };
         let mail = world.mail.clone();
@@ -99,6 +97,8 @@ impl Run {
             by_path,
             moves,
             ways_bytes,
+            keeping,
+            promises: Arc::default(),
         };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0 }
@@ -132,6 +132,12 @@ impl Run {
         let walker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
         self.others.push(self.world.executor.spawn(walk(walker)));
         self.until_idle("the last look")?;
+        if self.world.config.keeping > 0 {
+            self.who += 1;
+            let looker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
+            self.others.push(self.world.executor.spawn(looker.look_at_all()));
+            self.until_idle("the look at what was fsynced")?;
+        }
         self.drain();
         Ok(())
     }
@@ -221,7 +227,7 @@ impl Run {
     }
 
     fn until_idle(&mut self, who: &str) -> Result<(), String> {
-        let deadline = self.world.time + PATIENCE;
+        let deadline = self.world.time + self.world.config.end_within;
         while !self.is_idle() {
             if self.world.time > deadline {
                 return Err(format!("{who} did not come to an end:\n{}", self.stuck()));
@@ -242,12 +248,16 @@ impl Run {
         while self.world.time < deadline {
             self.step();
         }
+        // Perhaps a shard tries something once more just now, as it does for ever at intervals that grow.
+        while self.world.time < deadline + DRAIN && at_rest(&self.world).is_err() {
+            self.step();
+        }
     }
 
     fn verdict(mut self, fault: Option<String>) -> Verdict {
         for host in &self.world.hosts {
             if let Some(process) = &host.process {
-                self.world.stats.absorb(process.shard.counters());
+                self.world.stats.absorb(process);
             }
         }
         self.world.stats.bytes = self.world.network.bytes;
@@ -259,6 +269,10 @@ impl Run {
         }
         let history = lock(&self.shared.history).clone();
         self.world.stats.count(&history);
+        let promises = lock(&self.shared.promises);
+        (self.world.stats.promises.0, self.world.stats.promises.1) =
+            (promises.made, promises.looks);
+        let fault = promises.broken.first().cloned().or(fault);
         let fault = fault.or_else(|| judge(&self.world, &history).err());
         Verdict {
             fault,
@@ -310,8 +324,8 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
 fn at_rest(world: &World) -> Result<(), String> {
     for (index, host) in world.hosts.iter().enumerate() {
         let Some(process) = &host.process else { return Err(format!("shard {index} is dead")) };
-        let sessions: Vec<SessionId> = process.shard.sessions().collect();
-        let in_flight = process.shard.in_flight();
+        let sessions: Vec<SessionId> = process.core().sessions().collect();
+        let in_flight = process.core().in_flight();
         if !sessions.is_empty() || in_flight != [0; 4] {
             return Err(format!(
                 "shard {index} is not at rest: sessions {sessions:?}; locks, transactions, prepared steps, opens {in_flight:?}"

@@ -6,14 +6,14 @@ use std::ops::AddAssign;
 
 use pando_core::keys::{self, Table};
 use pando_core::record::{Decided, Prepared, Record};
-use pando_core::{Counters, TxnKind};
+use pando_core::{Counters, Rows, TxnKind};
 use pando_model::Op;
 use pando_types::Errno;
 use pando_types::peer::{Claim, Prepare};
 
 use crate::check::History;
 use crate::cuts::Cut;
-use crate::host::Host;
+use crate::host::{Host, Process};
 use crate::network::Bytes;
 
 /// What came of the live copies of what splits and merges.
@@ -123,6 +123,14 @@ pub struct Stats {
     pub requests: Vec<u64>,
     /// Messages between shards.
     pub peers: u64,
+    /// Requests run at once by whoever had them.
+    pub at_once: u64,
+    /// Times that a shard was run while other threads had others of its process.
+    pub beside: u64,
+    /// Names whose state was fsynced, and times that somebody looked at one.
+    pub promises: (u64, u64),
+    /// Clocks that were set.
+    pub clocks_set: u64,
     /// Syncs of logs.
     pub syncs: u64,
     /// Checkpoints made.
@@ -216,20 +224,23 @@ impl Stats {
             self.note("starting");
             return;
         };
-        if host.is_checkpointing() {
+        if process.is_checkpointing() {
             self.checkpoint_crashes += 1;
         }
-        let counters = *process.shard.counters();
-        self.absorb(&counters);
+        self.absorb(process);
         let phases = ["copying", "sending changes", "closing", "frozen"];
-        for (phase, alive) in phases.iter().zip(process.shard.copies_alive()) {
+        for (phase, alive) in phases.iter().zip(process.core().copies_alive()) {
             (0..alive).for_each(|_| self.note(phase));
         }
         for table in [Table::Txn, Table::Prepared, Table::Arrival, Table::Incoming] {
             let prefix = keys::table(table);
-            for row in process.db.prefix(&prefix).flatten() {
-                self.note(&what(table, &row.1));
-            }
+            process.look(|store| {
+                // What a disk that has stopped does not tell is not counted.
+                let _ = store.scan(&prefix, &keys::after(&prefix), &mut |_, value| {
+                    self.note(&what(table, value));
+                    true
+                });
+            });
         }
     }
 
@@ -256,7 +267,7 @@ impl Stats {
         for (shard, host) in hosts.iter().enumerate() {
             let Some(process) = &host.process else { continue };
             if cut.is_among_shards() && cut.concerns(shard) {
-                for (kind, alive) in TxnKind::ALL.iter().zip(process.shard.txns_alive()) {
+                for (kind, alive) in TxnKind::ALL.iter().zip(process.core().txns_alive()) {
                     *self.cut_in.entry(kind.name()).or_default() += alive;
                 }
             }
@@ -280,7 +291,10 @@ impl Stats {
     }
 
     /// Adds what a process that is about to end has counted.
-    pub fn absorb(&mut self, counters: &Counters) {
+    pub fn absorb(&mut self, process: &Process) {
+        self.checkpoints += process.checkpoints();
+        let core = process.core();
+        let counters = core.counters();
         for (kind, count) in TxnKind::ALL.iter().zip(counters.txns_remote) {
             *self.remote.entry(kind.name()).or_default() += count;
         }
@@ -352,6 +366,11 @@ impl AddAssign<&Self> for Stats {
             *mine += theirs;
         }
         self.peers += other.peers;
+        self.at_once += other.at_once;
+        self.beside += other.beside;
+        self.promises.0 += other.promises.0;
+        self.promises.1 += other.promises.1;
+        self.clocks_set += other.clocks_set;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

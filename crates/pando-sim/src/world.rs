@@ -4,29 +4,35 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use pando_client::TransportError;
-use pando_core::{ClientTag, Config, Input, Out};
+use pando_core::Config;
 use pando_placement::{ClusterMap, Secrets};
+use pando_server::host::driven::Driven;
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{Credentials, Ino, KeyId, Name, ShardIndex};
+use pando_types::{Credentials, Ino, Name, ShardIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
 use crate::client_run::{event_of, lock};
+use crate::clocks::Clocks;
 use crate::config::{MILLISECOND, SimConfig};
 use crate::cuts::Cut;
 use crate::executor::Executor;
 use crate::happening::Happening;
-use crate::host::{Died, Host, Yield};
+use crate::host::Host;
 use crate::mail::{Mail, Ticket, Wish};
 use crate::network::{End, Network, Way};
 use crate::random::Random;
+use crate::server::Server;
 use crate::stats::Stats;
 use crate::trace::Trace;
 use crate::words::Line;
 
 /// A client gives up waiting for a reply after this.
 const TIMEOUT: u64 = 25 * MILLISECOND;
+
+/// The time of day at the beginning.
+const NOON: u64 = 1_000_000_000 * 1_000_000_000;
 
 /// What happens to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,10 +46,10 @@ pub enum ToClient {
 }
 
 /// A request that a shard has not answered.
-struct Asked {
+pub(crate) struct Asked {
     /// How it came.
-    way: Way,
-    stream: Stream,
+    pub(crate) way: Way,
+    pub(crate) stream: Stream,
     id: RequestId,
     /// Which operation it is part of.
     event: Option<EventIndex>,
@@ -59,6 +65,8 @@ pub struct World {
     pub time: u64,
     /// The shards.
     pub hosts: Vec<Host>,
+    /// The processes that host them: shard `s` is in process `s mod processes`.
+    pub servers: Vec<Server>,
     /// The clients' futures.
     pub executor: Executor,
     /// The clients' network.
@@ -73,8 +81,7 @@ pub struct World {
     /// Calls that are not answered: whose, and to which shard.
     calls: BTreeMap<Ticket, (u32, usize)>,
     /// Requests that shards have not answered.
-    asked: BTreeMap<ClientTag, Asked>,
-    pub(crate) inboxes: Vec<Vec<Input>>,
+    pub(crate) asked: BTreeMap<u64, Asked>,
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(crate) random: Random,
@@ -93,10 +100,17 @@ impl World {
         let mut random = Random::new(config.seed);
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
-            let skew = 1_000_000_000 * 1_000_000_000 + random.below(200) * MILLISECOND;
-            Host::format(core, &config, skew, random.fork())
+            Host::format(core, &config, NOON, random.fork())
         });
         let hosts: Vec<Host> = hosts.collect();
+        let servers = (0..config.processes.min(hosts.len())).map(|server| {
+            let shards = (server..hosts.len()).step_by(config.processes);
+            let drift = random.below(2 * config.drift + 1) as i64 - config.drift as i64;
+            let mut clocks = Clocks::new(NOON + random.below(200) * MILLISECOND, drift);
+            clocks.is_one = config.one_clock;
+            Server::new(shards.collect(), &config, clocks)
+        });
+        let servers: Vec<Server> = servers.collect();
         let mut world = Self {
             time: 0,
             executor: Executor::default(),
@@ -107,18 +121,16 @@ impl World {
             network: Network::new(&config, random.fork()),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
-            inboxes: vec![Vec::new(); hosts.len()],
             hosts,
+            servers,
             queue: BTreeMap::new(),
             sequence: 0,
             random,
             is_faulty: true,
             config,
         };
-        for shard in 0..world.hosts.len() {
-            world.restart(shard);
-            world.plan_faults(shard);
-        }
+        (0..world.servers.len()).for_each(|server| world.restart(server));
+        (0..world.hosts.len()).for_each(|shard| world.plan_faults(shard));
         for _ in 0..world.config.client_deaths {
             let at = world.random.between(20, 500) * MILLISECOND;
             world.after(at, Happening::ClientDies);
@@ -130,6 +142,9 @@ impl World {
         if world.config.handover_interval > 0 {
             world.after(world.config.handover_interval, Happening::HandOver);
         }
+        if world.config.clock_interval > 0 {
+            world.after(world.config.clock_interval, Happening::SetClock);
+        }
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
         }
@@ -140,12 +155,8 @@ impl World {
     pub fn heal(&mut self) {
         self.is_faulty = false;
         self.network.is_faulty = false;
-        for shard in 0..self.hosts.len() {
-            self.hosts[shard].disk.crash_at(1 << 60);
-            if self.hosts[shard].process.is_none() {
-                self.restart(shard);
-            }
-        }
+        self.hosts.iter().for_each(|host| host.disk.crash_at(1 << 60));
+        (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
     /// Lets the clients run, then the next thing happen. What happens to a client is for the caller to see to.
@@ -162,6 +173,7 @@ impl World {
 
     fn grant(&mut self, wish: Wish) {
         match wish {
+            Wish::LosePower => self.lose_power(),
             Wish::Sleep(ticket, nanos) => self.after(nanos, Happening::Wake(ticket)),
             Wish::Call(client, ticket, shard, request) => {
                 let (from, to) = (End::Client(client), End::Shard(shard.0.into()));
@@ -187,25 +199,28 @@ impl World {
                 self.calls.remove(&ticket);
                 self.mail.answer(ticket, Err(TransportError::Lost));
             }
-            Happening::Turn(shard, life) if self.is_alive(shard, life) => self.turn(shard),
-            Happening::Tick(shard, life) if self.is_alive(shard, life) => {
-                if let Some(process) = &mut self.hosts[shard].process {
-                    (process.wake_at, process.planned) = (None, None);
-                }
-                self.arrive(shard, Input::Tick);
+            Happening::Turn(shard, life) if self.is_alive(self.server_of(shard), life) => {
+                self.turn(shard);
             }
-            Happening::Sync(shard, life) if self.is_alive(shard, life) => {
-                let synced = self.hosts[shard].sync();
-                self.stats.syncs += 1;
-                self.dispatch(shard, synced);
+            Happening::Timer(server, life) if self.is_alive(server, life) => {
+                self.servers[server].timer_planned = None;
+                self.act(server, Driven::fire_due);
+            }
+            Happening::Sync(shard, life) if self.is_alive(self.server_of(shard), life) => {
+                self.hosts[shard].is_sync_planned = false;
+                self.sync(shard, true);
             }
             Happening::BackgroundSync(shard) => self.background_sync(shard),
-            Happening::Checkpoint(shard) => self.checkpoint(shard),
-            Happening::ArmCrash(shard) if self.is_faulty => self.arm_crash(shard),
-            Happening::Crash(shard, life) if self.is_alive(shard, life) && self.is_faulty => {
-                self.crash(shard);
+            Happening::Checkpoint(shard) => self.want_checkpoint(shard),
+            Happening::CheckpointStep(server, life) if self.is_alive(server, life) => {
+                self.servers[server].is_checkpoint_planned = false;
+                self.act(server, Driven::step_checkpoint);
             }
-            Happening::Restart(shard) if self.hosts[shard].process.is_none() => self.restart(shard),
+            Happening::ArmCrash(shard) if self.is_faulty => self.arm_crash(shard),
+            Happening::Crash(server, life) if self.is_alive(server, life) && self.is_faulty => {
+                self.crash(server);
+            }
+            Happening::Restart(server) => self.restart(server),
             Happening::HandOver if self.is_faulty => {
                 self.hand_over();
                 let delay = self.random.between(1, 2 * self.config.handover_interval);
@@ -215,6 +230,7 @@ impl World {
                 self.cut();
                 self.after(self.config.cut_interval, Happening::Cut);
             }
+            Happening::SetClock if self.is_faulty => self.set_clock(),
             Happening::ClientDies if self.is_faulty => return Some(ToClient::Dies),
             Happening::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
             Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
@@ -223,20 +239,16 @@ impl World {
         None
     }
 
-    pub(crate) fn is_alive(&self, shard: usize, life: u64) -> bool {
-        self.hosts[shard].life == life && self.hosts[shard].process.is_some()
+    fn is_alive(&self, server: usize, life: u64) -> bool {
+        self.servers[server].life == life && self.servers[server].driven().is_some()
     }
 
-    /// Puts an input into a running shard's inbox; the shard turns to it, and to what comes meanwhile, soon.
-    fn arrive(&mut self, shard: usize, input: Input) {
-        if self.hosts[shard].process.is_none() {
-            return;
-        }
-        if self.inboxes[shard].is_empty() {
-            let delay = self.random.below(40_000);
-            self.after(delay, Happening::Turn(shard, self.hosts[shard].life));
-        }
-        self.inboxes[shard].push(input);
+    pub(crate) fn server_of(&self, shard: usize) -> usize {
+        shard % self.servers.len()
+    }
+
+    pub(crate) fn index(&self, shard: usize) -> ShardIndex {
+        self.hosts[shard].config.shard
     }
 
     /// Somebody wants one of a shard's slots, in which there is something, to be another's.
@@ -260,7 +272,7 @@ impl World {
 
     /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether that is asked for now.
     fn add_shard(&mut self) -> bool {
-        let is_new = |host: &Host| host.process.as_ref().is_some_and(|p| !p.shard.has_joined());
+        let is_new = |host: &Host| host.process.as_ref().is_some_and(|p| !p.core().has_joined());
         let made = usize::from(self.config.shards)..self.hosts.len();
         let Some(new) = made.into_iter().find(|&shard| is_new(&self.hosts[shard])) else {
             return false;
@@ -279,68 +291,13 @@ impl World {
     fn ask(&mut self, shard: usize, op: Op) {
         let credentials = Credentials::ROOT;
         let request = Request { head: Head::default(), credentials, op, trail: None };
-        let tag = ClientTag(self.sequence, KeyId::OWNER);
         self.sequence += 1;
-        self.arrive(shard, Input::Client(tag, Box::new(request)));
-    }
-
-    fn turn(&mut self, shard: usize) {
-        let inputs = std::mem::take(&mut self.inboxes[shard]);
-        let result = self.hosts[shard].run(self.time, inputs);
-        self.dispatch(shard, result);
-    }
-
-    pub(crate) fn dispatch(&mut self, shard: usize, result: Result<Yield, Died>) {
-        let (result, died) = match result {
-            Ok(result) => (result, false),
-            Err(Died(out)) => (Yield { out, wants_sync: false }, true),
-        };
-        for out in result.out {
-            self.send(shard, out);
-        }
-        if died {
-            self.crash(shard);
-            return;
-        }
-        let host = &self.hosts[shard];
-        let (life, skew) = (host.life, host.skew);
-        if result.wants_sync {
-            let delay = self.random.between(50_000, 800_000);
-            self.after(delay, Happening::Sync(shard, life));
-        }
-        let Some(process) = &mut self.hosts[shard].process else { return };
-        let wanted = process.wake_at.filter(|at| process.planned.is_none_or(|p| *at < p));
-        if let Some(at) = wanted {
-            process.planned = Some(at);
-            let at = at.saturating_sub(skew).max(self.time + 1_000);
-            self.at(at, Happening::Tick(shard, life));
-        }
-    }
-
-    fn send(&mut self, from: usize, out: Out) {
-        let shard = End::Shard(from);
-        match out {
-            Out::Reply(tag, reply) => {
-                let Some(asked) = self.asked.remove(&tag) else { return };
-                self.overhear(&asked, &reply.result);
-                let Asked { way, stream, .. } = asked;
-                // A reply goes back where its request came from, if that is still there.
-                if self.is_connected(way) {
-                    self.put(shard, way.from, stream.0, &Message::Reply(*reply));
-                }
-            }
-            Out::Peer(to, peer) => {
-                self.stats.peers += 1;
-                let to = usize::from(to.0);
-                if self.hosts[to].process.is_some() {
-                    self.put(shard, End::Shard(to), 0, &Message::Peer(*peer));
-                }
-            }
-        }
+        self.servers[self.server_of(shard)].submit(self.index(shard), self.sequence, request);
+        self.plan_turn(shard);
     }
 
     /// What a reply tells of a session, or of an operation.
-    fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
+    pub(crate) fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
         let Asked { id, event, ref looked, .. } = *asked;
         let mut history = lock(&self.history);
         match result {
@@ -370,16 +327,16 @@ impl World {
     }
 
     /// Puts a message on its way.
-    fn put(&mut self, from: End, to: End, stream: u64, message: &Message) {
+    pub(crate) fn put(&mut self, from: End, to: End, stream: u64, message: &Message) {
         let (at, way) = self.network.send(from, to, stream, message, self.time);
         self.at(at, Happening::Deliver(way));
-        if self.network.breaks(way) {
+        if self.network.breaks() {
             let moment = self.random.between(self.time, at + 1);
             self.at(moment, Happening::Break(way));
         }
     }
 
-    fn is_connected(&self, way: Way) -> bool {
+    pub(crate) fn is_connected(&self, way: Way) -> bool {
         self.network.connection(way.from, way.to) == way.connection
     }
 
@@ -410,8 +367,8 @@ impl World {
         match (way.to, message) {
             (End::Shard(shard), Message::Request(request)) => {
                 self.stats.requests[shard] += 1;
-                let tag = ClientTag(self.sequence, KeyId::OWNER);
                 self.sequence += 1;
+                let number = self.sequence;
                 let (id, event) = (request.head.id, event_of(&request.credentials));
                 if let (Some(event), 1..) = (event, id.sequence) {
                     lock(&self.history).asked(event, id);
@@ -423,11 +380,16 @@ impl World {
                         looked = Some((dir.ino, name.clone()));
                     }
                 }
-                self.asked.insert(tag, Asked { way, stream, id, event, looked });
-                self.hear(shard, way, Input::Client(tag, Box::new(request)));
+                if self.is_heard(shard, way) {
+                    self.asked.insert(number, Asked { way, stream, id, event, looked });
+                    self.hear(shard, number, request);
+                }
             }
             (End::Shard(shard), Message::Peer(peer)) => {
-                self.hear(shard, way, Input::Peer(Box::new(peer)))
+                if self.is_heard(shard, way) {
+                    self.servers[self.server_of(shard)].submit_peer(self.index(shard), peer);
+                    self.plan_turn(shard);
+                }
             }
             (End::Client(_), Message::Reply(reply)) => {
                 self.calls.remove(&stream.0);
@@ -437,13 +399,13 @@ impl World {
         }
     }
 
-    /// Nobody is there who could: the other side is told.
-    fn hear(&mut self, shard: usize, way: Way, input: Input) {
-        if self.hosts[shard].process.is_some() {
-            self.arrive(shard, input);
-        } else if self.is_connected(way) {
+    /// Whether anybody is there who hears; otherwise the other side is told.
+    fn is_heard(&mut self, shard: usize, way: Way) -> bool {
+        let is_heard = self.hosts[shard].process.is_some();
+        if !is_heard && self.is_connected(way) {
             self.break_off(way.from, way.to);
         }
+        is_heard
     }
 
     /// All that `end` has sent arrives now.
@@ -492,7 +454,7 @@ impl World {
         self.at(self.time + delay, happening);
     }
 
-    fn at(&mut self, time: u64, happening: Happening) {
+    pub(crate) fn at(&mut self, time: u64, happening: Happening) {
         self.sequence += 1;
         self.queue.insert((time, self.sequence), happening);
     }
@@ -513,6 +475,7 @@ fn core_config(
         resend_after: 15 * MILLISECOND,
         ask_after: 60 * MILLISECOND,
         lease: config.lease,
+        number_block: config.number_block,
         versions_wait: config.versions_wait,
         votes_wait: config.votes_wait,
         ..Config::new(shard, map.clone(), secrets.clone())

@@ -4,7 +4,7 @@
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
 use pando_sim::batch::{batch, explain};
-use pando_sim::config::{Durability, SimConfig};
+use pando_sim::config::SimConfig;
 
 const SEEDS: u64 = 200;
 
@@ -58,10 +58,7 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
 
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
-    let power = |seed| {
-        let durability = Durability::OsWithPowerLoss;
-        SimConfig { durability, ..SimConfig::by_path(seed) }
-    };
+    let power = |seed| SimConfig::by_path(seed).with_power_loss();
     let (stats, failed) = batch(1, SEEDS / 3, 1, power);
     if let Some(first) = failed.first() {
         panic!("seed {}: {}", first.seed, first.fault);

@@ -2,7 +2,7 @@
 
 use pando_core::Planted;
 use pando_sim::batch::batch;
-use pando_sim::config::{PlantedInShell, SimConfig};
+use pando_sim::config::SimConfig;
 
 const SEEDS: u64 = 300;
 
@@ -10,7 +10,12 @@ fn is_found(what: &str, plant: impl Fn(&mut SimConfig) + Sync) {
     is_found_among(what, SimConfig::new, plant);
 }
 
-fn is_found_among(what: &str, runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig) + Sync) {
+/// As what it is found.
+fn is_found_among(
+    what: &str,
+    runs: fn(u64) -> SimConfig,
+    plant: impl Fn(&mut SimConfig) + Sync,
+) -> String {
     let planted = |seed| {
         let mut config = runs(seed);
         plant(&mut config);
@@ -19,6 +24,7 @@ fn is_found_among(what: &str, runs: fn(u64) -> SimConfig, plant: impl Fn(&mut Si
     let (_, failed) = batch(1, SEEDS, 1, planted);
     let first = failed.first().unwrap_or_else(|| panic!("{what} was not found in {SEEDS} seeds"));
     println!("{what}: seed {}: {}", first.seed, first.fault.lines().next().unwrap_or_default());
+    first.fault.clone()
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn a_lost_tombstone_is_found() {
 
 #[test]
 fn a_reply_before_the_log_is_written_is_found() {
-    let fault = PlantedInShell::ReplyBeforeLogWrite;
+    let fault = pando_server::host::Planted::ReplyBeforeLogWrite;
     is_found("ReplyBeforeLogWrite", |c| c.planted_in_shell = Some(fault));
 }
 
@@ -87,4 +93,26 @@ fn a_directory_closed_without_a_word_to_the_shards_is_found() {
 fn moves_that_are_not_checked_against_each_other_are_found() {
     let plant = |c: &mut SimConfig| c.planted = Some(Planted::ClaimUnchecked);
     is_found_among("ClaimUnchecked", SimConfig::moving, plant);
+}
+
+#[test]
+fn a_file_that_is_said_to_be_durable_before_it_is_is_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SyncFileUnsynced);
+    let what = is_found_among("SyncFileUnsynced", SimConfig::losing_power, plant);
+    assert!(what.contains("fsynced as"), "{what}");
+}
+
+#[test]
+fn numbers_that_are_reserved_in_memory_only_are_found() {
+    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ReservationLost);
+    is_found_among("ReservationLost", SimConfig::splitting, plant);
+}
+
+#[test]
+fn timers_that_go_by_the_time_of_day_are_found() {
+    let plant = |c: &mut SimConfig| {
+        (c.one_clock, c.end_within) = (true, 20_000_000_000);
+    };
+    let what = is_found_among("one clock", SimConfig::new, plant);
+    assert!(what.contains("did not come to an end"), "{what}");
 }

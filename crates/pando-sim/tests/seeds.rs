@@ -4,7 +4,7 @@
 //! stops.
 
 use pando_sim::batch::{batch, explain};
-use pando_sim::config::{Durability, SimConfig};
+use pando_sim::config::SimConfig;
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
@@ -96,6 +96,10 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.redirected > 100, "{} requests were sent elsewhere", stats.redirected);
     assert!(stats.suspicions > 500, "{} suspicions while running", stats.suspicions);
     assert!(stats.waited > 100, "{} inputs waited", stats.waited);
+    assert!(stats.at_once > 10_000, "{} requests run at once", stats.at_once);
+    assert!(stats.beside > 10_000, "{} turns beside others", stats.beside);
+    assert!(stats.checkpoints > 5_000, "{} checkpoints", stats.checkpoints);
+    assert!(stats.clocks_set > 1_000, "{} clocks set", stats.clocks_set);
 }
 
 /// Enough to hit everything that can happen to a live copy.
@@ -184,26 +188,11 @@ fn directories_that_are_moved_into_each_other_stay_one_tree() {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_POWER=1`: the run of mode `os` with loss of power; `PANDO_SIM_SPLITTING=1`: that with many splits;
-    // `PANDO_SIM_PATHS=1`: that by path; `PANDO_SIM_MOVING=1`: that with many moves; `PANDO_SIM_HANDING_OVER=1`: that with many
-    // handovers.
-    let config = match (number("PANDO_SIM_POWER"), number("PANDO_SIM_SPLITTING")) {
-        (power, _) if number("PANDO_SIM_HANDING_OVER") == Some(1) => {
-            let config = SimConfig::handing_over(seed);
-            match power {
-                Some(1) => SimConfig { durability: Durability::OsWithPowerLoss, ..config },
-                _ => config,
-            }
-        }
-        (Some(1), Some(1)) => {
-            SimConfig { durability: Durability::OsWithPowerLoss, ..SimConfig::splitting(seed) }
-        }
-        (Some(1), _) => SimConfig::losing_power(seed),
-        (_, Some(1)) => SimConfig::splitting(seed),
-        _ if number("PANDO_SIM_PATHS") == Some(1) => SimConfig::by_path(seed),
-        _ if number("PANDO_SIM_MOVING") == Some(1) => SimConfig::moving(seed),
-        _ => SimConfig::new(seed),
-    };
+    // `PANDO_SIM_SPLITTING=1` and the like: a run of that kind; `PANDO_SIM_POWER=1`: in mode `os` with loss of power.
+    let chosen = |kind: &str| number(&format!("PANDO_SIM_{kind}")) == Some(1);
+    let kind = SimConfig::KINDS.into_iter().find(|(kind, _)| chosen(kind));
+    let config = kind.map_or(SimConfig::new as fn(u64) -> SimConfig, |(_, of)| of)(seed);
+    let config = if chosen("POWER") { config.with_power_loss() } else { config };
     let verdict = run(SimConfig { verbose: true, ..config.clone() });
     for line in &verdict.tail {
         println!("{line}");
@@ -235,29 +224,23 @@ fn a_seed_gives_the_same_bytes_again() {
 }
 
 #[test]
-fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_and_what_was_fsynced() {
     let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS) / 3;
     let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let (stats, failed) = batch(from, count, 1, SimConfig::losing_power);
-    if let Some(first) = failed.first() {
-        panic!("seed {}: {}", first.seed, first.fault);
-    }
+    let all_hold = |count: u64, kind: fn(u64) -> SimConfig| {
+        let config = |seed| kind(seed).with_power_loss();
+        let (stats, failed) = batch(from, count, 1, config);
+        if let Some(first) = failed.first() {
+            panic!("{}\n{}", first.fault, explain(config(first.seed)));
+        }
+        stats
+    };
+    let stats = all_hold(count, SimConfig::new);
     assert!(stats.power_losses > count / 2, "{} power losses", stats.power_losses);
-    let splitting = |seed| {
-        let durability = Durability::OsWithPowerLoss;
-        SimConfig { durability, ..SimConfig::splitting(seed) }
-    };
-    let handing_over = |seed| {
-        let durability = Durability::OsWithPowerLoss;
-        SimConfig { durability, ..SimConfig::handing_over(seed) }
-    };
-    let (_, failed) = batch(from, count / 5, 1, handing_over);
-    if let Some(first) = failed.first() {
-        panic!("handing over, seed {}: {}", first.seed, first.fault);
-    }
-    let (stats, failed) = batch(from, count / 3, 1, splitting);
-    if let Some(first) = failed.first() {
-        panic!("splitting, seed {}: {}", first.seed, first.fault);
-    }
+    let (made, looks) = stats.promises;
+    println!("{made} promises, {looks} looks at one");
+    assert!(made > 10 * count && looks > 10 * count, "{made} promises, {looks} looks");
+    all_hold(count / 5, SimConfig::handing_over);
+    let stats = all_hold(count / 3, SimConfig::splitting);
     assert!(stats.power_losses > count / 6, "{} power losses", stats.power_losses);
 }

@@ -1,0 +1,98 @@
+//! What leaves a process: the shell's connections to clients and to shards of other processes.
+//!
+//! 1. Nothing leaves that was not let go: the shell promises to flush what it gave.
+//! 2. Nothing leaves a process of which a disk has stopped: its machine has.
+
+use std::mem::take;
+use std::sync::{Arc, Mutex};
+
+use babu::MemDisk;
+use pando_server::host::connection::{Asked, PeerLinks, ReplySink};
+use pando_types::peer::Peer;
+use pando_types::reply::Reply;
+use pando_types::{KeyId, ShardIndex};
+
+use crate::client_run::lock;
+
+/// What leaves.
+#[derive(Debug)]
+pub enum Leaving {
+    /// The answer to what came by this number; `None`: there will be none.
+    Reply(u64, Option<Box<Reply>>),
+    /// A message to a shard of another process.
+    Peer(ShardIndex, Box<Peer>),
+}
+
+/// Of one life of a process.
+#[derive(Default)]
+pub struct Post {
+    disks: Vec<MemDisk>,
+    replies: Mutex<Vec<Leaving>>,
+    peers: Mutex<Vec<Leaving>>,
+    left: Mutex<Vec<Leaving>>,
+}
+
+impl Post {
+    /// That of a process with these disks.
+    #[must_use]
+    pub fn new(disks: Vec<MemDisk>) -> Arc<Self> {
+        Arc::new(Self { disks, ..Self::default() })
+    }
+
+    /// What has left since the last time.
+    #[must_use]
+    pub fn take(&self) -> Vec<Leaving> {
+        take(&mut *lock(&self.left))
+    }
+
+    /// Something leaves at once.
+    pub fn leave(&self, leaving: Leaving) {
+        self.leave_all(vec![leaving]);
+    }
+
+    /// Whether one of the disks has stopped.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.disks.iter().any(MemDisk::has_stopped)
+    }
+
+    fn leave_all(&self, leaving: Vec<Leaving>) {
+        if !self.has_stopped() {
+            lock(&self.left).extend(leaving);
+        }
+    }
+}
+
+/// All connections of clients: who asked is known by number.
+pub struct Replies(pub Arc<Post>);
+
+impl ReplySink for Replies {
+    fn key(&self) -> KeyId {
+        KeyId::OWNER
+    }
+
+    fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool {
+        let mut replies = lock(&self.0.replies);
+        replies.push(Leaving::Reply(asked.stream, reply.map(|reply| Box::new(reply.clone()))));
+        replies.len() == 1
+    }
+
+    fn flush(&self) {
+        let replies = take(&mut *lock(&self.0.replies));
+        self.0.leave_all(replies);
+    }
+}
+
+/// Connections to shards of other processes.
+pub struct Links(pub Arc<Post>);
+
+impl PeerLinks for Links {
+    fn send(&self, to: ShardIndex, peer: &Peer) {
+        lock(&self.0.peers).push(Leaving::Peer(to, Box::new(peer.clone())));
+    }
+
+    fn flush(&self) {
+        let peers = take(&mut *lock(&self.0.peers));
+        self.0.leave_all(peers);
+    }
+}

@@ -1,0 +1,210 @@
+//! A server process: the real shell of its shards, over simulated disks and clocks.
+//!
+//! ```text
+//!   network ─► submit ─► run ──────┐          ┌─► post ─► network
+//!   timer, syncers, checkpoints ───┴► Driven ─┴─► disks
+//! ```
+//!
+//! Whatever the world lets a process do, it does within [`Server::driven`]; then it looks what has come of it: what has left, whether
+//! a disk has stopped, upon which the process is dead, and what the process wants done later.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use pando_core::Now;
+use pando_server::host::connection::{Asked, ReplySink};
+use pando_server::host::driven::Driven;
+use pando_server::host::{AtOnce, Call};
+use pando_server::store::Store;
+use pando_server::{Durability, HostOptions};
+use pando_types::ShardIndex;
+use pando_types::op::Request;
+use pando_types::peer::Peer;
+
+use crate::clocks::Clocks;
+use crate::config::{self, SimConfig};
+use crate::host::{Host, open};
+use crate::post::{Leaving, Links, Post, Replies};
+
+/// The process died of a disk.
+#[derive(Debug)]
+pub struct Died;
+
+/// One process.
+pub struct Server {
+    /// The shards it hosts.
+    pub shards: Vec<usize>,
+    /// Goes up with each death.
+    pub life: u64,
+    /// The clocks of its machine.
+    pub clocks: Arc<Clocks>,
+    /// For which time its timer will be woken.
+    pub timer_planned: Option<u64>,
+    /// The next step of a checkpoint will be done.
+    pub is_checkpoint_planned: bool,
+    options: HostOptions,
+    /// Shards of the volume.
+    count: u16,
+    driven: Option<Arc<Driven>>,
+    post: Arc<Post>,
+    calls: Vec<(u64, Pin<Box<Call>>)>,
+    woken: Arc<Woken>,
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    /// A process that has not begun.
+    #[must_use]
+    pub fn new(shards: Vec<usize>, config: &SimConfig, clocks: Clocks) -> Self {
+        let durability = match config.durability {
+            config::Durability::Os | config::Durability::OsWithPowerLoss => Durability::Os,
+            config::Durability::Disk => Durability::Disk,
+        };
+        let options = HostOptions {
+            durability,
+            checkpoint_bytes: config.checkpoint_bytes,
+            #[cfg(feature = "planted")]
+            planted: config.planted_in_shell,
+            ..HostOptions::default()
+        };
+        Self {
+            shards,
+            life: 0,
+            clocks: Arc::new(clocks),
+            timer_planned: None,
+            is_checkpoint_planned: false,
+            options,
+            count: config.shards,
+            driven: None,
+            post: Arc::default(),
+            calls: Vec::new(),
+            woken: Arc::default(),
+        }
+    }
+
+    /// What it runs, if it runs.
+    #[must_use]
+    pub fn driven(&self) -> Option<Arc<Driven>> {
+        self.driven.clone()
+    }
+
+    /// Starts the process of these shards. `Err`: it died meanwhile.
+    ///
+    /// # Panics
+    /// If what is on disk is refused though the disk works.
+    pub fn start(&mut self, hosts: &mut [Host]) -> Result<(), Died> {
+        let disks = self.shards.iter().map(|&shard| hosts[shard].disk.clone());
+        self.post = Post::new(disks.collect());
+        self.clocks.begin();
+        let mut stores = Vec::new();
+        for &shard in &self.shards {
+            match open(&hosts[shard].disk) {
+                Ok(opened) => stores.push((ShardIndex(shard as u16), opened)),
+                Err(_) if self.post.has_stopped() => return Err(Died),
+                Err(error) => panic!("shard {shard} cannot open: {error}"),
+            }
+        }
+        let recovered = Mutex::new((hosts, Vec::new()));
+        let recover = |shard: ShardIndex, now: Now, store: &Store| {
+            let mut recovered = crate::client_run::lock(&recovered);
+            let (core, machine, effects) = recovered.0[usize::from(shard.0)].recover(now, store)?;
+            recovered.1.push((shard, core));
+            Ok((machine, effects))
+        };
+        let (links, clocks) = (Arc::new(Links(Arc::clone(&self.post))), Arc::clone(&self.clocks));
+        let before_sync = Box::new(|| Ok(()));
+        let begun =
+            Driven::start(self.count, stores, &self.options, clocks, recover, links, before_sync);
+        let driven = match begun {
+            Ok(driven) => Arc::new(driven),
+            Err(_) if self.post.has_stopped() => return Err(Died),
+            Err(error) => panic!("{error}"),
+        };
+        let (hosts, cores) = recovered.into_inner().expect("nothing panicked");
+        for (shard, core) in cores {
+            hosts[usize::from(shard.0)].runs(core, Arc::clone(&driven));
+        }
+        self.driven = Some(driven);
+        Ok(())
+    }
+
+    /// The process ends.
+    pub fn die(&mut self) {
+        self.calls.clear();
+        self.driven = None;
+        self.life += 1;
+        (self.timer_planned, self.is_checkpoint_planned) = (None, false);
+    }
+
+    /// A request comes over a connection; it is run with what else comes.
+    pub fn submit(&self, shard: ShardIndex, stream: u64, request: Request) {
+        let Some(driven) = &self.driven else { return };
+        let sink: Arc<dyn ReplySink> = Arc::new(Replies(Arc::clone(&self.post)));
+        let asked = Asked { stream, bytes: 0, reply: u32::MAX };
+        driven.host().submit(shard, &sink, &mut vec![(asked, request)]);
+    }
+
+    /// A message of another process's shard comes.
+    pub fn submit_peer(&self, shard: ShardIndex, peer: Peer) {
+        if let Some(driven) = &self.driven {
+            driven.host().submit_peer(shard, peer);
+        }
+    }
+
+    /// A request of a caller in the process, who runs the shard himself.
+    pub fn call(&mut self, shard: ShardIndex, stream: u64, request: Request) {
+        let Some(driven) = &self.driven else { return };
+        match driven.host().call_at_once(shard, Box::new(request)) {
+            AtOnce::Answered(reply) => self.post.leave(Leaving::Reply(stream, reply)),
+            AtOnce::Later(call) => {
+                self.calls.push((stream, Box::pin(call)));
+                self.woken.0.store(true, Ordering::Relaxed);
+            }
+        }
+        driven.host().settle();
+    }
+
+    /// What has left since the last time. `Err`: the process is dead besides.
+    ///
+    /// # Panics
+    /// If a shard has stopped though the disks work.
+    pub fn leaving(&mut self) -> (Vec<Leaving>, Result<(), Died>) {
+        let Some(driven) = self.driven.clone() else { return (Vec::new(), Ok(())) };
+        self.poll();
+        let left = self.post.take();
+        if self.post.has_stopped() {
+            return (left, Err(Died));
+        }
+        if let Some((shard, reason)) = driven.failure() {
+            panic!("shard {shard} stops: {reason}");
+        }
+        (left, Ok(()))
+    }
+
+    /// Callers in the process look for their replies.
+    fn poll(&mut self) {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        while self.woken.0.swap(false, Ordering::Relaxed) {
+            let post = &self.post;
+            self.calls.retain_mut(|(stream, call)| {
+                match call.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(reply) => {
+                        post.leave(Leaving::Reply(*stream, reply));
+                        false
+                    }
+                    Poll::Pending => true,
+                }
+            });
+        }
+    }
+}
