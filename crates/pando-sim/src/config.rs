@@ -71,6 +71,8 @@ pub struct SimConfig {
     pub lease: u64,
     /// For how long clients wait for an answer, nanoseconds.
     pub patience: Option<u64>,
+    /// After the last fault everything must come to its end within this, nanoseconds.
+    pub end_within: u64,
     /// Clients that stand still for a while.
     pub pauses: u64,
     /// Mean time between two deaths of one shard, nanoseconds; 0: none.
@@ -109,9 +111,12 @@ pub struct SimConfig {
     pub verbose: bool,
 }
 
+/// A kind of runs, by name.
+pub type Kind = (&'static str, fn(u64) -> SimConfig);
+
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [(&'static str, fn(u64) -> Self); 5] = [
+    pub const KINDS: [Kind; 5] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -231,10 +236,11 @@ impl SimConfig {
             loss_per_mille: *random.pick(&[0, 5, 20, 60]),
             lease: random.between(120, 400) * MILLISECOND,
             patience: *random.pick(&[None, Some(80 * MILLISECOND), Some(250 * MILLISECOND)]),
+            end_within: 600 * SECOND,
             pauses: random.below(4),
             crash_interval: if crashes { random.between(60, 500) * MILLISECOND } else { 0 },
             checkpoint_interval: random.between(30, 300) * MILLISECOND,
-            checkpoint_bytes: if seed % 3 == 0 { 16 << 10 } else { 64 << 20 },
+            checkpoint_bytes: if seed.is_multiple_of(3) { 16 << 10 } else { 64 << 20 },
             sync_interval: random.between(5, 60) * MILLISECOND,
             handover_interval: 0,
             client_deaths: random.below(3),

@@ -35,6 +35,9 @@ pub struct Host {
     random: Random,
 }
 
+/// A core that can be looked at, the same as the shell has it, and what came of its recovery.
+pub(crate) type Recovered = (Arc<Mutex<Shard>>, Box<dyn Machine>, Effects);
+
 /// A shard in a running process.
 pub struct Process {
     shard: ShardIndex,
@@ -82,11 +85,7 @@ impl Host {
     }
 
     /// Recovers the shard from its store: what the shell runs, and what can be looked at meanwhile.
-    pub(crate) fn recover(
-        &mut self,
-        now: Now,
-        store: &Store,
-    ) -> Result<(Arc<Mutex<Shard>>, Box<dyn Machine>, Effects), Halt> {
+    pub(crate) fn recover(&mut self, now: Now, store: &Store) -> Result<Recovered, Halt> {
         let (core, effects) = Shard::recover(self.config.clone(), now, store)?;
         #[cfg(feature = "planted")]
         let core = {

@@ -32,8 +32,6 @@ use crate::world::{ToClient, World};
 const FAULTY_MAX: u64 = 3 * SECOND;
 /// Within this time the structure is looked at while all goes on.
 const CHECK_MAX: u64 = 800 * MILLISECOND;
-/// In this time after healing everything must come to its end.
-const PATIENCE: u64 = 600 * SECOND;
 /// After the last client has gone, the shards may take this long to come to rest.
 const DRAIN: u64 = 5 * SECOND;
 
@@ -229,7 +227,7 @@ impl Run {
     }
 
     fn until_idle(&mut self, who: &str) -> Result<(), String> {
-        let deadline = self.world.time + PATIENCE;
+        let deadline = self.world.time + self.world.config.end_within;
         while !self.is_idle() {
             if self.world.time > deadline {
                 return Err(format!("{who} did not come to an end:\n{}", self.stuck()));

@@ -110,5 +110,9 @@ fn numbers_that_are_reserved_in_memory_only_are_found() {
 
 #[test]
 fn timers_that_go_by_the_time_of_day_are_found() {
-    is_found("one clock", |c| c.one_clock = true);
+    let plant = |c: &mut SimConfig| {
+        (c.one_clock, c.end_within) = (true, 20_000_000_000);
+    };
+    let what = is_found_among("one clock", SimConfig::new, plant);
+    assert!(what.contains("did not come to an end"), "{what}");
 }

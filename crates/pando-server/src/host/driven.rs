@@ -31,7 +31,7 @@ use crate::store::{Opened, Store};
 pub struct Driven {
     host: Host,
     cells: Vec<Arc<Cell>>,
-    jobs: mpsc::Receiver<Job>,
+    jobs: Mutex<mpsc::Receiver<Job>>,
     checkpoint: Mutex<Checkpoint>,
 }
 
@@ -62,7 +62,7 @@ impl Driven {
         host.set_links(links);
         host.set_before_sync(before_sync);
         host.begin();
-        Ok(Self { host, cells, jobs, checkpoint: Mutex::default() })
+        Ok(Self { host, cells, jobs: Mutex::new(jobs), checkpoint: Mutex::default() })
     }
 
     /// The host: requests are put before it as connections do.
@@ -100,7 +100,7 @@ impl Driven {
     pub fn checkpoint(&self) -> Option<ShardIndex> {
         let mut checkpoint = self.checkpoint.lock();
         if matches!(*checkpoint, Checkpoint::None)
-            && let Ok(job) = self.jobs.try_recv()
+            && let Ok(job) = self.jobs.lock().try_recv()
         {
             *checkpoint = Checkpoint::Asked(job);
         }
