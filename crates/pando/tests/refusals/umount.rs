@@ -201,9 +201,10 @@ fn a_mount_whose_servers_are_gone_is_unmounted_all_the_same() {
 #[test]
 fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
     let (site, process) = mounted(&["--timeout", "2"]);
-    let mut file = File::create(site.at(0, "unsaved")).unwrap();
+    // By a process of its own: what other tests start would inherit the file, and wait for its flush.
+    let mut program = Locker::with(&site.at(0, "unsaved"));
     kill_process(site.processes[0], Signal::KILL).unwrap();
-    file.write_all(&[7; 100_000]).unwrap();
+    assert_eq!(program.ask(&format!("write f {}", "7".repeat(100_000))), "ok");
     let output = umount(&site.mounts[0], &["--force"]);
     let (shown, pid) = (site.mounts[0].to_str().unwrap(), process.as_raw_nonzero().to_string());
     assert_said(&output, 1, &[shown, "100000 bytes", "not stored", &pid, "its log"]);
