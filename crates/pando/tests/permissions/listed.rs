@@ -195,6 +195,15 @@ const LISTED: &[Listed] = &[
         why: "of a directory that another mount has removed, this one knows the owner and mode that it saw last (docs/SEMANTICS.md)",
     },
     Listed {
+        calls: &["rename"],
+        with: "",
+        on: On::Two,
+        expected: "",
+        found: "ESTALE",
+        parts: true,
+        why: "`__d_unalias`: a directory that another mount has moved is found at its new place by any look, but not within a rename between directories, which holds the lock that takes",
+    },
+    Listed {
         calls: &[],
         with: "..",
         on: On::Two,
