@@ -86,7 +86,13 @@ impl Shard {
             Repeated::UnderWay => return Ok(None),
             Repeated::Wait(key) => return Ok(Some(key)),
         }
-        let way = self.check_way(ctx, request);
+        // That its way has changed is an outcome. Where the name is not, it would tell the shard that has it that the request has run.
+        let way = match self.check_way(ctx, request) {
+            Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
+                self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
+            }
+            way => way,
+        };
         let refusal = match way.and_then(|()| self.run(ctx, tag, request)) {
             Ok(Ran::Answer(body, need)) => {
                 self.answer(ctx, tag, request, Ok(body), need);

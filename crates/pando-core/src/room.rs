@@ -51,7 +51,7 @@ impl Shard {
     }
 
     /// Whether the outcome of a request would be here, if it had run.
-    fn answers_for(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<(), Stop> {
+    pub(crate) fn answers_for(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<(), Stop> {
         self.open_place(op)?;
         if let Some((dir, order)) = self.name_of(op) {
             self.own(ctx, dir, order)?;

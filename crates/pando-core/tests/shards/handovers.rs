@@ -7,7 +7,7 @@ use crate::support::Cluster;
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Target, XattrMode};
 use pando_types::peer::{Change, Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, FileKind, PartitionIndex, Radix, ShardIndex, SlotIndex};
+use pando_types::{DirRef, Errno, FileKind, PartitionIndex, Radix, ShardIndex, SlotIndex, Trail};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -399,6 +399,25 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true, _))));
     assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true, _))));
     assert!(c.run_as(to, id_set, set).is_ok());
+}
+
+/// A late copy of a request, by a way that has changed, comes to where the name was: what that says of the request is no outcome of it,
+/// and does not go along with other slots as one.
+#[test]
+fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 3);
+    hand_over(&mut c, dir.id.slot(), from, to);
+    let op = create(&c, dir, "once");
+    let stale = Trail { version: 1, dirs: vec![ROOT.ino; Trail::DIRS_MAX + 1] };
+    let tag = c.start(from, op.clone(), Some(stale));
+    c.settle();
+    let id = c.id_of(tag);
+    assert!(matches!(c.answer(tag), Some(Err(Refusal::Slot(_)))));
+    let map = c.map(from);
+    let other = (1..).map(SlotIndex).find(|slot| map.slot_owner(*slot) == from).unwrap();
+    hand_over(&mut c, other, from, to);
+    assert!(matches!(c.run_as(to, id, op), Ok(Body::Created(..))));
 }
 
 #[test]

@@ -293,7 +293,7 @@ impl State {
                 self.note_full(cell);
                 Reserved { is_full: true, of: Wants::Nothing }
             }
-            Err(_) => return self.no_room(&input, cell),
+            Err(_) => return self.no_room(&input, cell, shared),
         };
         self.handle(input, room, cell, shared);
         self.ready(cell, shared);
@@ -456,7 +456,7 @@ impl State {
     }
 
     /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
-    fn no_room(&mut self, input: &Input, cell: &Cell) {
+    fn no_room(&mut self, input: &Input, cell: &Cell, shared: &Shared) {
         self.note_full(cell);
         match input {
             Input::Client(tag, request) => {
@@ -470,7 +470,10 @@ impl State {
                     self.leave.push(Out::Peer(peer.from, Box::new(answer)));
                 }
             }
-            Input::Tick | Input::Ready => cell.set_tick_later(),
+            Input::Tick | Input::Ready => {
+                cell.set_tick_later();
+                self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS);
+            }
         }
     }
 

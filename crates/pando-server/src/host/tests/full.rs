@@ -128,6 +128,11 @@ fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let full: Vec<_> = full.filter(Result::is_err).collect();
     assert!(full.len() > 10 && full.iter().all(|answer| *answer == large));
     assert_eq!(host.status().swap_remove(0).failed, None);
+    // What the shard does by itself it tries again, though nobody comes.
+    cell.wake_at.store(u64::MAX, Ordering::SeqCst);
+    cell.set_tick();
+    host.shared.run(ONE);
+    assert_ne!(cell.wake_at.load(Ordering::SeqCst), u64::MAX);
     disk.unlimited();
     assert_eq!(ask(&host, 20_001, Op::Unlink(DirRef::ROOT, name())), Ok(Body::Done));
 }
