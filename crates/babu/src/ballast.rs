@@ -91,6 +91,11 @@ impl Ballast {
         self.is_whole.load(Ordering::Acquire)
     }
 
+    /// Whether a checkpoint has its room.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.room().is_lent
+    }
+
     /// What the active log holds back, so that the next opening finds it.
     pub(crate) fn held_back(&self) -> u64 {
         match self.bytes == 0 || self.room().has_spare {
@@ -101,7 +106,13 @@ impl Ballast {
 
     /// The log takes more than what the ballast was filled for, perhaps: then it is filled before the next change that takes space.
     pub(crate) fn expect_log(&self, log_bytes: u64) {
-        if self.bytes > 0 && self.room().asked.0 < log_bytes {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut room = self.room();
+        if room.asked.0 < log_bytes {
+            // Whoever fills it before it is asked again fills it for that.
+            room.asked.0 = log_bytes;
             self.is_whole.store(false, Ordering::Release);
         }
     }

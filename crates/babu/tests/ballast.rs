@@ -103,6 +103,25 @@ impl Work {
     }
 }
 
+/// What an earlier checkpoint did not come to write is written though there is no room for a new log.
+#[test]
+fn what_is_frozen_needs_no_new_log() {
+    let disk = MemDisk::new();
+    let options = Options { ballast_bytes: 0, ..options(FLAT) };
+    let (db, _) = Db::open(Arc::new(disk.clone()), options).unwrap();
+    let mut work = Work { db, model: Model::new(), rng: Rng::new(7), deleted: Vec::new() };
+    (0..20).for_each(|_| work.put(Priority::Normal).unwrap());
+    work.db.freeze().unwrap();
+    disk.full_after(0);
+    assert!(work.db.checkpoint_job().unwrap().run().is_err());
+    work.put(Priority::Reserve).unwrap();
+    assert!(work.db.checkpoint().is_err());
+    disk.full_after(12 << 10);
+    assert!(work.db.freeze().is_err(), "a log needs more");
+    work.db.checkpoint().unwrap();
+    assert_eq!(contents(&work.db).unwrap(), work.model);
+}
+
 /// A disk of this kind, full to the last byte of a database that had to be refused everything.
 fn full_disk(disk: MemDisk, file_bytes: u64, ends_with_deletions: bool) -> (MemDisk, Model) {
     disk.full_after(CAPACITY);

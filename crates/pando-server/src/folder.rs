@@ -506,13 +506,20 @@ fn make_with_parents(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|path| !path.is_dir()).count();
     fs::create_dir_all(path)?;
     for parent in path.ancestors().skip(1).take(missing.max(1)) {
-        match File::open(parent) {
+        match File::open(parent).and_then(|parent| parent.sync_all()) {
             // It may be entered and not read: nobody but its owner can sync it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            opened => opened?.sync_all()?,
+            // On what is never written to, folders cannot be synced, nor made.
+            Err(error) if missing == 0 && is_of_read_only(&error) => {}
+            synced => synced?,
         }
     }
     Ok(())
+}
+
+fn is_of_read_only(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, ReadOnlyFilesystem, Unsupported};
+    matches!(error.kind(), InvalidInput | ReadOnlyFilesystem | Unsupported)
 }
 
 fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

@@ -230,7 +230,8 @@ impl Store {
         match self.db.freeze() {
             // Nothing new does not mean nothing frozen: an earlier job may have failed.
             Ok(_) => Ok(self.db.checkpoint_job()),
-            Err(ReserveError::Full(_)) => Err(Room::Full),
+            // There is no room for a new log. What is frozen may be written, which makes some.
+            Err(ReserveError::Full(_)) => self.db.checkpoint_job().map(Some).ok_or(Room::Full),
             Err(ReserveError::Fatal(fatal)) => Err(Room::Failed(fatal.to_string())),
         }
     }

@@ -181,7 +181,7 @@ impl LogWriter {
             // The caller reserves nothing. If there is no space, the write will say so.
             self.allocated_end = end.next_multiple_of(self.chunk_bytes);
             let _ = self.file.allocate(self.allocated_end);
-            self.ballast.expect_log(u64::MAX);
+            self.ballast.expect_log(self.ahead.log_bytes + (self.allocated_end - LOG_DATA_OFFSET));
         }
         let Some(appender) = &mut self.appender else {
             return self.file.write_at(self.end_offset, &self.pending);
@@ -211,7 +211,9 @@ impl LogWriter {
         let used_end = self.end_offset + self.pending.len() as u64;
         let needed_end = used_end.saturating_add(wanted_bytes).saturating_add(kept_bytes);
         if needed_end <= self.allocated_end {
-            if is_normal && !self.ballast.is_whole() && !self.try_fill(self.allocated_end)? {
+            // While a checkpoint has the ballast's room, what the log has anyway may be used.
+            let is_short = is_normal && !self.ballast.is_whole() && !self.ballast.is_lent();
+            if is_short && !self.try_fill(self.allocated_end)? {
                 return Err(Full { wanted_bytes, spare_bytes: 0 }.into());
             }
             if !is_normal && !self.is_low && self.is_in_reserve(needed_end) {
@@ -225,6 +227,7 @@ impl LogWriter {
             Some(end) => (!is_normal || self.try_fill(end)?) && self.extend(end)?,
         };
         if !has_room {
+            self.is_low |= !is_normal;
             // Nothing has been applied that would need the space: the store is as good as before.
             let kept_end = used_end.saturating_add(kept_bytes);
             let spare_bytes = self.allocated_end.saturating_sub(kept_end);
