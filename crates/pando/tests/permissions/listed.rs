@@ -159,13 +159,13 @@ const LISTED: &[Listed] = &[
         why: "`may_create`: this kernel does not know that another mount has removed the directory, and asks for permission first",
     },
     Listed {
-        calls: &["link"],
+        calls: &["link", "mknod"],
         with: "",
         on: On::Two,
         expected: "ENOENT",
         found: "EPERM",
         parts: false,
-        why: "`may_linkat`: this kernel does not know that another mount has removed the directory, and looks at the file first",
+        why: "`may_linkat`, `vfs_mknod`: this kernel does not know that another mount has removed the directory, and looks at the file or the caller first",
     },
     Listed {
         calls: &["setxattr", "fsetxattr"],
