@@ -176,7 +176,7 @@ impl Shard {
         self.outcomes.keep(&mut old.outcomes, &self.sessions);
         let sessions = &self.sessions;
         let lives = |session: SessionId| session.is_local() && sessions.contains_key(&session);
-        self.opens.keep_unrecorded(&old.opens, lives);
+        self.opens.keep_unrecorded(&mut old.opens, lives);
         self.alone = old.alone.if_lives(&self.sessions);
         self.silent = take(&mut old.silent);
         self.paused_targets = take(&mut old.paused_targets);

@@ -282,6 +282,7 @@ impl Shard {
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.concerned.clear();
         self.outcomes.settle();
+        self.opens.settle();
         let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),

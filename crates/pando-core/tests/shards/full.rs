@@ -1,6 +1,6 @@
 //! A full disk: who asks again hears what came of it, and who is refused is refused for good.
 
-use pando_types::op::{Op, RequestId};
+use pando_types::op::{FileAt, FileRef, Op, RequestId};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex};
 
@@ -127,4 +127,40 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
     assert!(c.lookup(ROOT, &name).is_err());
     assert_eq!(c.run_as(near, c.id_of(tag), Op::Mkdir(ROOT, c.name(&name), 0o755)), FULL);
     c.mkdir(ROOT, &name).unwrap();
+}
+
+/// Of what a client of this process has open there is no record: a removal, or a rename, that is dropped must not change what is known of
+/// it.
+#[test]
+fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
+    let attempts: [(&str, fn(&mut Cluster) -> Result<(), Errno>); 2] = [
+        ("unlink", |c| c.unlink(ROOT, "file")),
+        ("rename", |c| c.rename(ROOT, "file", ROOT, "renamed")),
+    ];
+    for (what, attempt) in attempts {
+        let mut dropped = 0;
+        for after in 0..8 {
+            let mut c = Cluster::new(1, 1_000);
+            c.begin_local_session();
+            let attr = c.create(ROOT, "file").unwrap();
+            let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
+            c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+            c.drop_input(after);
+            let _ = attempt(&mut c);
+            c.settle();
+            dropped += u64::from(c.has_gone_wrong());
+            let name = if c.lookup(ROOT, "file").is_ok() { "file" } else { "renamed" };
+            if what == "rename" || c.lookup(ROOT, name).is_ok() {
+                c.unlink(ROOT, name).unwrap();
+                c.settle();
+            }
+            let orphan = FileRef { ino: attr.ino, at: FileAt::Link };
+            let left = c.done(&Op::GetAttr(orphan.clone()));
+            assert_eq!(left, Ok(()), "{what}, input {after}: it was destroyed while it is open");
+            c.done(&Op::Release(orphan)).unwrap();
+            c.settle();
+            assert_eq!(c.in_flight(), [0; 4], "{what}, input {after}");
+        }
+        assert!(dropped > 1, "{what}");
+    }
 }
