@@ -16,7 +16,8 @@
 //!    would have with a restart.
 //! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not decided are undone; their requests
 //!    run again.
-//! 4. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
+//! 4. How long clients have not been heard of. Else who begins anew again and again would take no client for dead.
+//! 5. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
 //!
 //! Most requests do not need this. They read first and change nothing until they are done, so they are simply refused.
 
@@ -185,6 +186,7 @@ impl Shard {
         if self.config.shard == COORDINATOR {
             self.graph = take(&mut old.graph);
             self.begin_versions();
+            self.leases.keep(&old.leases);
         } else {
             self.versions = take(&mut old.versions);
             self.broadcast = take(&mut old.broadcast);

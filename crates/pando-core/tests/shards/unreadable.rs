@@ -198,3 +198,19 @@ fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
     assert!(c.deltas(dir).len() > 1, "it has split");
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
+
+#[test]
+fn however_often_a_shard_begins_anew_who_is_silent_is_taken_for_dead() {
+    let (lease, home) = (60_000_000_000, ShardIndex(0));
+    let mut c = Cluster::with_lease(1, 1_000, lease);
+    let silent = c.session();
+    c.begin_session();
+    for _ in 0..30 {
+        c.drop_input(0);
+        c.wait(lease / 6);
+        assert_eq!(c.run(home, Op::Renew(c.session())), Ok(Body::Lease(lease)));
+    }
+    assert_eq!(begun_anew(&c), 30);
+    let living: Vec<_> = c.session_keys(home).iter().map(|(session, _)| *session).collect();
+    assert_eq!(living, [c.session()], "{silent:?} has not been heard of for five leases");
+}
