@@ -164,3 +164,45 @@ fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
         assert!(dropped > 1, "{what}");
     }
 }
+
+/// Nothing fits any more. Whoever may find that out only by running a request would begin anew for each.
+#[test]
+fn when_the_reserve_is_used_up_nothing_is_run_in_vain() {
+    for local in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        if local {
+            c.begin_local_session();
+        }
+        let home = ShardIndex(0);
+        let attr = c.create(ROOT, "open").unwrap();
+        let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("open")) };
+        let names: Vec<_> = (0..100).map(|n| format!("f{n}")).collect();
+        for name in &names {
+            c.create(ROOT, name).unwrap();
+        }
+        let (id, done) = (in_slot(&c, 9, 1), Op::Unlink(ROOT, c.name("f99")));
+        assert_eq!(c.run_as(home, id, done.clone()), Ok(Body::Done));
+        c.settle();
+        (c.is_full, c.is_spent) = (true, true);
+        let rows = c.rows();
+        for name in &names[..99] {
+            assert_eq!(c.poke(home, 1, Op::Unlink(ROOT, c.name(name))), Some(FULL));
+            assert!(
+                c.glance(home, Op::Lookup(ROOT, c.name(name))).is_some_and(|found| found.is_ok())
+            );
+        }
+        let copy = c.send_as(home, id, done);
+        assert_eq!(c.answer(copy), Some(Ok(Body::Done)), "it has run");
+        // To read, a client of this process needs no record.
+        let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
+        let opened = c.poke(home, 2, open).expect("it waits for nothing");
+        assert_eq!(opened.is_ok(), local, "{opened:?}");
+        assert_eq!(c.poke(home, 2, Op::Release(file)).is_some_and(|it| it.is_ok()), local);
+        assert_eq!(c.rows(), rows);
+        assert_eq!(c.counters()[0].begun_anew, 0);
+        (c.is_full, c.is_spent) = (false, false);
+        for name in &names[..99] {
+            c.unlink(ROOT, name).unwrap();
+        }
+    }
+}
