@@ -232,12 +232,19 @@ impl Shard {
         }
     }
 
+    /// Whether it is a transaction of this shard that came to nothing.
+    fn is_undone(&self, txn: TxnId) -> bool {
+        txn.shard == self.config.shard && !self.txns.contains_key(&txn.number)
+    }
+
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
         let answer = match said.kind {
             // Its transaction is undone.
             _ if said.from == self.config.shard && said.kind != Kind::Other => return,
             Kind::Prepare => Say::Voted(Vote::No(refuse)),
             Kind::Page => Say::PageDone(0),
+            // Its transaction is undone, as every shard that asks is told from now on.
+            Kind::Other if self.is_undone(said.at.0) => return,
             Kind::Other => {
                 if said.at.0.number > 0 {
                     let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };
