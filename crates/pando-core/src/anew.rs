@@ -192,6 +192,8 @@ impl Shard {
             self.broadcast = take(&mut old.broadcast);
         }
         self.deferred = take(&mut old.deferred);
+        self.stuck = take(&mut old.stuck);
+        self.stuck.retain(|slices, _| self.shreds.contains_key(slices));
         // It may have been a step that did not fit.
         self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };

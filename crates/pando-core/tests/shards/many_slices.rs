@@ -205,3 +205,50 @@ fn slices_that_cannot_be_read_hold_up_no_others_and_go_when_they_can() {
     c.wait(20_000_000_000);
     assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
 }
+
+#[test]
+fn slices_that_stay_unreadable_are_given_up_and_their_name_is_free() {
+    for is_removed in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        c.restart_with(|config| config.shred_slices = STEP);
+        let dir = c.mkdir(ROOT, "dir").unwrap();
+        sliced(&mut c, dir, "bad", MANY);
+        spoil_slice(&mut c, dir, "bad");
+        c.unlink(dir, "bad").unwrap();
+        let op = match is_removed {
+            true => Op::Rmdir(ROOT, c.name("dir")),
+            false => c.create_op(dir, "bad", false),
+        };
+        let restarts = c.counters()[0].restarts;
+        let tag = c.start(ShardIndex(0), op, None);
+        assert_eq!(c.answer(tag), None, "it waits");
+        c.wait(100_000_000_000);
+        assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()));
+        assert!(
+            c.counters()[0].restarts <= restarts + 1,
+            "it waits, and does not try again and again"
+        );
+        assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
+        c.settle();
+        assert_eq!(c.in_flight(), [0; 4]);
+        assert_eq!(c.counters()[0].begun_anew, 0);
+    }
+}
+
+#[test]
+fn however_many_files_cannot_be_read_those_that_can_be_go() {
+    let mut c = Cluster::new(1, 1_000);
+    c.restart_with(|config| config.shred_slices = STEP);
+    let mut names: Vec<_> = (0..20).map(|n| format!("f{n}")).collect();
+    // The last in the order of keys is good.
+    names.sort_by_key(|name| c.secrets().order(name.as_bytes()).0);
+    for name in &names {
+        sliced(&mut c, ROOT, name, MANY);
+    }
+    names[..19].iter().for_each(|name| spoil_slice(&mut c, ROOT, name));
+    for name in &names {
+        c.unlink(ROOT, name).unwrap();
+    }
+    c.wait(5_000_000_000);
+    assert_eq!(c.rows_of_table(Table::Shred), 19);
+}
