@@ -23,6 +23,8 @@ use crate::locks::{Hold, LockKey};
 use crate::record::{OpenAt, Record, Shred};
 use crate::shard::Shard;
 
+/// Slices that each of many files may lose at once: they take no more room than the record of the rest would.
+const SLICES_OF_MANY: usize = 2;
 /// Files of which a step is tried at one time, until one can be done.
 const TRIES: usize = 8;
 /// One that could not is tried again after this long, nanoseconds.
@@ -42,6 +44,8 @@ pub struct Stuck {
 pub enum Under {
     /// None: there is none, or nothing is done.
     Nothing,
+    /// None, and it is one of many that are removed at once: next to nothing of it is written now.
+    NothingOfMany,
     /// That of the step whose decision removes it, and of no other.
     Its,
 }
@@ -66,10 +70,14 @@ impl Shard {
     ) -> Result<(), Halt> {
         let shred = Shred { ino: file.attr.ino, at: loc.open_at() };
         let is_lockable = match under {
-            Under::Nothing => self.locks.free(shred.lock()).is_ok(),
+            Under::Nothing | Under::NothingOfMany => self.locks.free(shred.lock()).is_ok(),
             Under::Its => self.locks.is_last(shred.lock()),
         };
-        if file.is_inline || !is_lockable || !self.has_many(ctx, loc)? {
+        let most = match under {
+            Under::NothingOfMany => self.config.shred_slices.min(SLICES_OF_MANY),
+            Under::Nothing | Under::Its => self.config.shred_slices,
+        };
+        if file.is_inline || !is_lockable || !self.has_more(ctx, loc, most)? {
             return inode::drop_rows(ctx, loc, file, true);
         }
         let slices = loc.key(Kind::Slice);
@@ -79,13 +87,13 @@ impl Shard {
         Ok(())
     }
 
-    fn has_many(&self, ctx: &Ctx<'_>, loc: &Loc) -> Result<bool, Halt> {
+    fn has_more(&self, ctx: &Ctx<'_>, loc: &Loc, most: usize) -> Result<bool, Halt> {
         let mut count = 0;
         inode::visit_slices(ctx, loc, 0, u64::MAX, &mut |_| {
             count += 1;
-            count <= self.config.shred_slices
+            count <= most
         })?;
-        Ok(count > self.config.shred_slices)
+        Ok(count > most)
     }
 
     /// Whose locks those are: no transaction's. Who looks for what was there need not wait for them.

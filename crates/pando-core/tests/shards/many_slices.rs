@@ -252,3 +252,26 @@ fn however_many_files_cannot_be_read_those_that_can_be_go() {
     c.wait(5_000_000_000);
     assert_eq!(c.rows_of_table(Table::Shred), 19);
 }
+
+/// What the end of a session writes does not grow with the slices of what it leaves.
+#[test]
+fn a_session_that_leaves_many_files_ends_in_steps() {
+    const ORPHANS: usize = 50;
+    let mut c = Cluster::new(2, 1_000);
+    let first = c.session();
+    for name in (0..ORPHANS).map(|n| format!("f{n}")) {
+        let attr = sliced(&mut c, ROOT, &name, MANY);
+        let file = at_name(&c, &name, &attr);
+        c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+        c.unlink(ROOT, &name).unwrap();
+    }
+    c.settle();
+    assert_eq!(slices_left(&c), ORPHANS * MANY);
+    c.begin_session();
+    c.write_at_most(ORPHANS * 250);
+    c.run(ShardIndex(0), Op::EndSession(first)).unwrap();
+    c.wait(10_000_000_000);
+    assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
+}
