@@ -252,3 +252,32 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
     }
     assert!(lost > 1, "{lost}");
 }
+
+/// The tick in which a question is asked again comes to nothing: the question is asked a third time, and nobody is refused.
+#[test]
+fn who_is_asked_for_again_has_nothing_to_do_with_the_rest_of_a_tick() {
+    let mut c = Cluster::new(2, 1_000);
+    let (near, far) = (ShardIndex(0), ShardIndex(1));
+    c.silence([far]);
+    let mut tags = Vec::new();
+    for n in 0..20 {
+        let op = Op::Mkdir(ROOT, c.name(&format!("d{n}")), 0o755);
+        let tag = c.start(near, op, None);
+        if c.answer(tag).is_none() {
+            tags.push(tag);
+        }
+    }
+    assert!(tags.len() > 2, "one in two");
+    c.pass(1_000_000_000);
+    c.drop_input(0);
+    c.pass_time_of(near);
+    assert_eq!(begun_anew(&c), 1);
+    for tag in &tags {
+        assert_eq!(c.answer(*tag), None);
+    }
+    c.silence([]);
+    c.settle();
+    for tag in tags {
+        assert!(matches!(c.answer(tag), Some(Ok(Body::Made(..)))));
+    }
+}
