@@ -16,7 +16,8 @@
 //!    would have with a restart.
 //! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not decided are undone; their requests
 //!    run again.
-//! 4. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
+//! 4. How long clients have not been heard of. Else who begins anew again and again would take no client for dead.
+//! 5. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
 //!
 //! Most requests do not need this. They read first and change nothing until they are done, so they are simply refused.
 
@@ -176,7 +177,7 @@ impl Shard {
         self.outcomes.keep(&mut old.outcomes, &self.sessions);
         let sessions = &self.sessions;
         let lives = |session: SessionId| session.is_local() && sessions.contains_key(&session);
-        self.opens.keep_unrecorded(&old.opens, lives);
+        self.opens.keep_unrecorded(&mut old.opens, lives);
         self.alone = old.alone.if_lives(&self.sessions);
         self.silent = take(&mut old.silent);
         self.paused_targets = take(&mut old.paused_targets);
@@ -185,11 +186,14 @@ impl Shard {
         if self.config.shard == COORDINATOR {
             self.graph = take(&mut old.graph);
             self.begin_versions();
+            self.leases.keep(&old.leases);
         } else {
             self.versions = take(&mut old.versions);
             self.broadcast = take(&mut old.broadcast);
         }
         self.deferred = take(&mut old.deferred);
+        self.stuck = take(&mut old.stuck);
+        self.stuck.retain(|slices, _| self.shreds.contains_key(slices));
         // It may have been a step that did not fit.
         self.shreds_until = ctx.now.nanos.saturating_add(DEFER_FULL);
         let quiet = if refuse == Errno::ENOSPC { QUIET_FULL } else { QUIET };
@@ -230,12 +234,19 @@ impl Shard {
         }
     }
 
+    /// Whether it is a transaction of this shard that came to nothing.
+    fn is_undone(&self, txn: TxnId) -> bool {
+        txn.shard == self.config.shard && !self.txns.contains_key(&txn.number)
+    }
+
     fn refuse_said(&mut self, ctx: &mut Ctx<'_>, said: Said, refuse: Errno) {
         let answer = match said.kind {
             // Its transaction is undone.
             _ if said.from == self.config.shard && said.kind != Kind::Other => return,
             Kind::Prepare => Say::Voted(Vote::No(refuse)),
             Kind::Page => Say::PageDone(0),
+            // Its transaction is undone, as every shard that asks is told from now on.
+            Kind::Other if self.is_undone(said.at.0) => return,
             Kind::Other => {
                 if said.at.0.number > 0 {
                     let wait = if refuse == Errno::ENOSPC { DEFER_FULL } else { DEFER };

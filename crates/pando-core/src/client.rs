@@ -17,7 +17,7 @@ use crate::keys;
 use crate::locks::LockKey;
 use crate::ops::data::Change;
 use crate::perm;
-use crate::room::takes_space;
+use crate::room;
 use crate::shard::Shard;
 
 /// How an operation ended for now.
@@ -70,7 +70,7 @@ impl Shard {
             repeated => repeated?,
         };
         match repeated {
-            Repeated::No if ctx.now.is_full && takes_space(&request.op) => {
+            Repeated::No if room::is_short(ctx.now, request) => {
                 return self.refuse_for_room(ctx, tag, request);
             }
             Repeated::No => {}

@@ -65,6 +65,8 @@ pub struct Now {
     pub durable: Lsn,
     /// There is no room for a change that takes any.
     pub is_full: bool,
+    /// There is none for any change at all: the reserve is used up, too.
+    pub is_spent: bool,
 }
 
 /// A block that is not in memory; the shell knows what to fetch.

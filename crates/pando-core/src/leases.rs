@@ -5,7 +5,7 @@
 //!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session, as a transaction
 //! ```
 //!
-//! 1. Leases are soft state: after a restart of this shard every session has a whole one.
+//! 1. Leases are soft state: after a restart of this shard every session has a whole one. One that [begins anew](crate::anew) goes on counting.
 //! 2. Time in which this shard did not run (its process was stopped, its machine asleep) is nobody's fault and does not
 //!    count: renewals could not arrive. So time is counted in small steps, and a longer gap as one step.
 //! 3. Once the end of a session has begun, it is not renewed any more. Until all shards have heard, some still serve it:
@@ -52,6 +52,16 @@ impl Leases {
     pub fn grant(&mut self, session: SessionId, now: u64) {
         self.look(now);
         self.until.insert(session, self.running.saturating_add(self.lease));
+    }
+
+    /// The shard has begun anew: what was counted stands, and nobody who lives gets more for it. Ends of sessions that were under way begin
+    /// again.
+    pub fn keep(&mut self, old: &Self) {
+        (self.running, self.looked) = (old.running, old.looked);
+        for (session, until) in &mut self.until {
+            let whole = old.running.saturating_add(self.lease);
+            *until = old.until.get(session).copied().unwrap_or(whole);
+        }
     }
 
     /// The session is over.
@@ -154,6 +164,21 @@ mod tests {
             assert!(!is_expired(&mut leases, now), "{now}");
         }
         assert!(is_expired(&mut leases, 1_000_500));
+    }
+
+    #[test]
+    fn who_begins_anew_goes_on_counting() {
+        let mut leases = Leases::new(LEASE, 0);
+        leases.grant(ONE, 0);
+        for now in (100..800).step_by(100) {
+            let mut new = Leases::new(LEASE, now);
+            new.grant(ONE, now);
+            new.keep(&leases);
+            leases = new;
+            assert!(!is_expired(&mut leases, now), "{now}");
+        }
+        leases.look(800);
+        assert!(leases.expired().eq([ONE]));
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //!    names, not even with "no such file".
 //! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect together or not at all.
 //! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who holds a lock that is
-//!    never waited for (a partition) answers `Busy` instead.
+//!    never waited for (a partition) answers `Busy` instead. Who removes slices in steps ([`shred`]) waits for nobody: for its locks
+//!    anybody may wait.
 //! 4. A vote leaves the shard only after it is fsynced, unless the decision alone can do without it; a decision leaves
 //!    for other shards only after it is fsynced.
 //! 5. A changing request leaves its outcome in the same insert group as its changes.

@@ -20,7 +20,12 @@ use crate::shard::Shard;
 #[derive(Default, Debug)]
 pub struct Opens {
     by_ino: BTreeMap<Ino, (OpenAt, BTreeMap<SessionId, u32>)>,
+    /// What this input has replaced, in order: its effects may yet be dropped.
+    replaced: Vec<(Ino, SessionId, Before)>,
 }
+
+/// Where an inode was open, and how often a session had it open; `None`: nobody had.
+type Before = Option<(OpenAt, Option<u32>)>;
 
 impl Opens {
     /// From a record, at the start.
@@ -30,13 +35,12 @@ impl Opens {
 
     /// Takes over what an input changed.
     pub fn update(&mut self, change: &OpenChange) {
+        let (OpenChange::Set(ino, session, ..) | OpenChange::Clear(ino, session)) = *change;
+        let before = self.by_ino.get(&ino).map(|(at, by)| (*at, by.get(&session).copied()));
+        self.replaced.push((ino, session, before));
         match *change {
-            OpenChange::Set(ino, session, count, at) => {
-                let entry = self.by_ino.entry(ino).or_insert((at, BTreeMap::new()));
-                entry.0 = at;
-                entry.1.insert(session, count);
-            }
-            OpenChange::Clear(ino, session) => {
+            OpenChange::Set(_, _, count, at) => self.set(ino, session, count, at),
+            OpenChange::Clear(..) => {
                 if let Some((_, by)) = self.by_ino.get_mut(&ino) {
                     by.remove(&session);
                     if by.is_empty() {
@@ -47,11 +51,39 @@ impl Opens {
         }
     }
 
-    /// Takes over what is in no record, of the sessions that are meant.
-    pub fn keep_unrecorded(&mut self, old: &Self, lives: impl Fn(SessionId) -> bool) {
+    fn set(&mut self, ino: Ino, session: SessionId, count: u32, at: OpenAt) {
+        let entry = self.by_ino.entry(ino).or_insert((at, BTreeMap::new()));
+        entry.0 = at;
+        entry.1.insert(session, count);
+    }
+
+    /// The next input comes: what the last one did stands.
+    pub fn settle(&mut self) {
+        self.replaced.clear();
+    }
+
+    /// The effects of the input are dropped.
+    fn restore(&mut self) {
+        while let Some((ino, session, before)) = self.replaced.pop() {
+            let Some((at, count)) = before else {
+                self.by_ino.remove(&ino);
+                continue;
+            };
+            let entry = self.by_ino.entry(ino).or_insert((at, BTreeMap::new()));
+            entry.0 = at;
+            match count {
+                Some(count) => entry.1.insert(session, count),
+                None => entry.1.remove(&session),
+            };
+        }
+    }
+
+    /// Takes over what is in no record, of the sessions that are meant, as it was before the input whose effects are dropped.
+    pub fn keep_unrecorded(&mut self, old: &mut Self, lives: impl Fn(SessionId) -> bool) {
+        old.restore();
         for (ino, at, session, count) in old.all() {
             if at != OpenAt::Link && lives(session) {
-                self.update(&OpenChange::Set(ino, session, count, at));
+                self.set(ino, session, count, at);
             }
         }
     }

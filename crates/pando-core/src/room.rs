@@ -4,12 +4,16 @@
 //! it is known that it has not run: after its outcome was looked for, and nothing of it is on its way here. From then on it does not
 //! run, whatever copies of it wait: the refusal is remembered as an outcome is. It is not a record, for which there may be no room.
 //! A copy that came before a restart has died with its connection.
+//!
+//! When even the reserve is used up ([`Now::is_spent`](crate::Now)), so is every other request that changes something: run, it would come to
+//! nothing, at the price of [beginning anew](crate::anew). Beginnings and ends of sessions write nothing at first: they wait for room.
 
 use pando_types::Errno;
 use pando_types::op::{Op, Request};
 use pando_types::reply::Refusal;
 
-use crate::contract::{ClientTag, Halt, Need};
+use crate::admission::{Asks, asks};
+use crate::contract::{ClientTag, Halt, Need, Now};
 use crate::ctx::{Ctx, Stop};
 use crate::locks::LockKey;
 use crate::record::Outcome;
@@ -27,6 +31,27 @@ pub const fn takes_space(op: &Op) -> bool {
             | Op::Rename { .. }
             | Op::SetXattr { .. }
             | Op::WriteData { .. }
+    )
+}
+
+/// Whether there is no room for a request that has not run.
+pub fn is_short(now: Now, request: &Request) -> bool {
+    let op = &request.op;
+    let changes = || matches!(asks(op), Asks::Changes);
+    now.is_full && takes_space(op)
+        || now.is_spent
+            && changes()
+            && !(request.head.id.session.is_local() && may_write_nothing(op))
+}
+
+/// What a client of this process has open is in no record, mostly.
+const fn may_write_nothing(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Open { truncate: false, kill: None, .. }
+            | Op::OpenName { truncate: false, kill: None, .. }
+            | Op::Release(_)
+            | Op::ReleaseAll(..)
     )
 }
 

@@ -24,6 +24,7 @@ use crate::record::{
     Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, SessionRecord, Shred, Stat,
 };
 use crate::sessions::{AloneSession, COORDINATOR};
+use crate::shred::Stuck;
 use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
 use crate::txn::agenda::Agenda;
@@ -41,6 +42,8 @@ pub struct Shard {
     pub(crate) concerned: Concerned,
     /// What is left of removed files, by what the keys of their slices begin with.
     pub(crate) shreds: BTreeMap<Vec<u8>, Shred>,
+    /// Of those, what could not be read.
+    pub(crate) stuck: BTreeMap<Vec<u8>, Stuck>,
     /// No step is made before this time.
     pub(crate) shreds_until: u64,
     /// Steps whose messages are not looked at before this time.
@@ -154,6 +157,7 @@ impl Shard {
             concerned: Concerned::default(),
             deferred: BTreeMap::new(),
             shreds: BTreeMap::new(),
+            stuck: BTreeMap::new(),
             shreds_until: 0,
             quiet_until: 0,
             leases: Leases::new(config.lease, ctx.now.nanos),
@@ -282,6 +286,7 @@ impl Shard {
     pub fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         self.concerned.clear();
         self.outcomes.settle();
+        self.opens.settle();
         let mut ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         let result = match self.dispatch(&mut ctx, input) {
             Ok(()) => self.commit(ctx),

@@ -5,7 +5,9 @@
 //! 1. The record is the promise: the client is answered at once, and after a restart the steps go on.
 //! 2. Until the last step the order of the name, or the inode, is locked. So no file is made there whose slices would lie among
 //!    those that go, and no partition or slot that they are in moves. Who looks for what was there hears at once that it is not.
-//! 3. The objects of a file are its own. One that several slices name may be put on the list of garbage before the last of those has gone:
+//! 3. What cannot be read is tried again for a minute. Then what is left of the file goes unread, and its objects are left to fsck: a name that
+//!    is locked for ever is worse.
+//! 4. The objects of a file are its own. One that several slices name may be put on the list of garbage before the last of those has gone:
 //!    nobody reads them any more.
 
 use alloc::vec::Vec;
@@ -21,16 +23,29 @@ use crate::locks::{Hold, LockKey};
 use crate::record::{OpenAt, Record, Shred};
 use crate::shard::Shard;
 
+/// Slices that each of many files may lose at once: they take no more room than the record of the rest would.
+const SLICES_OF_MANY: usize = 2;
 /// Files of which a step is tried at one time, until one can be done.
 const TRIES: usize = 8;
-/// When none could, they are tried again after this long, nanoseconds.
+/// One that could not is tried again after this long, nanoseconds.
 const AGAIN_AFTER: u64 = 10_000_000_000;
+/// And is given up after this long.
+const GIVE_UP_AFTER: u64 = 60_000_000_000;
+
+/// Slices that could not be read: since when, and when they are tried again.
+#[derive(Clone, Copy)]
+pub struct Stuck {
+    since: u64,
+    again: u64,
+}
 
 /// Under which lock a file is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Under {
     /// None: there is none, or nothing is done.
     Nothing,
+    /// None, and it is one of many that are removed at once: next to nothing of it is written now.
+    NothingOfMany,
     /// That of the step whose decision removes it, and of no other.
     Its,
 }
@@ -55,10 +70,14 @@ impl Shard {
     ) -> Result<(), Halt> {
         let shred = Shred { ino: file.attr.ino, at: loc.open_at() };
         let is_lockable = match under {
-            Under::Nothing => self.locks.free(shred.lock()).is_ok(),
+            Under::Nothing | Under::NothingOfMany => self.locks.free(shred.lock()).is_ok(),
             Under::Its => self.locks.is_last(shred.lock()),
         };
-        if file.is_inline || !is_lockable || !self.has_many(ctx, loc)? {
+        let most = match under {
+            Under::NothingOfMany => self.config.shred_slices.min(SLICES_OF_MANY),
+            Under::Nothing | Under::Its => self.config.shred_slices,
+        };
+        if file.is_inline || !is_lockable || !self.has_more(ctx, loc, most)? {
             return inode::drop_rows(ctx, loc, file, true);
         }
         let slices = loc.key(Kind::Slice);
@@ -68,13 +87,13 @@ impl Shard {
         Ok(())
     }
 
-    fn has_many(&self, ctx: &Ctx<'_>, loc: &Loc) -> Result<bool, Halt> {
+    fn has_more(&self, ctx: &Ctx<'_>, loc: &Loc, most: usize) -> Result<bool, Halt> {
         let mut count = 0;
         inode::visit_slices(ctx, loc, 0, u64::MAX, &mut |_| {
             count += 1;
-            count <= self.config.shred_slices
+            count <= most
         })?;
-        Ok(count > self.config.shred_slices)
+        Ok(count > most)
     }
 
     /// Whose locks those are: no transaction's. Who looks for what was there need not wait for them.
@@ -90,6 +109,7 @@ impl Shard {
                 self.shreds.insert(slices, shred);
                 self.shreds_until = 0;
             } else if let Some(shred) = self.shreds.remove(&slices) {
+                self.stuck.remove(&slices);
                 let waiting = self.locks.release(shred.lock(), self.shredder());
                 self.ready.extend(waiting);
             }
@@ -112,24 +132,36 @@ impl Shard {
         if self.shreds.is_empty() || ctx.now.nanos < self.shreds_until {
             return Ok(());
         }
-        let next: Vec<_> = self.shreds.keys().take(TRIES).cloned().collect();
+        let now = ctx.now.nanos;
+        let is_due =
+            |slices: &&Vec<u8>| self.stuck.get(*slices).is_none_or(|stuck| stuck.again <= now);
+        let next: Vec<_> = self.shreds.keys().filter(is_due).take(TRIES).cloned().collect();
         for slices in next {
-            match self.shred_step(ctx, slices) {
+            match self.shred_step(ctx, &slices) {
                 Err(Halt::Unreadable(_)) => {}
-                done => return done,
+                done => {
+                    self.stuck.remove(&slices);
+                    return done;
+                }
             }
+            let since = self.stuck.get(&slices).map_or(now, |stuck| stuck.since);
+            if now >= since.saturating_add(GIVE_UP_AFTER) {
+                Self::drop_slices(ctx, slices, None);
+                return Ok(());
+            }
+            let again = now.saturating_add(AGAIN_AFTER);
+            self.stuck.insert(slices, Stuck { since, again });
         }
-        self.shreds_until = ctx.now.nanos.saturating_add(AGAIN_AFTER);
         Ok(())
     }
 
-    fn shred_step(&self, ctx: &mut Ctx<'_>, slices: Vec<u8>) -> Result<(), Halt> {
-        let (mut objects, mut to) = (Vec::new(), keys::after(&slices));
+    fn shred_step(&self, ctx: &mut Ctx<'_>, slices: &[u8]) -> Result<(), Halt> {
+        let (mut objects, mut rest) = (Vec::new(), None);
         let most = self.config.shred_slices;
         let mut bad = None;
-        ctx.scan(&slices, &to.clone(), &mut |key, value| {
+        ctx.scan(slices, &keys::after(slices), &mut |key, value| {
             if objects.len() == most {
-                to = key.to_vec();
+                rest = Some(key.to_vec());
                 return false;
             }
             match Slice::decode(value) {
@@ -141,21 +173,28 @@ impl Shard {
         if let Some(halt) = bad {
             return Err(halt);
         }
-        let is_last = to == keys::after(&slices);
         objects.dedup();
         for object in objects {
             inode::put_garbage(ctx, object);
         }
-        ctx.delete_range(slices.clone(), to);
-        if is_last {
-            ctx.delete(keys::shred(&slices));
-            ctx.change_shred(slices, None);
-        }
+        Self::drop_slices(ctx, slices.to_vec(), rest);
         Ok(())
+    }
+
+    /// All go up to the first of the rest, if there is one.
+    fn drop_slices(ctx: &mut Ctx<'_>, slices: Vec<u8>, rest: Option<Vec<u8>>) {
+        if let Some(rest) = rest {
+            return ctx.delete_range(slices, rest);
+        }
+        ctx.delete_range(slices.clone(), keys::after(&slices));
+        ctx.delete(keys::shred(&slices));
+        ctx.change_shred(slices, None);
     }
 
     /// When there is a next step.
     pub(crate) fn shreds_wake(&self) -> Option<u64> {
-        (!self.shreds.is_empty()).then_some(self.shreds_until)
+        let is_any_due = self.shreds.len() > self.stuck.len();
+        let again = self.stuck.values().map(|stuck| stuck.again).min().filter(|_| !is_any_due);
+        (!self.shreds.is_empty()).then_some(self.shreds_until.max(again.unwrap_or(0)))
     }
 }

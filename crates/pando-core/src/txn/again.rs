@@ -24,6 +24,8 @@ impl Shard {
             let sent_at = |number: &u64| txns.get(number).map(|txn| txn.sent_at);
             for number in self.sent.take_due(until, alive, sent_at) {
                 self.resend(ctx, number)?;
+                // Said: whatever becomes of the rest of this tick, it goes on.
+                self.concerned.acted.clear();
             }
         }
         self.give_up_votes(ctx)?;
@@ -32,7 +34,8 @@ impl Shard {
         self.tick_counts(now);
         self.end_expired(ctx)?;
         self.ask_coordinators(ctx);
-        self.shred_on(ctx)
+        // A step may not fit. What others are told is not dropped with it.
+        if self.concerned.acted.is_empty() { self.shred_on(ctx) } else { Ok(()) }
     }
 
     fn resend(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {

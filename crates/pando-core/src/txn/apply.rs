@@ -321,7 +321,7 @@ impl Shard {
                 && let Some(inode) = self.link_inode(ctx, ino)?
                 && inode.attr.nlink == 0
             {
-                self.destroy_link(ctx, &inode, Under::Nothing)?;
+                self.destroy_link(ctx, &inode, Under::NothingOfMany)?;
             }
         }
         self.drop_locks(ctx, session);

@@ -394,8 +394,12 @@ impl Shard {
             if header.entries > 0 {
                 return Err(Errno::ENOTEMPTY.into());
             }
-            if self.locks.any_name(dir.id, &header.range()) {
-                return Ok(None);
+            if let Some(order) = self.locks.first_name(dir.id, &header.range()) {
+                let key = LockKey::Name(dir.id, order);
+                // Who removes slices waits for nobody.
+                let goes_by_itself =
+                    self.locks.hold(key).is_some_and(|(owner, _)| owner == self.shredder());
+                return if goes_by_itself { Err(Stop::Wait(key)) } else { Ok(None) };
             }
         }
         if let Some((split, Hold::Copy)) = hold {

@@ -1,6 +1,6 @@
 //! A full disk: who asks again hears what came of it, and who is refused is refused for good.
 
-use pando_types::op::{Op, RequestId};
+use pando_types::op::{FileAt, FileRef, Op, RequestId};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, ShardIndex};
 
@@ -127,4 +127,82 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
     assert!(c.lookup(ROOT, &name).is_err());
     assert_eq!(c.run_as(near, c.id_of(tag), Op::Mkdir(ROOT, c.name(&name), 0o755)), FULL);
     c.mkdir(ROOT, &name).unwrap();
+}
+
+/// Of what a client of this process has open there is no record: a removal, or a rename, that is dropped must not change what is known of
+/// it.
+#[test]
+fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
+    let attempts: [(&str, fn(&mut Cluster) -> Result<(), Errno>); 2] = [
+        ("unlink", |c| c.unlink(ROOT, "file")),
+        ("rename", |c| c.rename(ROOT, "file", ROOT, "renamed")),
+    ];
+    for (what, attempt) in attempts {
+        let mut dropped = 0;
+        for after in 0..8 {
+            let mut c = Cluster::new(1, 1_000);
+            c.begin_local_session();
+            let attr = c.create(ROOT, "file").unwrap();
+            let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("file")) };
+            c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+            c.drop_input(after);
+            let _ = attempt(&mut c);
+            c.settle();
+            dropped += u64::from(c.has_gone_wrong());
+            let name = if c.lookup(ROOT, "file").is_ok() { "file" } else { "renamed" };
+            if what == "rename" || c.lookup(ROOT, name).is_ok() {
+                c.unlink(ROOT, name).unwrap();
+                c.settle();
+            }
+            let orphan = FileRef { ino: attr.ino, at: FileAt::Link };
+            let left = c.done(&Op::GetAttr(orphan.clone()));
+            assert_eq!(left, Ok(()), "{what}, input {after}: it was destroyed while it is open");
+            c.done(&Op::Release(orphan)).unwrap();
+            c.settle();
+            assert_eq!(c.in_flight(), [0; 4], "{what}, input {after}");
+        }
+        assert!(dropped > 1, "{what}");
+    }
+}
+
+/// Nothing fits any more. Whoever may find that out only by running a request would begin anew for each.
+#[test]
+fn when_the_reserve_is_used_up_nothing_is_run_in_vain() {
+    for local in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        if local {
+            c.begin_local_session();
+        }
+        let home = ShardIndex(0);
+        let attr = c.create(ROOT, "open").unwrap();
+        let file = FileRef { ino: attr.ino, at: FileAt::Name(ROOT, c.name("open")) };
+        let names: Vec<_> = (0..100).map(|n| format!("f{n}")).collect();
+        for name in &names {
+            c.create(ROOT, name).unwrap();
+        }
+        let (id, done) = (in_slot(&c, 9, 1), Op::Unlink(ROOT, c.name("f99")));
+        assert_eq!(c.run_as(home, id, done.clone()), Ok(Body::Done));
+        c.settle();
+        (c.is_full, c.is_spent) = (true, true);
+        let rows = c.rows();
+        for name in &names[..99] {
+            assert_eq!(c.poke(home, 1, Op::Unlink(ROOT, c.name(name))), Some(FULL));
+            assert!(
+                c.glance(home, Op::Lookup(ROOT, c.name(name))).is_some_and(|found| found.is_ok())
+            );
+        }
+        let copy = c.send_as(home, id, done);
+        assert_eq!(c.answer(copy), Some(Ok(Body::Done)), "it has run");
+        // To read, a client of this process needs no record.
+        let open = Op::Open { file: file.clone(), access: 4, truncate: false, kill: None };
+        let opened = c.poke(home, 2, open).expect("it waits for nothing");
+        assert_eq!(opened.is_ok(), local, "{opened:?}");
+        assert_eq!(c.poke(home, 2, Op::Release(file)).is_some_and(|it| it.is_ok()), local);
+        assert_eq!(c.rows(), rows);
+        assert_eq!(c.counters()[0].begun_anew, 0);
+        (c.is_full, c.is_spent) = (false, false);
+        for name in &names[..99] {
+            c.unlink(ROOT, name).unwrap();
+        }
+    }
 }

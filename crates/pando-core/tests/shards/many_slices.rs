@@ -10,9 +10,9 @@ use crate::support::Cluster;
 const ROOT: DirRef = DirRef::ROOT;
 const MOST: usize = 5;
 
-/// A file `/name` of so many slices, with holes between them.
-fn sliced(c: &mut Cluster, name: &str, slices: usize) -> Attr {
-    let attr = c.create(ROOT, name).unwrap();
+/// A file of so many slices, with holes between them.
+pub fn sliced(c: &mut Cluster, dir: DirRef, name: &str, slices: usize) -> Attr {
+    let attr = c.create(dir, name).unwrap();
     let piece = |n: u64| {
         let object = ObjectId(u128::from(c.session().0) << 64 | (u128::from(n) + 1));
         let (len, object_len) = (10, 10);
@@ -20,7 +20,7 @@ fn sliced(c: &mut Cluster, name: &str, slices: usize) -> Attr {
         Piece { offset: n * 100, payload: Payload::Object(range) }
     };
     let pieces = (0..slices as u64).map(piece).collect();
-    let file = at_name(c, name, &attr);
+    let file = FileRef { ino: attr.ino, at: FileAt::Name(dir, c.name(name)) };
     c.done(&Op::WriteData { file, base: Some(attr.data_version), pieces, mtime: None, kill: None })
         .unwrap();
     attr
@@ -48,8 +48,8 @@ fn a_file_of_too_many_slices_is_not_moved_to_another_shard() {
     let mut c = Cluster::new(3, 1_000);
     c.restart_with(|config| config.moved_slices = MOST);
     let (near, far) = near_and_far(&mut c);
-    let attr = sliced(&mut c, "large", MOST + 1);
-    sliced(&mut c, "small", MOST);
+    let attr = sliced(&mut c, ROOT, "large", MOST + 1);
+    sliced(&mut c, ROOT, "small", MOST);
     assert_eq!(c.rename(ROOT, "large", far, "there"), Err(Errno::EXDEV));
     assert_eq!(c.link((ROOT, "large", attr.clone()), far, "again"), Err(Errno::EXDEV));
     c.settle();
@@ -65,7 +65,7 @@ fn a_file_of_too_many_slices_is_not_moved_to_another_shard() {
 fn it_is_removed_when_nobody_has_it_open() {
     let mut c = Cluster::new(3, 1_000);
     c.restart_with(|config| config.moved_slices = MOST);
-    let attr = sliced(&mut c, "large", MOST + 1);
+    let attr = sliced(&mut c, ROOT, "large", MOST + 1);
     let file = at_name(&c, "large", &attr);
     c.done(&Op::Open { file: file.clone(), access: 4, truncate: false, kill: None }).unwrap();
     assert_eq!(c.unlink(ROOT, "large"), Err(Errno::EFBIG));
@@ -96,7 +96,7 @@ fn is_gone(c: &mut Cluster, how: &str) {
 fn cluster_of_steps() -> (Cluster, Attr, FileRef) {
     let mut c = Cluster::new(3, 1_000);
     c.restart_with(|config| config.shred_slices = STEP);
-    let attr = sliced(&mut c, "large", MANY);
+    let attr = sliced(&mut c, ROOT, "large", MANY);
     c.settle();
     let file = at_name(&c, "large", &attr);
     (c, attr, file)
@@ -171,24 +171,29 @@ fn between_the_steps_a_shard_may_restart_and_a_new_file_of_the_name_waits() {
 #[test]
 fn a_file_that_takes_its_place_at_once_keeps_its_own_slices() {
     let (mut c, ..) = cluster_of_steps();
-    sliced(&mut c, "small", 3);
+    sliced(&mut c, ROOT, "small", 3);
     c.rename(ROOT, "small", ROOT, "large").unwrap();
     c.settle();
     assert_eq!(slices_left(&c), 3);
+}
+
+/// One that is beyond what the removal of its file looks at.
+fn spoil_slice(c: &mut Cluster, dir: DirRef, name: &str) {
+    let owner = c.owner(dir, name);
+    let order = c.secrets().order(name.as_bytes()).0;
+    let key = |n: usize| {
+        let offset = (n as u64 * 100).to_be_bytes();
+        [keys::dir(dir.id, keys::Kind::Slice, order), offset.to_vec()].concat()
+    };
+    c.spoil(owner, key(50)..key(51));
 }
 
 #[test]
 fn slices_that_cannot_be_read_hold_up_no_others_and_go_when_they_can() {
     let (mut c, ..) = cluster_of_steps();
     let owner = c.owner(ROOT, "large");
-    let order = c.secrets().order(b"large").0;
-    let key = |n: usize| {
-        let offset = (n as u64 * 100).to_be_bytes();
-        [keys::dir(ROOT.id, keys::Kind::Slice, order), offset.to_vec()].concat()
-    };
-    // Beyond what the removal looks at.
-    c.spoil(owner, key(50)..key(51));
-    sliced(&mut c, "other", MANY);
+    spoil_slice(&mut c, ROOT, "large");
+    sliced(&mut c, ROOT, "other", MANY);
     c.unlink(ROOT, "large").unwrap();
     c.unlink(ROOT, "other").unwrap();
     c.wait(1_000_000_000);
@@ -199,4 +204,74 @@ fn slices_that_cannot_be_read_hold_up_no_others_and_go_when_they_can() {
     c.mend(owner);
     c.wait(20_000_000_000);
     assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
+}
+
+#[test]
+fn slices_that_stay_unreadable_are_given_up_and_their_name_is_free() {
+    for is_removed in [false, true] {
+        let mut c = Cluster::new(1, 1_000);
+        c.restart_with(|config| config.shred_slices = STEP);
+        let dir = c.mkdir(ROOT, "dir").unwrap();
+        sliced(&mut c, dir, "bad", MANY);
+        spoil_slice(&mut c, dir, "bad");
+        c.unlink(dir, "bad").unwrap();
+        let op = match is_removed {
+            true => Op::Rmdir(ROOT, c.name("dir")),
+            false => c.create_op(dir, "bad", false),
+        };
+        let restarts = c.counters()[0].restarts;
+        let tag = c.start(ShardIndex(0), op, None);
+        assert_eq!(c.answer(tag), None, "it waits");
+        c.wait(100_000_000_000);
+        assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()));
+        assert!(
+            c.counters()[0].restarts <= restarts + 1,
+            "it waits, and does not try again and again"
+        );
+        assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
+        c.settle();
+        assert_eq!(c.in_flight(), [0; 4]);
+        assert_eq!(c.counters()[0].begun_anew, 0);
+    }
+}
+
+#[test]
+fn however_many_files_cannot_be_read_those_that_can_be_go() {
+    let mut c = Cluster::new(1, 1_000);
+    c.restart_with(|config| config.shred_slices = STEP);
+    let mut names: Vec<_> = (0..20).map(|n| format!("f{n}")).collect();
+    // The last in the order of keys is good.
+    names.sort_by_key(|name| c.secrets().order(name.as_bytes()).0);
+    for name in &names {
+        sliced(&mut c, ROOT, name, MANY);
+    }
+    names[..19].iter().for_each(|name| spoil_slice(&mut c, ROOT, name));
+    for name in &names {
+        c.unlink(ROOT, name).unwrap();
+    }
+    c.wait(5_000_000_000);
+    assert_eq!(c.rows_of_table(Table::Shred), 19);
+}
+
+/// What the end of a session writes does not grow with the slices of what it leaves.
+#[test]
+fn a_session_that_leaves_many_files_ends_in_steps() {
+    const ORPHANS: usize = 50;
+    let mut c = Cluster::new(2, 1_000);
+    let first = c.session();
+    for name in (0..ORPHANS).map(|n| format!("f{n}")) {
+        let attr = sliced(&mut c, ROOT, &name, MANY);
+        let file = at_name(&c, &name, &attr);
+        c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+        c.unlink(ROOT, &name).unwrap();
+    }
+    c.settle();
+    assert_eq!(slices_left(&c), ORPHANS * MANY);
+    c.begin_session();
+    c.write_at_most(ORPHANS * 250);
+    c.run(ShardIndex(0), Op::EndSession(first)).unwrap();
+    c.wait(10_000_000_000);
+    assert_eq!((slices_left(&c), c.rows_of_table(Table::Shred)), (0, 0));
+    c.settle();
+    assert_eq!(c.in_flight(), [0; 4]);
 }

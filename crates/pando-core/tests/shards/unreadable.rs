@@ -2,9 +2,11 @@
 
 use pando_core::keys::{self, Kind};
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags, RequestId};
+use pando_types::peer::Say;
 use pando_types::reply::{Body, Found, Refusal};
 use pando_types::{DirRef, Errno, PartitionIndex, Radix, SessionId, ShardIndex};
 
+use crate::many_slices::sliced;
 use crate::support::{Cluster, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
@@ -197,4 +199,85 @@ fn a_split_that_comes_to_an_unreadable_name_is_given_up_for_a_while() {
     assert_eq!(c.list(dir).len(), 71);
     assert!(c.deltas(dir).len() > 1, "it has split");
     assert_eq!(c.in_flight()[..3], [0; 3]);
+}
+
+#[test]
+fn however_often_a_shard_begins_anew_who_is_silent_is_taken_for_dead() {
+    let (lease, home) = (60_000_000_000, ShardIndex(0));
+    let mut c = Cluster::with_lease(1, 1_000, lease);
+    let silent = c.session();
+    c.begin_session();
+    for _ in 0..30 {
+        c.drop_input(0);
+        c.wait(lease / 6);
+        assert_eq!(c.run(home, Op::Renew(c.session())), Ok(Body::Lease(lease)));
+    }
+    assert_eq!(begun_anew(&c), 30);
+    let living: Vec<_> = c.session_keys(home).iter().map(|(session, _)| *session).collect();
+    assert_eq!(living, [c.session()], "{silent:?} has not been heard of for five leases");
+}
+
+/// The coordinator's own step of a decision comes to nothing, once the last vote is there: whoever voted lets go of its lock at once.
+#[test]
+fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
+    let (mut lost, near) = (0, ShardIndex(0));
+    // A read fails, or all is done and cannot be written.
+    let faults = (0..12).map(Some).chain([None]);
+    for fault in faults {
+        let mut c = Cluster::new(2, 1_000);
+        let (_, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
+        c.settle();
+        sliced(&mut c, ROOT, "file", 3);
+        let (name, new_name) = (c.name("file"), c.name("there"));
+        let flags = RenameFlags::default();
+        let tag = c.start(near, Op::Rename { from: ROOT, name, to: dir, new_name, flags }, None);
+        while !c.is_on_its_way(|peer| matches!(peer.say, Say::Voted(_))) {
+            assert!(c.step());
+        }
+        match fault {
+            Some(read) => c.fail_read(read),
+            None => c.drop_input(0),
+        }
+        assert!(c.step());
+        if begun_anew(&c) == 0 {
+            c.has_gone_wrong();
+            continue;
+        }
+        lost += 1;
+        assert_eq!(c.answer(tag), Some(EIO), "{fault:?}");
+        c.wait(2_000_000_000);
+        assert_eq!(c.in_flight(), [0; 4], "{fault:?}");
+        assert_eq!(c.create(dir, "there").map(drop), Ok(()));
+        assert_eq!(c.lookup(ROOT, "file").map(drop), Ok(()));
+    }
+    assert!(lost > 1, "{lost}");
+}
+
+/// The tick in which a question is asked again comes to nothing: the question is asked a third time, and nobody is refused.
+#[test]
+fn who_is_asked_for_again_has_nothing_to_do_with_the_rest_of_a_tick() {
+    let mut c = Cluster::new(2, 1_000);
+    let (near, far) = (ShardIndex(0), ShardIndex(1));
+    c.silence([far]);
+    let mut tags = Vec::new();
+    for n in 0..20 {
+        let op = Op::Mkdir(ROOT, c.name(&format!("d{n}")), 0o755);
+        let tag = c.start(near, op, None);
+        if c.answer(tag).is_none() {
+            tags.push(tag);
+        }
+    }
+    assert!(tags.len() > 2, "one in two");
+    c.pass(1_000_000_000);
+    c.drop_input(0);
+    c.pass_time_of(near);
+    assert_eq!(begun_anew(&c), 1);
+    for tag in &tags {
+        assert_eq!(c.answer(*tag), None);
+    }
+    c.silence([]);
+    c.settle();
+    for tag in tags {
+        assert!(matches!(c.answer(tag), Some(Ok(Body::Made(..)))));
+    }
 }

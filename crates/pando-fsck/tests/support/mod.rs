@@ -201,6 +201,7 @@ impl Cluster {
             seen: Lsn(0),
             durable: Lsn(0),
             is_full: false,
+            is_spent: false,
         }
     }
 

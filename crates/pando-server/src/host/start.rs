@@ -212,6 +212,7 @@ pub(super) fn cell(
         seen: store.applied(),
         durable: store.durable(),
         is_full: false,
+        is_spent: false,
     };
     let (machine, effects) = recover(now, &store).map_err(|halt| {
         let what = match halt {

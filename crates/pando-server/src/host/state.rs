@@ -130,6 +130,8 @@ impl Moment {
 struct Reserved {
     /// There is none for what takes space.
     is_full: bool,
+    /// There is none for what is to be done, whatever it takes.
+    is_spent: bool,
     /// This is reserved.
     of: Wants,
 }
@@ -286,12 +288,12 @@ impl State {
         }
         let wants = wants(&input);
         let room = match self.room(wants, shared) {
-            Ok(is_full) => Reserved { is_full, of: wants },
+            Ok(is_full) => Reserved { is_full, is_spent: false, of: wants },
             Err(Room::Failed(reason)) => return cell.fail(&reason),
             // The machine alone knows whether it has run: then it is answered as it was.
             Err(_) if matches!(input, Input::Client(..)) => {
                 self.note_full(cell);
-                Reserved { is_full: true, of: Wants::Nothing }
+                Reserved { is_full: true, is_spent: true, of: Wants::Nothing }
             }
             Err(_) => return self.no_room(&input, cell, shared),
         };
@@ -331,7 +333,8 @@ impl State {
             let wants = wants(&Input::Ready);
             match self.room(wants, shared) {
                 Ok(is_full) => {
-                    self.handle(Input::Ready, Reserved { is_full, of: wants }, cell, shared);
+                    let room = Reserved { is_full, is_spent: false, of: wants };
+                    self.handle(Input::Ready, room, cell, shared);
                 }
                 Err(Room::Failed(reason)) => return cell.fail(&reason),
                 Err(_) => return self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS),
@@ -342,7 +345,8 @@ impl State {
     fn handle(&mut self, input: Input, room: Reserved, cell: &Cell, shared: &Shared) {
         cell.counters.inputs.increment();
         self.settle();
-        let now = Now { is_full: room.is_full, ..self.now(shared, cell) };
+        let Reserved { is_full, is_spent, .. } = room;
+        let now = Now { is_full, is_spent, ..self.now(shared, cell) };
         match self.machine.handle(now, input, &self.store) {
             Ok(effects) => match self.has_room_for(&effects, room) {
                 Room::Enough => self.absorb(effects, cell),
@@ -381,7 +385,7 @@ impl State {
     fn now(&mut self, shared: &Shared, cell: &Cell) -> Now {
         let (nanos, wall) = self.moment.read(shared, &mut self.wall);
         let (seen, durable) = (self.store.applied(), self.store.durable());
-        Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false }
+        Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false, is_spent: false }
     }
 
     /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).

@@ -87,6 +87,9 @@ impl Faults {
             None => false,
         };
         match handled {
+            Ok(effects) if now.is_spent && !effects.writes.is_empty() => {
+                core.begin_anew(now, Errno::ENOSPC, store)
+            }
             Err(Halt::Unreadable(_)) => core.begin_anew(now, Errno::EIO, store),
             Ok(_) if is_dropped => core.begin_anew(now, Errno::EIO, store),
             handled => handled,

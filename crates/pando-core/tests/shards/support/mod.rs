@@ -115,6 +115,8 @@ pub struct Cluster {
     faults: damage::Faults,
     /// No shard has room for what takes space.
     pub is_full: bool,
+    /// No shard has room for anything: what an input writes is dropped.
+    pub is_spent: bool,
     /// Messages of more bytes reach nobody.
     pub frame_max: usize,
 }
@@ -167,6 +169,7 @@ impl Cluster {
             key: KeyId::OWNER,
             expects_bad: false,
             is_full: false,
+            is_spent: false,
             faults: damage::Faults::default(),
             frame_max: usize::MAX,
             configs,
@@ -607,6 +610,7 @@ impl Cluster {
             seen: Lsn(0),
             durable: Lsn(0),
             is_full: self.is_full,
+            is_spent: self.is_spent,
         }
     }
 

@@ -383,6 +383,7 @@ fn moment(nanos: u64, store: &Store) -> Now {
         seen: store.applied(),
         durable: Lsn(store.durable().0),
         is_full: false,
+        is_spent: false,
     }
 }
 
