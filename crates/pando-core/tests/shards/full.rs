@@ -133,7 +133,8 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
 /// it.
 #[test]
 fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
-    let attempts: [(&str, fn(&mut Cluster) -> Result<(), Errno>); 2] = [
+    type Attempt = fn(&mut Cluster) -> Result<(), Errno>;
+    let attempts: [(&str, Attempt); 2] = [
         ("unlink", |c| c.unlink(ROOT, "file")),
         ("rename", |c| c.rename(ROOT, "file", ROOT, "renamed")),
     ];

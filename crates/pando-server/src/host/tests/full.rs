@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::*;
 use pando_core::takes_space;
 
-/// Notes what it is asked, and whether there was room. What takes space it refuses if there is none, and does else. A removal writes as
-/// much as the request's sequence says.
+/// Notes what it is asked, and whether there was room; once more what it begins anew for. What takes space it refuses if there is none, and
+/// does else. A removal writes as much as the request's sequence says.
 struct Noting(&'static Mutex<Vec<(u64, bool)>>, Option<(ClientTag, RequestId)>);
 
 impl Machine for Noting {
@@ -18,7 +18,7 @@ impl Machine for Noting {
         self.1 = Some((tag, id));
         let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
         let mut reply = toy.reply(id, now);
-        if now.is_full && takes_space(&request.op) {
+        if now.is_spent || now.is_full && takes_space(&request.op) {
             reply.result = Err(Refusal::Errno(Errno::ENOSPC));
         } else {
             let is_removal = matches!(request.op, Op::Unlink(..));
@@ -31,6 +31,7 @@ impl Machine for Noting {
 
     fn begin_anew(&mut self, now: Now, refuse: Errno, _: &dyn Rows) -> Result<Effects, Halt> {
         let (tag, id) = self.1.take().expect("something was asked");
+        self.0.lock().unwrap().push((id.sequence, now.is_full));
         let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
         let mut reply = toy.reply(id, now);
         reply.result = Err(Refusal::Errno(refuse));
@@ -114,7 +115,8 @@ fn on_a_full_disk_the_machine_is_asked_and_told_so() {
 /// How much a removal writes is known only when it is done. What does not fit is refused, and the shard goes on.
 #[test]
 fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
-    let (host, disk) = start_over(|| Noting(Box::leak(Box::default()), None));
+    let asked: &'static Mutex<Vec<_>> = Box::leak(Box::default());
+    let (host, disk) = start_over(|| Noting(asked, None));
     disk.full_after(0);
     let name = || pando_types::Name::new(b"a").unwrap();
     let large = ask(&host, 1 << 20, Op::Unlink(DirRef::ROOT, name()));
@@ -127,6 +129,13 @@ fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let full = (0..100).map(|n| ask(&host, 10_000 + n, Op::Unlink(DirRef::ROOT, name())));
     let full: Vec<_> = full.filter(Result::is_err).collect();
     assert!(full.len() > 10 && full.iter().all(|answer| *answer == large));
+    // Not even for the smallest. Now none is done in vain.
+    let small = 5_000..5_100;
+    let mut small = small.map(|n| (n, ask(&host, n, Op::Unlink(DirRef::ROOT, name()))));
+    let (sequence, refused) = small.find(|(_, answer)| answer.is_err()).expect("the disk is full");
+    assert_eq!(refused, large);
+    let times = |sequence| asked.lock().unwrap().iter().filter(|(of, _)| *of == sequence).count();
+    assert_eq!((times(1 << 20), times(sequence)), (2, 1));
     assert_eq!(host.status().swap_remove(0).failed, None);
     // What the shard does by itself it tries again, though nobody comes.
     cell.wake_at.store(u64::MAX, Ordering::SeqCst);
