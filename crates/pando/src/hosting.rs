@@ -58,7 +58,7 @@ pub enum MayMove {
 }
 
 pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions {
-    HostOptions {
+    let mut options = HostOptions {
         durability: durability.into(),
         checkpoint_bytes: sizes.checkpoint_bytes,
         store: StoreOptions {
@@ -69,8 +69,10 @@ pub fn host_options(durability: DurabilityArg, sizes: &SizesArgs) -> HostOptions
         },
         split_threshold: sizes.split_threshold,
         partitions_per_shard: NonZeroU16::new(sizes.partitions_per_shard),
-        lease: std::time::Duration::from_millis(sizes.lease_ms),
-    }
+        ..HostOptions::default()
+    };
+    options.lease = std::time::Duration::from_millis(sizes.lease_ms);
+    options
 }
 
 impl Hosting {
