@@ -8,14 +8,11 @@
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pando_types::{Ino, SHARDS_MAX, ShardIndex, Timestamp};
+use pando_types::{CLOCK_SLACK_NANOS, Ino, SHARDS_MAX, ShardIndex, Timestamp};
 
 use crate::client::Client;
 use crate::nodes::Spot;
 use crate::route::Route;
-
-/// A clock that is behind what it said by no more than this stands still.
-const SLACK_NANOS: u64 = 1_000_000_000;
 
 /// Nothing was heard of a clock.
 const UNKNOWN: i64 = i64::MIN;
@@ -75,7 +72,7 @@ impl Clock {
     /// It does not go back, but where it was set back.
     fn told(&self, time: u64) -> u64 {
         let last = self.last.fetch_max(time, Ordering::Relaxed);
-        if last.saturating_sub(time) > SLACK_NANOS {
+        if last.saturating_sub(time) > CLOCK_SLACK_NANOS {
             self.last.store(time, Ordering::Relaxed);
             return time;
         }

@@ -41,9 +41,7 @@ impl Route {
             Self::Link(_) | Self::Shard(_) => None,
         }
     }
-}
 
-impl Route {
     /// To a file.
     pub(crate) fn of_file(ino: Ino, at: &FileAt, secrets: &Secrets) -> Self {
         match at {

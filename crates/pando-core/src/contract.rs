@@ -69,6 +69,14 @@ pub struct Now {
     pub is_spent: bool,
 }
 
+impl Now {
+    /// Where one clock says both, and there is room.
+    #[must_use]
+    pub const fn at(nanos: u64, epoch: Epoch, seen: Lsn, durable: Lsn) -> Self {
+        Self { nanos, wall: nanos, epoch, seen, durable, is_full: false, is_spent: false }
+    }
+}
+
 /// A block that is not in memory; the shell knows what to fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotResident(pub u64);

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use pando_types::reply::Refusal;
-use pando_types::{DirId, Errno, Ino, Name, Order, SessionId, Timestamp};
+use pando_types::{CLOCK_SLACK_NANOS, DirId, Errno, Ino, Name, Order, SessionId, Timestamp};
 
 use crate::contract::{GroupMeta, Halt, Need, Now, Out, Row, Rows, Write};
 use crate::locks::LockKey;
@@ -124,9 +124,10 @@ impl<'a> Ctx<'a> {
     }
 
     /// The time of what comes after something of another time, which may be of another clock: not before it. A clock that
-    /// was ahead by more than a second was wrong, and nobody waits for it.
+    /// was ahead by more than [`CLOCK_SLACK_NANOS`] was wrong, and nobody waits for it.
     pub fn time_after(&self, other: Timestamp) -> Timestamp {
-        let is_wrong = other > Timestamp { seconds: self.time.seconds + 1, ..self.time };
+        let slack = Timestamp::from_nanos(CLOCK_SLACK_NANOS).seconds;
+        let is_wrong = other > Timestamp { seconds: self.time.seconds + slack, ..self.time };
         if is_wrong { self.time } else { self.time.max(other) }
     }
 

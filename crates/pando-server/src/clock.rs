@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pando_types::CLOCK_SLACK_NANOS;
 use rustix::time::{ClockId, clock_gettime};
 
 /// What the machine's clocks say.
@@ -52,9 +53,6 @@ impl Time for RealTime {
 /// The clocks of a process.
 pub type Clock = Arc<dyn Time>;
 
-/// A clock that is set back by no more than this stands still until it has caught up; by more, it is followed.
-const SLACK_NANOS: u64 = 1_000_000_000;
-
 /// One shard's time of day. It goes back only when the machine's clock was set back by more than a second, or when the shard
 /// was stamped, before a start or elsewhere, by a clock that was as much ahead.
 #[derive(Clone, Copy, Default, Debug)]
@@ -70,7 +68,7 @@ impl Wall {
 
     /// The time of day, if the machine's clock says `now`.
     pub(crate) const fn at(&mut self, now: u64) -> u64 {
-        if now >= self.last || self.last - now > SLACK_NANOS {
+        if now >= self.last || self.last - now > CLOCK_SLACK_NANOS {
             self.last = now;
         }
         self.last
@@ -106,7 +104,7 @@ pub(crate) mod tests {
     fn a_clock_that_is_set_back_a_little_stands_still_and_one_that_is_corrected_is_followed() {
         let mut wall = Wall::from(NOON);
         assert_eq!(wall.at(NOON + 5), NOON + 5);
-        assert_eq!(wall.at(NOON - SLACK_NANOS / 2), NOON + 5);
+        assert_eq!(wall.at(NOON - CLOCK_SLACK_NANOS / 2), NOON + 5);
         assert_eq!(wall.at(NOON + 6), NOON + 6);
         assert_eq!(wall.at(NOON - HOUR), NOON - HOUR);
         assert_eq!(wall.at(NOON - HOUR + 1), NOON - HOUR + 1);

@@ -274,21 +274,7 @@ impl Folder {
 
     fn write_superblock(&self, bytes: &[u8]) -> Result<(), FolderError> {
         let path = self.superblock_file();
-        self.replace(&path, bytes).map_err(io_error("write", &path))
-    }
-
-    /// Replaces a file of this folder as a whole, durably.
-    pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let draft = self.draft(path, bytes)?;
-        fs::rename(&draft, path)?;
-        self.sync()
-    }
-
-    /// A file that can be renamed to `path`, durable as far as its contents go.
-    pub(crate) fn draft(&self, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
-        let draft = path.with_extension("new");
-        create(&draft, bytes, 0o600)?;
-        Ok(draft)
+        replace(&path, bytes).map_err(io_error("write", &path))
     }
 
     /// What was made, renamed or removed in this folder is so for good.
@@ -499,6 +485,19 @@ fn make_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }
+}
+
+/// Replaces a file as a whole, durably.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::rename(draft(path, bytes)?, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// A file that can be renamed to `path`, durable as far as its contents go.
+pub(crate) fn draft(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let draft = path.with_extension("new");
+    create(&draft, bytes, 0o600)?;
+    Ok(draft)
 }
 
 /// Makes a folder and what is missing above it. Its name is durable even if it was there: an attempt that was cut off may have made it.

@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pando_types::SessionId;
 use parking_lot::Mutex;
+
+use crate::folder;
 
 /// The list.
 #[derive(Debug)]
@@ -56,12 +58,7 @@ impl Sessions {
 
     fn store(&self, open: &BTreeSet<SessionId>) -> io::Result<()> {
         let text: String = open.iter().map(|session| format!("{session}\n")).collect();
-        let draft = self.path.with_extension("new");
-        fs::write(&draft, text)?;
-        fs::File::open(&draft)?.sync_all()?;
-        fs::rename(&draft, &self.path)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs::File::open(folder)?.sync_all()
+        folder::replace(&self.path, text.as_bytes())
     }
 }
 

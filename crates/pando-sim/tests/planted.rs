@@ -114,5 +114,7 @@ fn timers_that_go_by_the_time_of_day_are_found() {
         (c.one_clock, c.end_within) = (true, 20_000_000_000);
     };
     let what = is_found_among("one clock", SimConfig::new, plant);
-    assert!(what.contains("did not come to an end"), "{what}");
+    // A request or a session waits on a timer that stands still; which of them is looked at first differs by seed.
+    let waits = ["did not come to an end", "is not at rest: sessions [SessionId("];
+    assert!(waits.iter().any(|words| what.contains(words)), "{what}");
 }

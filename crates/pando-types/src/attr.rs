@@ -17,6 +17,9 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
+/// A clock that is set back by no more than this stands still until it has caught up; by more, it was wrong, and is followed.
+pub const CLOCK_SLACK_NANOS: u64 = 1_000_000_000;
+
 impl Timestamp {
     /// Whether its nanoseconds are less than a second.
     #[must_use]

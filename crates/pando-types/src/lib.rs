@@ -18,8 +18,8 @@ pub mod reply;
 pub mod trail;
 
 pub use attr::{
-    Attr, Capability, Credentials, FileKind, Judge, Judged, Kill, Powers, SetAttr, TimeSet,
-    Timestamp,
+    Attr, CLOCK_SLACK_NANOS, Capability, Credentials, FileKind, Judge, Judged, Kill, Powers,
+    SetAttr, TimeSet, Timestamp,
 };
 pub use error::Errno;
 pub use id::{

@@ -32,15 +32,7 @@ impl Rows for Store {
 }
 
 fn now() -> Now {
-    Now {
-        nanos: 0,
-        wall: 0,
-        epoch: Epoch(1),
-        seen: Lsn(0),
-        durable: Lsn(0),
-        is_full: false,
-        is_spent: false,
-    }
+    Now::at(0, Epoch(1), Lsn(0), Lsn(0))
 }
 
 fn key(kind: Kind, order: u64) -> Vec<u8> {

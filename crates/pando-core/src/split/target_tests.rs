@@ -67,15 +67,7 @@ fn dir() -> Vec<u8> {
 }
 
 fn taken(store: &dyn Rows, before: Tally, rows: Vec<RowChange>) -> Result<Tally, Halt> {
-    let now = Now {
-        nanos: 0,
-        wall: 0,
-        epoch: Epoch(1),
-        seen: Lsn(0),
-        durable: Lsn(0),
-        is_full: false,
-        is_spent: false,
-    };
+    let now = Now::at(0, Epoch(1), Lsn(0), Lsn(0));
     let (mut ctx, mut tally) = (Ctx::new(now, store), before);
     take_rows(&mut ctx, DIR, &ORDERS, rows, &mut tally)?;
     Ok(tally)

@@ -13,15 +13,21 @@ fn in_slot(c: &Cluster, slot: u16, sequence: u64) -> RequestId {
     RequestId { session: c.session(), slot, sequence }
 }
 
+/// One shard, and a request to make a file, in a local session or not.
+fn with_create(local: bool) -> (Cluster, Op, RequestId) {
+    let mut c = Cluster::new(1, 1_000);
+    if local {
+        c.begin_local_session();
+    }
+    let op = c.create_op(ROOT, "file", false);
+    let id = in_slot(&c, 9, 1);
+    (c, op, id)
+}
+
 #[test]
 fn a_create_that_ran_is_answered_as_it_was_though_the_disk_is_full_by_now() {
     for local in [false, true] {
-        let mut c = Cluster::new(1, 1_000);
-        if local {
-            c.begin_local_session();
-        }
-        let op = c.create_op(ROOT, "file", false);
-        let id = in_slot(&c, 9, 1);
+        let (mut c, op, id) = with_create(local);
         let made = c.run_as(ShardIndex(0), id, op.clone());
         assert!(matches!(made, Ok(Body::Created(..))), "{made:?}");
         c.is_full = true;
@@ -35,12 +41,7 @@ fn a_create_that_ran_is_answered_as_it_was_though_the_disk_is_full_by_now() {
 #[test]
 fn who_was_refused_is_refused_for_good_and_the_next_request_of_the_slot_is_not() {
     for local in [false, true] {
-        let mut c = Cluster::new(1, 1_000);
-        if local {
-            c.begin_local_session();
-        }
-        let op = c.create_op(ROOT, "file", false);
-        let id = in_slot(&c, 9, 1);
+        let (mut c, op, id) = with_create(local);
         c.is_full = true;
         let rows = c.rows();
         assert_eq!(c.run_as(ShardIndex(0), id, op.clone()), FULL);

@@ -194,15 +194,7 @@ impl Cluster {
     }
 
     fn moment(&self) -> Now {
-        Now {
-            nanos: self.now,
-            wall: self.now,
-            epoch: Epoch(1),
-            seen: Lsn(0),
-            durable: Lsn(0),
-            is_full: false,
-            is_spent: false,
-        }
+        Now::at(self.now, Epoch(1), Lsn(0), Lsn(0))
     }
 
     pub fn input(&mut self, shard: ShardIndex, input: Input) {

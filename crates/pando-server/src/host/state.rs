@@ -7,6 +7,7 @@ mod checkpoint;
 pub(crate) mod leaving;
 #[cfg(feature = "planted")]
 mod planted;
+mod room;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use pando_core::contract::{ClientTag, Effects, Halt, Input, Now, Out, Write};
 use pando_types::op::{Request, RequestId};
-use pando_types::peer::{Floor, Peer};
+use pando_types::peer::Peer;
 use pando_types::reply::{Refusal, Reply};
 use pando_types::{Errno, KeyId, Lsn, ShardIndex};
 
@@ -23,22 +24,17 @@ use super::connection::{ReplySink, ReplyTo};
 use super::held::Held;
 use super::objects::{names_objects, request_names_objects};
 use super::pending::{Pending, PendingCalls};
-use super::room::{Wants, no_room_for, wants};
+use super::room::{Wants, wants};
 use super::slot::Slot;
 use super::{Durability, Shared};
 use crate::clock::Wall;
 use crate::machine::Machine;
 use crate::metrics::OpKind;
-use crate::store::{Room, Store, weigh};
+use crate::store::{Room, Store};
 use leaving::Leaving;
 #[cfg(feature = "planted")]
 pub use planted::Planted;
-
-/// After this long a shard that found no room for its own work tries again, nanoseconds.
-const RETRY_FULL_NANOS: u64 = 200_000_000;
-
-/// A disk that was full a moment ago is taken to be so still, by what may use the reserve.
-const ASK_FULL_NANOS: u64 = 100_000_000;
+use room::{RETRY_FULL_NANOS, Reserved};
 
 /// What is put into a shard's inbox.
 pub(crate) enum Incoming {
@@ -123,17 +119,6 @@ impl Moment {
         self.uses -= 1;
         (self.nanos, self.wall)
     }
-}
-
-/// What was found out about room before an input is handled.
-#[derive(Clone, Copy)]
-struct Reserved {
-    /// There is none for what takes space.
-    is_full: bool,
-    /// There is none for what is to be done, whatever it takes.
-    is_spent: bool,
-    /// This is reserved.
-    of: Wants,
 }
 
 impl State {
@@ -301,32 +286,6 @@ impl State {
         self.ready(cell, shared);
     }
 
-    /// Whether the disk is full for what takes space; `Err`: it is for this, too.
-    fn room(&mut self, wants: Wants, shared: &Shared) -> Result<bool, Room> {
-        let (bytes, may_use_reserve) = match wants {
-            Wants::Nothing => return Ok(false),
-            Wants::Space(bytes) => (bytes, false),
-            Wants::Reserve(bytes) => (bytes, true),
-        };
-        // A full disk may take long to say so, and is not asked about each removal.
-        let is_over = |at| shared.clock.mono() > at + ASK_FULL_NANOS;
-        if !may_use_reserve || self.full_at.is_none_or(is_over) {
-            match self.store.reserve(bytes, false) {
-                Room::Enough => {
-                    self.full_at = None;
-                    return Ok(false);
-                }
-                Room::Full => self.full_at = Some(shared.clock.mono()),
-                failed @ Room::Failed(_) => return Err(failed),
-            }
-        }
-        match may_use_reserve.then(|| self.store.reserve(bytes, true)) {
-            Some(Room::Enough) => Ok(true),
-            Some(failed @ Room::Failed(_)) => Err(failed),
-            Some(Room::Full) | None => Err(Room::Full),
-        }
-    }
-
     /// Lets go on what waited, as far as there is room.
     fn ready(&mut self, cell: &Cell, shared: &Shared) {
         while !cell.has_failed() && self.machine.has_ready() {
@@ -358,19 +317,6 @@ impl State {
             },
             Err(Halt::Unreadable(what)) => self.begin_anew(now, Errno::EIO, &what, cell),
             Err(halt) => halted(&halt, cell),
-        }
-    }
-
-    /// What an input writes may be more than was thought: how much there is to remove, or to move, is known only now.
-    fn has_room_for(&mut self, effects: &Effects, room: Reserved) -> Room {
-        if effects.writes.is_empty() {
-            return Room::Enough;
-        }
-        let bytes = weigh(&effects.writes);
-        match room.of {
-            Wants::Space(reserved) | Wants::Reserve(reserved) if bytes <= reserved => Room::Enough,
-            Wants::Space(_) => self.store.reserve(bytes, false),
-            Wants::Reserve(_) | Wants::Nothing => self.store.reserve(bytes, true),
         }
     }
 
@@ -451,34 +397,6 @@ impl State {
 
     fn wake_soon(&mut self, at: u64) {
         self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
-    }
-
-    fn note_full(&mut self, cell: &Cell) {
-        cell.counters.no_space.increment();
-        // A checkpoint gives the log's space back, most of which no longer counts.
-        self.wants_checkpoint = true;
-    }
-
-    /// The disk is full. Clients are told; a peer sends again, a tick is repeated.
-    fn no_room(&mut self, input: &Input, cell: &Cell, shared: &Shared) {
-        self.note_full(cell);
-        match input {
-            Input::Client(tag, request) => {
-                let reply = self.refuse((request.head.id, request.head.trace), Errno::ENOSPC);
-                self.leave.push(Out::Reply(*tag, reply));
-            }
-            Input::Peer(peer) => {
-                if let Some(say) = no_room_for(peer) {
-                    let answer =
-                        Peer { from: self.shard, clock: 0, floor: Floor::default(), say, ..**peer };
-                    self.leave.push(Out::Peer(peer.from, Box::new(answer)));
-                }
-            }
-            Input::Tick | Input::Ready => {
-                cell.set_tick_later();
-                self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS);
-            }
-        }
     }
 
     fn refuse(&self, (id, trace): (RequestId, u64), errno: Errno) -> Box<Reply> {

@@ -473,15 +473,7 @@ fn other_shards_hear_before_who_is_answered() {
     let [one, two] = [ONE, TWO].map(|shard| host.shared.cell(shard).unwrap());
     let sink = Arc::new(Watching { other: two, waiting: Mutex::default() });
     let toy = Toy { shard: ONE, asking: HashMap::new(), threads: Box::leak(Box::default()) };
-    let now = Now {
-        nanos: 0,
-        wall: 0,
-        epoch: one.epoch,
-        seen: Lsn(0),
-        durable: Lsn(0),
-        is_full: false,
-        is_spent: false,
-    };
+    let now = Now::at(0, one.epoch, Lsn(0), Lsn(0));
     let reply = toy.reply(RequestId::default(), now);
     let mut outbox = Outbox {
         replies: vec![(

@@ -9,7 +9,7 @@ use pando_wire::{Hosting, MoveToken};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Folder;
+use crate::{Folder, folder};
 
 /// `given-K`: this folder's shard was given away.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,13 +45,13 @@ impl Given {
 
     /// Makes durable that it was given away: also if that was said before, and may not be durable.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
-        write(folder, &Self::path(folder, self.to.shard.0), self)
+        write(&Self::path(folder, self.to.shard.0), self)
     }
 
     /// All that may fail without anything being given away: the file's contents, under another name.
     pub(super) fn draft(&self, folder: &Folder) -> io::Result<Draft> {
         let path = Self::path(folder, self.to.shard.0);
-        let draft = folder.draft(&path, text(self)?.as_bytes())?;
+        let draft = folder::draft(&path, text(self)?.as_bytes())?;
         Ok(Draft { draft, path })
     }
 }
@@ -85,7 +85,7 @@ impl Coming {
     }
 
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
-        write(folder, &Self::path(folder, self.from.shard.0), self)
+        write(&Self::path(folder, self.from.shard.0), self)
     }
 
     pub(super) fn remove(folder: &Folder, shard: ShardIndex) -> io::Result<()> {
@@ -142,8 +142,8 @@ fn text(value: &impl Serialize) -> io::Result<String> {
     Ok(format!("{}\n{body}\n", blake3::hash(body.as_bytes()).to_hex()))
 }
 
-fn write(folder: &Folder, path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
-    folder.replace(path, text(value)?.as_bytes())
+fn write(path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
+    folder::replace(path, text(value)?.as_bytes())
 }
 
 fn read<T: DeserializeOwned>(path: &PathBuf) -> io::Result<Option<T>> {

@@ -480,15 +480,7 @@ fn checkpoint(store: &mut Store) -> Result<(), Failure> {
 }
 
 fn moment(nanos: u64, store: &Store) -> Now {
-    Now {
-        nanos,
-        wall: nanos,
-        epoch: store.epoch(),
-        seen: store.applied(),
-        durable: Lsn(store.durable().0),
-        is_full: false,
-        is_spent: false,
-    }
+    Now::at(nanos, store.epoch(), store.applied(), Lsn(store.durable().0))
 }
 
 fn stopped(shard: u16, halt: &pando_core::Halt) -> Failure {

@@ -1,0 +1,94 @@
+//! What a full disk lets a shard do: which inputs are handled, and which come back later.
+
+use pando_core::contract::{Effects, Input, Out};
+use pando_types::peer::{Floor, Peer};
+
+use super::super::Shared;
+use super::super::cell::Cell;
+use super::super::room::{Wants, no_room_for};
+use super::State;
+use crate::store::{Room, weigh};
+
+/// After this long a shard that found no room for its own work tries again, nanoseconds.
+pub(super) const RETRY_FULL_NANOS: u64 = 200_000_000;
+
+/// A disk that was full a moment ago is taken to be so still, by what may use the reserve.
+const ASK_FULL_NANOS: u64 = 100_000_000;
+
+/// What was found out about room before an input is handled.
+#[derive(Clone, Copy)]
+pub(super) struct Reserved {
+    /// There is none for what takes space.
+    pub(super) is_full: bool,
+    /// There is none for what is to be done, whatever it takes.
+    pub(super) is_spent: bool,
+    /// This is reserved.
+    pub(super) of: Wants,
+}
+
+impl State {
+    /// Whether the disk is full for what takes space; `Err`: it is for this, too.
+    pub(super) fn room(&mut self, wants: Wants, shared: &Shared) -> Result<bool, Room> {
+        let (bytes, may_use_reserve) = match wants {
+            Wants::Nothing => return Ok(false),
+            Wants::Space(bytes) => (bytes, false),
+            Wants::Reserve(bytes) => (bytes, true),
+        };
+        // A full disk may take long to say so, and is not asked about each removal.
+        let is_over = |at| shared.clock.mono() > at + ASK_FULL_NANOS;
+        if !may_use_reserve || self.full_at.is_none_or(is_over) {
+            match self.store.reserve(bytes, false) {
+                Room::Enough => {
+                    self.full_at = None;
+                    return Ok(false);
+                }
+                Room::Full => self.full_at = Some(shared.clock.mono()),
+                failed @ Room::Failed(_) => return Err(failed),
+            }
+        }
+        match may_use_reserve.then(|| self.store.reserve(bytes, true)) {
+            Some(Room::Enough) => Ok(true),
+            Some(failed @ Room::Failed(_)) => Err(failed),
+            Some(Room::Full) | None => Err(Room::Full),
+        }
+    }
+
+    /// What an input writes may be more than was thought: how much there is to remove, or to move, is known only now.
+    pub(super) fn has_room_for(&mut self, effects: &Effects, room: Reserved) -> Room {
+        if effects.writes.is_empty() {
+            return Room::Enough;
+        }
+        let bytes = weigh(&effects.writes);
+        match room.of {
+            Wants::Space(reserved) | Wants::Reserve(reserved) if bytes <= reserved => Room::Enough,
+            Wants::Space(_) => self.store.reserve(bytes, false),
+            Wants::Reserve(_) | Wants::Nothing => self.store.reserve(bytes, true),
+        }
+    }
+
+    pub(super) fn note_full(&mut self, cell: &Cell) {
+        cell.counters.no_space.increment();
+        // A checkpoint gives the log's space back, most of which no longer counts.
+        self.wants_checkpoint = true;
+    }
+
+    /// The disk is full, for what may use the reserve, too. A peer sends again, a tick is repeated.
+    pub(super) fn no_room(&mut self, input: &Input, cell: &Cell, shared: &Shared) {
+        self.note_full(cell);
+        match input {
+            // The machine alone knows whether it has run, and was asked.
+            Input::Client(..) => {}
+            Input::Peer(peer) => {
+                if let Some(say) = no_room_for(peer) {
+                    let answer =
+                        Peer { from: self.shard, clock: 0, floor: Floor::default(), say, ..**peer };
+                    self.leave.push(Out::Peer(peer.from, Box::new(answer)));
+                }
+            }
+            Input::Tick | Input::Ready => {
+                cell.set_tick_later();
+                self.wake_soon(shared.clock.mono() + RETRY_FULL_NANOS);
+            }
+        }
+    }
+}
