@@ -223,10 +223,13 @@ impl Busy {
             let txn = TxnId { shard: coordinator, number };
             for (step, shard, changes) in &decided.steps {
                 // Applied, and only the word of it is still on its way: what it changed may be another's by now, but
-                // to judge less for a moment does no harm.
+                // to judge less for a moment does no harm. A coordinator that lost its power may have its record
+                // back after it told the shard that all of it is over.
+                let is_applied =
+                    self.finished.contains(&(*shard, txn, *step)) || self.is_void(*shard, txn);
                 for change in changes {
                     self.held.extend(places_of(volume, change));
-                    if self.finished.contains(&(*shard, txn, *step)) {
+                    if is_applied {
                         continue;
                     }
                     match change {

@@ -59,14 +59,18 @@ struct Moved {
 
 impl Moved {
     fn between(before: &Busy, now: &Busy) -> Self {
-        let changed = now.owners.iter().filter(|(at, news)| before.owners.get(at) != Some(news));
+        // What a shard said of an owner is gone if it lost its power, and had not synced it.
+        let differing = |these: &Busy, those: &Busy| {
+            let owners = these.owners.iter();
+            let changed = owners.filter(|(at, news)| those.owners.get(at) != Some(news));
+            changed.map(|((_, slot), _)| *slot).collect::<BTreeSet<_>>()
+        };
         let on_their_way = [before, now].into_iter().flat_map(|busy| &busy.incoming);
-        let slots = changed.map(|((_, slot), _)| *slot);
+        let mut slots = differing(now, before);
+        slots.extend(differing(before, now));
+        slots.extend(on_their_way.map(|(_, slot)| *slot));
         let heard = before.arrived.iter().filter(|arrived| !now.arrived.contains(arrived));
-        Self {
-            slots: slots.chain(on_their_way.map(|(_, slot)| *slot)).collect(),
-            dirs: heard.map(|(_, dir, _)| *dir).collect(),
-        }
+        Self { slots, dirs: heard.map(|(_, dir, _)| *dir).collect() }
     }
 
     fn concerns(&self, finding: &Finding) -> bool {

@@ -107,6 +107,8 @@ pub struct SimConfig {
     /// A planted fault of the shards.
     #[cfg(feature = "planted")]
     pub planted: Option<pando_core::Planted>,
+    /// From this time on, nanoseconds, the structure is judged after each step: where a seed that fails went wrong.
+    pub watched_from: u64,
     /// Keep the trace's lines.
     pub verbose: bool,
 }
@@ -255,6 +257,7 @@ impl SimConfig {
             planted_in_shell: None,
             #[cfg(feature = "planted")]
             planted: None,
+            watched_from: u64::MAX,
             verbose: false,
         }
     }

@@ -120,11 +120,11 @@ impl Run {
                 }
             }
             self.step();
+            if self.world.time >= self.world.config.watched_from {
+                self.if_all_died()?;
+            }
         }
-        let faults = fsck::if_all_died(&self.world.hosts);
-        if !faults.is_empty() {
-            return Err(format!("structure, if all died:\n{}", faults.join("\n")));
-        }
+        self.if_all_died()?;
         self.world.heal();
         self.until_idle("the clients")?;
         self.drain();
@@ -153,6 +153,14 @@ impl Run {
             tasks.push(self.world.executor.spawn(lane));
         }
         self.clients.push(Running { run, tasks });
+    }
+
+    fn if_all_died(&self) -> Result<(), String> {
+        let faults = fsck::if_all_died(&self.world.hosts);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(format!("structure, if all died:\n{}", faults.join("\n")))
     }
 
     fn step(&mut self) {

@@ -189,11 +189,13 @@ fn directories_that_are_moved_into_each_other_stay_one_tree() {
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
     // `PANDO_SIM_SPLITTING=1` and the like: a run of that kind; `PANDO_SIM_POWER=1`: in mode `os` with loss of power.
+    // `PANDO_SIM_WATCH=2950000000`: the structure is judged after each step from that time on, nanoseconds.
     let chosen = |kind: &str| number(&format!("PANDO_SIM_{kind}")) == Some(1);
     let kind = SimConfig::KINDS.into_iter().find(|(kind, _)| chosen(kind));
     let config = kind.map_or(SimConfig::new as fn(u64) -> SimConfig, |(_, of)| of)(seed);
     let config = if chosen("POWER") { config.with_power_loss() } else { config };
-    let verdict = run(SimConfig { verbose: true, ..config.clone() });
+    let watched_from = number("PANDO_SIM_WATCH").unwrap_or(u64::MAX);
+    let verdict = run(SimConfig { verbose: true, watched_from, ..config.clone() });
     for line in &verdict.tail {
         println!("{line}");
     }
