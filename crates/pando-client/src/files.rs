@@ -94,11 +94,21 @@ impl Client {
     ) -> Result<Attr, Errno> {
         let asked = self.nodes.stamp();
         let op = |file| Op::Open { file, access, truncate, kill };
-        let opened = self.on_file_told(Via::Current, c, &file, op, None).await;
+        let asked_at = op(file.clone());
+        let there = Asked { op: &asked_at, on: None };
+        let (opened, spot) = match self.run_told(Via::Current, c, there).await {
+            Err(failure) if is_elsewhere(failure, &file.at) => {
+                let there = self.on_file_elsewhere(Via::Current, c, &file, op, None);
+                // The table knows where it was found.
+                (Box::pin(there).await, self.nodes.find(file.ino).ok())
+            }
+            // The table may say that it is at its link shard, by another call that missed it when it was elsewhere. From a
+            // name the link shard is tried, too; not the reverse.
+            opened => (opened, None),
+        };
+        let spot = spot.unwrap_or(Spot::File(file.at));
         let (body, session) = opened.map_err(|failure| stale(failure.into()))?;
         let attr = take!(body, Body::Attr(attr) => attr)?;
-        // If it was found elsewhere, the table knows already.
-        let spot = self.nodes.find(file.ino).unwrap_or(Spot::File(file.at));
         self.opened(file.ino, spot, asked, session, 0).await;
         self.openers.opened(file.ino, c, if truncate { access | WRITE } else { access });
         Ok(attr)
@@ -273,7 +283,7 @@ impl Client {
     }
 
     /// Runs an operation on a file wherever it is: under its name, else at its link shard, else where this client has
-    /// moved it meanwhile.
+    /// moved it meanwhile, or had seen it before it heard of its own move.
     pub(crate) async fn on_file(
         &self,
         via: Via<'_>,
@@ -339,12 +349,21 @@ impl Client {
                     return Err(Failure::Errno(Errno::ETIMEDOUT));
                 }
                 _ if is_moving => backoff.pause(self).await,
-                _ => return Err(failure),
+                _ => match self.nodes.take_before(ino) {
+                    Some(before) => at = before,
+                    None => return Err(failure),
+                },
             }
+            let stamp = self.nodes.stamp();
             let asked = Asked { op: &op(FileRef { ino, at: at.clone() }), on };
             match self.run_told(via, by, asked).await {
                 Err(now) if is_elsewhere(now, &at) => failure = now,
-                answer => return answer,
+                answer => {
+                    if answer.is_ok() {
+                        self.nodes.found_at(ino, at, stamp);
+                    }
+                    return answer;
+                }
             }
         }
         Err(failure)

@@ -8,6 +8,7 @@
 //! 2. A node goes with its last lookup and its last open.
 //! 3. A place that came with a move of our own is not overwritten by an answer to something asked before that move:
 //!    such an answer may be older ([`Stamp`]).
+//! 4. The answer to a move may itself be late, and the file long back where it was: that place is tried last.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,8 @@ struct Node {
     spot: Spot,
     /// The move that brought it there, if one of ours did.
     moved: Stamp,
+    /// The name that was overwritten with that.
+    before: Option<Box<FileAt>>,
     /// What `forget` takes back.
     lookups: u64,
     /// Opens not yet released.
@@ -198,7 +201,8 @@ impl Nodes {
             }
             None => {
                 let held = (SessionId(0), 0);
-                let mut node = Node { spot, moved: Stamp(0), lookups: 0, opens: 0, held };
+                let mut node =
+                    Node { spot, moved: Stamp(0), before: None, lookups: 0, opens: 0, held };
                 count(&mut node);
                 nodes.insert(ino, node);
             }
@@ -243,14 +247,34 @@ impl Nodes {
         }
     }
 
+    /// The file `ino` was at `at` when something asked at `asked` was answered.
+    pub(crate) fn found_at(&self, ino: Ino, at: FileAt, asked: Stamp) {
+        if let Some(node) = self.shard(ino).lock().get_mut(&ino)
+            && node.moved <= asked
+        {
+            node.spot = Spot::File(at);
+        }
+    }
+
     /// We moved the file `ino` to `at`.
     pub(crate) fn moved(&self, ino: Ino, at: FileAt) {
         let mut nodes = self.shard(ino).lock();
         let stamp = Stamp(self.moves.fetch_add(1, Ordering::AcqRel) + 1);
         if let Some(node) = nodes.get_mut(&ino) {
+            if let Spot::File(was @ FileAt::Name(..)) = &node.spot
+                && *was != at
+            {
+                node.before = Some(Box::new(was.clone()));
+            }
             node.spot = Spot::File(at);
             node.moved = stamp;
         }
+    }
+
+    /// Where the file `ino` was before our last move of it, once: see the fourth invariant.
+    pub(crate) fn take_before(&self, ino: Ino) -> Option<FileAt> {
+        let mut nodes = self.shard(ino).lock();
+        nodes.get_mut(&ino)?.before.take().map(|before| *before)
     }
 
     /// All of them, the root apart.
@@ -341,6 +365,19 @@ mod tests {
         assert_eq!(nodes.find(INO), Ok(Spot::File(at("b"))));
         nodes.look_up(INO, Spot::File(at("c")), nodes.stamp());
         assert_eq!(nodes.find(INO), Ok(Spot::File(at("c"))));
+    }
+
+    #[test]
+    fn the_name_before_our_last_move_is_told_once() {
+        let nodes = Nodes::new();
+        nodes.look_up(INO, Spot::File(at("a")), nodes.stamp());
+        assert_eq!(nodes.take_before(INO), None);
+        nodes.moved(INO, at("a"));
+        assert_eq!(nodes.take_before(INO), None, "it has not moved");
+        nodes.moved(INO, at("b"));
+        nodes.moved(INO, at("c"));
+        assert_eq!(nodes.take_before(INO), Some(at("b")));
+        assert_eq!(nodes.take_before(INO), None);
     }
 
     #[test]

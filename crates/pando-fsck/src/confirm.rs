@@ -26,13 +26,25 @@ pub fn confirm(
     let findings = unchanged(rows, objects, findings)?;
     let busy = Busy::read(rows, volume)?;
     let moved = Moved::between(before, &busy);
-    let quiet = findings
-        .into_iter()
-        .filter(|finding| !moved.concerns(finding))
-        .filter(|finding| !finding.under.iter().any(|place| busy.holds(place)))
-        .filter(|finding| !finding.evidence.iter().any(|evidence| is_coming(&busy, evidence)))
-        .collect();
-    unchanged(rows, objects, quiet)
+    let quiet: Vec<_> =
+        findings.into_iter().filter(|finding| !is_in_motion(finding, &moved, &busy)).collect();
+    let mut quiet = unchanged(rows, objects, quiet)?;
+    if !quiet.is_empty() {
+        // What comes to a shard may be given up, and come once more with the same rows, before and after each look.
+        let after = Busy::read(rows, volume)?;
+        let moved = Moved::between(&busy, &after);
+        quiet.retain(|finding| {
+            !is_in_motion(finding, &moved, &after)
+                && !finding.evidence.iter().any(|evidence| is_coming(before, evidence))
+        });
+    }
+    Ok(quiet)
+}
+
+fn is_in_motion(finding: &Finding, moved: &Moved, busy: &Busy) -> bool {
+    moved.concerns(finding)
+        || finding.under.iter().any(|place| busy.holds(place))
+        || finding.evidence.iter().any(|evidence| is_coming(busy, evidence))
 }
 
 /// Whether it is about a name's rows that are on their way to where they were seen: they are copies, and not owned there.

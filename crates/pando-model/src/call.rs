@@ -99,6 +99,8 @@ pub enum Op {
     Parent(Ino),
     /// The caller is gone, and its opens with it.
     EndSession,
+    /// What the caller has open, another holds, too: a session of its that is over for it, and not yet for everybody.
+    Linger(Who),
     /// An operation on names, by path: its directories are those at the end of these ways, at the very moment in which it
     /// takes place; the numbers in `op` mean nothing.
     ByPath {

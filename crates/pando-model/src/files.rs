@@ -71,6 +71,14 @@ impl Tree {
         Ok(Value::Done)
     }
 
+    pub(crate) fn linger(&mut self, who: Who, other: Who) -> Outcome {
+        let held = self.nodes().filter(|(_, node)| node.opens.contains_key(&who));
+        for ino in held.map(|(ino, _)| ino).collect::<Vec<_>>() {
+            self.hold(other, ino);
+        }
+        Ok(Value::Done)
+    }
+
     pub(crate) fn read(&self, ino: Ino, offset: u64, len: u64) -> Outcome {
         let data = &self.regular(ino)?.data;
         let from = data.len().min(offset as usize);

@@ -63,6 +63,7 @@ impl Tree {
             Op::ReadDir(dir) => self.read_dir(by, *dir),
             Op::Parent(dir) => Ok(Value::Ino(self.dir(*dir)?.parent)),
             Op::EndSession => self.end_session(who),
+            Op::Linger(other) => self.linger(who, *other),
             Op::ByPath { .. } => {
                 let call = self.resolved(call)?;
                 self.apply(&call, new)

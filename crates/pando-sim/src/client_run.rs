@@ -289,11 +289,15 @@ impl ClientRun {
         {
             let mut history = lock(&self.shared.history);
             let mut sessions = lock(&self.sessions);
-            if sessions[1] != client.session() {
+            let is_new = sessions[1] != client.session();
+            if is_new {
                 *sessions = [sessions[1], client.session()];
             }
             let before = history.last_alive(sessions[0]);
             let since = event.map_or(before, |event| before.min(history.invoked(event)));
+            if is_new {
+                history.begun_anew(self.who, since);
+            }
             for ino in lost {
                 for _ in 0..lock(&self.known).forget_opens(ino) {
                     history.let_go(self.who, ino, since);

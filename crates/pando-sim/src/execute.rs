@@ -58,7 +58,7 @@ async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
         Op::ReadDir(dir) => list(client, call, *dir, page).await,
         Op::Parent(dir) => Ok(Value::Ino(client.parent(*dir).await?)),
         Op::EndSession => done(client.close().await?),
-        Op::ByPath { .. } => panic!("by path"),
+        Op::ByPath { .. } | Op::Linger(_) => panic!("no call by number"),
     }
 }
 

@@ -61,6 +61,8 @@ struct Run {
     others: Vec<TaskIndex>,
     random: Random,
     who: u32,
+    /// What is wrong by now, if it is watched.
+    seen: Option<String>,
 }
 
 /// Runs `config` and judges it.
@@ -101,7 +103,7 @@ impl Run {
             promises: Arc::default(),
         };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
-        Self { world, shared, clients, dead, others, random, who: 0 }
+        Self { world, shared, clients, dead, others, random, who: 0, seen: None }
     }
 
     fn work(&mut self) -> Result<(), String> {
@@ -115,14 +117,13 @@ impl Run {
                 is_checked = true;
                 let (faults, given_up) = fsck::while_running(self);
                 self.world.stats.suspicions += given_up;
+                self.seen.take().map_or(Ok(()), Err)?;
                 if !faults.is_empty() {
                     return Err(format!("structure, while running:\n{}", faults.join("\n")));
                 }
             }
             self.step();
-            if self.world.time >= self.world.config.watched_from {
-                self.if_all_died()?;
-            }
+            self.seen.take().map_or(Ok(()), Err)?;
         }
         self.if_all_died()?;
         self.world.heal();
@@ -169,6 +170,10 @@ impl Run {
             Some(ToClient::Pauses) => self.client_pauses(),
             Some(ToClient::Resumes(who)) => self.client_resumes(who),
             None => {}
+        }
+        if self.world.time >= self.world.config.watched_from && self.seen.is_none() {
+            let at = |fault| format!("{} ns: {fault}", self.world.time);
+            self.seen = self.if_all_died().err().map(at);
         }
     }
 

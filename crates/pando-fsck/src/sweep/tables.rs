@@ -6,7 +6,7 @@ use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{
     Arriving, Decided, Floor, Incoming, Numbers, Open, OpenAt, Outcome, Owner, Prepared,
-    SessionRecord, Shred, Stat,
+    Record as _, SessionRecord, Shred, Stat,
 };
 use pando_placement::range;
 use pando_types::{DirId, Ino, KeyId, LockSet, SessionId, ShardIndex, SlotIndex};
@@ -187,8 +187,11 @@ impl Sweep<'_> {
         if let Some(((other, _), news)) = same {
             let detail =
                 format!("of the same version shard {other} says that it is shard {}", news.owner);
+            // It may be the same shard, which lost with its power what it said first.
+            let there = Owner { version: news.version, owner: news.owner }.encode();
+            let other = Evidence::row(*other, &keys::owner(slot), Some(&there));
             let finding = Finding::new(Code::SlotOwnersDiffer, shard, what, detail);
-            return self.findings.push(finding.known_by(row));
+            return self.findings.push(finding.known_by(row).known_by(other));
         }
         let newest =
             owners.iter().filter(|((_, s), _)| *s == slot).map(|(_, news)| news.version).max();

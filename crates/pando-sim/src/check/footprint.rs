@@ -49,7 +49,7 @@ impl Footprint {
         // Of directories these tell sizes, too.
         print.reads_all = event.exact && matches!(op, Op::GetAttr(_) | Op::ReadDir(_));
         match op {
-            Op::EndSession => {
+            Op::EndSession | Op::Linger(_) => {
                 let of = opened.get(&event.call.who).into_iter().flatten();
                 print.changes.extend(of.flat_map(|ino| all_of(*ino)));
             }
@@ -125,7 +125,7 @@ impl Footprint {
                 self.changes.extend([data(*ino), *ino]);
             }
             Op::SetXattr(ino, ..) | Op::RemoveXattr(ino, _) => self.changes.push(*ino),
-            Op::EndSession => {}
+            Op::EndSession | Op::Linger(_) => {}
             Op::ByPath { way, to_way, op } => {
                 self.add(op);
                 // Numbers mean nothing there.
@@ -157,7 +157,7 @@ impl Footprint {
         };
         let mut print = resolved.as_ref().unwrap_or(print).at(before);
         let explicit = take(&mut print.changes);
-        if !matches!(event.call.op, Op::EndSession) {
+        if !matches!(event.call.op, Op::EndSession | Op::Linger(_)) {
             print.reads.extend(explicit);
         }
         if take(&mut print.reads_emptiness) {
@@ -294,6 +294,12 @@ fn opened(history: &History) -> BTreeMap<Who, BTreeSet<Ino>> {
             }
             (Op::Create { open: true, .. }, _) => of.extend(made(event)),
             _ => {}
+        }
+    }
+    for event in history.events() {
+        if let Op::Linger(other) = event.call.op {
+            let of = opened.get(&event.call.who).cloned().unwrap_or_default();
+            opened.insert(other, of);
         }
     }
     opened

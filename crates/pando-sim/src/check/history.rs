@@ -52,6 +52,8 @@ pub struct Event {
     pub walked: Walked,
     /// Its way was not judged in the end: `call` is what was asked by number.
     pub loose: bool,
+    /// It is not looked at.
+    pub skipped: bool,
 }
 
 impl Event {
@@ -59,11 +61,15 @@ impl Event {
     /// shard. (Writes are made by the system, and so not watched.)
     #[must_use]
     pub fn was_nothing(&self) -> bool {
-        let is_watched = !matches!(self.call.op, Op::Write(..) | Op::Release(_) | Op::EndSession);
-        self.returned.is_none()
-            && (reads(self.call.op.inner())
-                || matches!(self.fate, Fate::Refused(_))
-                || (is_watched && !self.asked))
+        let is_watched = !matches!(
+            self.call.op,
+            Op::Write(..) | Op::Release(_) | Op::EndSession | Op::Linger(_)
+        );
+        self.skipped
+            || self.returned.is_none()
+                && (reads(self.call.op.inner())
+                    || matches!(self.fate, Fate::Refused(_))
+                    || (is_watched && !self.asked))
     }
 
     /// When it had taken place, if it is known to have.
@@ -139,6 +145,7 @@ impl History {
             exact,
             walked: Walked::default(),
             loose: false,
+            skipped: false,
         });
         self.events.len() - 1
     }
@@ -224,6 +231,18 @@ impl History {
         self.push(lane, call, since, false);
     }
 
+    /// A client that was taken for dead has a new session. What was open in the old one is held by both until shards end that.
+    pub fn begun_anew(&mut self, who: Who, since: u64) {
+        let lane = self.lane();
+        // Nobody else has this number.
+        let old = Who::MAX - self.events.len() as Who;
+        let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
+        let event = self.push(lane, call(who, Op::Linger(old)), since, false);
+        self.clock += 1;
+        self.events[event].returned = Some((self.clock, Ok(Value::Done)));
+        self.push(lane, call(old, Op::EndSession), since, false);
+    }
+
     /// What an operation does may have been done since a moment before it.
     pub fn backdate(&mut self, event: EventIndex, since: u64) {
         let lane = self.lane();
@@ -292,6 +311,21 @@ impl History {
             }
         }
         all
+    }
+
+    /// The same history, if in it no session lingers. `None`: none does.
+    #[must_use]
+    pub fn without_lingering(&self) -> Option<Self> {
+        let lingers = |event: &Event| match event.call.op {
+            Op::Linger(old) => Some(old),
+            _ => None,
+        };
+        let old: BTreeSet<Who> = self.events.iter().filter_map(lingers).collect();
+        let mut all = self.clone();
+        for event in &mut all.events {
+            event.skipped = lingers(event).is_some() || old.contains(&event.call.who);
+        }
+        (!old.is_empty()).then_some(all)
     }
 
     /// Calls by path whose way was not judged become operations by number, with a sight of each component.

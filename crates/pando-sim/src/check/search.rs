@@ -19,6 +19,9 @@ use super::{Event, EventIndex, Failure, Fate, History};
 /// Steps after which the search gives up: far more than an honest history needs.
 const STEPS_MAX: u64 = 30_000_000;
 
+/// Steps after which it is thought of sessions that linger.
+const STEPS_PLAIN: u64 = 3_000_000;
+
 /// Events in the order found, and the tree they lead to.
 pub struct Order {
     /// Events that took place, each with the number it gave to what it made.
@@ -30,10 +33,20 @@ pub struct Order {
 /// Steps after which it is looked closely.
 const STEPS_SIMPLE: u64 = 30_000;
 
-/// Finds an order of `history`, listings included.
+/// Finds an order of `history`, listings included. Sessions that linger are few, and few histories tell of them: those may end at
+/// any moment or never, and so are thought of only where no order is found without them.
 pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
-    let history = history.with_sights();
-    let mut search = Search::new(&history);
+    let all = history.with_sights();
+    if let Some(plain) = all.without_lingering()
+        && let Ok(order) = linearize_told(&plain, STEPS_PLAIN)
+    {
+        return Ok(order);
+    }
+    linearize_told(&all, STEPS_MAX)
+}
+
+fn linearize_told(history: &History, steps_max: u64) -> Result<Order, Box<Failure>> {
+    let mut search = Search::new(history);
     let mut frames = vec![search.advance(Tree::new())];
     loop {
         let Some(frame) = frames.last_mut() else { return Err(search.failure(false)) };
@@ -43,11 +56,11 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
         }
         search.steps += 1;
         if search.steps == STEPS_SIMPLE
-            && let Some(order) = closely(&history)
+            && let Some(order) = closely(history)
         {
             return Ok(order);
         }
-        if search.steps > STEPS_MAX {
+        if search.steps > steps_max {
             return Err(search.failure(true));
         }
         search.unwind(frame.taken);

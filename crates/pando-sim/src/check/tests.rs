@@ -238,6 +238,50 @@ fn what_a_shard_said_of_an_operation_holds_though_its_caller_never_heard() {
     assert!(linearize(&history).is_ok());
 }
 
+/// A removed file that its client closes in a new session may be there until the old session is over, and not again after that.
+#[test]
+fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
+    let looks: [(bool, &[bool], bool); 4] = [
+        (false, &[false], true),
+        (false, &[true], false),
+        (true, &[true, true, false], true),
+        (true, &[false, true], false),
+    ];
+    for (is_begun_anew, there, is_right) in looks {
+        let mut history = History::default();
+        let (a, b, aside) = (history.lane(), history.lane(), history.lane());
+        let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
+        let at = Name::new(b"x").unwrap();
+        let create = Op::Create {
+            dir: Ino::ROOT,
+            name: at.clone(),
+            kind: FileKind::Regular,
+            mode: 0o644,
+            symlink: Vec::new(),
+            exclusive: true,
+            open: true,
+        };
+        let (kind, ino) = (FileKind::Regular, Ino(9));
+        let stat = Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size: 0 };
+        let event = history.invoke(a, call(0, create), false);
+        history.respond(event, Ok(Value::Created(stat, true)), aside);
+        let since = history.invoked(event);
+        for op in [Op::Unlink(Ino::ROOT, at), Op::Release(ino)] {
+            let event = history.invoke(a, call(0, op), false);
+            history.respond(event, Ok(Value::Done), aside);
+        }
+        if is_begun_anew {
+            history.begun_anew(0, since);
+        }
+        for is_there in there {
+            let event = history.invoke(b, call(1, Op::GetAttr(ino)), false);
+            let open = Ok(Value::Stat(Stat { nlink: 0, ..stat }));
+            history.respond(event, if *is_there { open } else { Err(Errno::ESTALE) }, aside);
+        }
+        assert_eq!(linearize(&history).is_ok(), is_right, "{is_begun_anew} {there:?}");
+    }
+}
+
 #[test]
 fn what_was_let_go_with_a_session_went_between_two_moments() {
     for looks_late in [false, true] {
