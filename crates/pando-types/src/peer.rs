@@ -130,7 +130,7 @@ pub enum Say {
         rows: Vec<RowChange>,
     },
     /// To the coordinator: a decision that could be made again here, or what it wanted to move here, is another's.
-    Elsewhere(Elsewhere),
+    Elsewhere(SlotNews),
     /// From shard 0: versions, ascending, and the directories they name; all above `since`.
     Versions {
         /// See above.
@@ -195,8 +195,6 @@ pub enum Prepare {
         /// Who must have write and search permission (and, over an existing entry, must pass the sticky bit); `None`:
         /// the system itself.
         by: Option<Credentials>,
-        /// What will be decided can be done from the decision alone, even if the lock is lost: the vote need not be synced.
-        redo: bool,
     },
     /// Tell a directory's content record, once nobody holds it; lock nothing.
     Look(DirRef),
@@ -286,15 +284,6 @@ pub enum Claim {
     },
     /// Whatever it be, while nobody else moves anything: who asks walks when he has been given it.
     Alone,
-}
-
-/// Where to go instead.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Elsewhere {
-    /// To the slot's owner.
-    Slot(SlotNews),
-    /// Where the directory's partitions are, as far as the sender knows.
-    Split(DirId, SplitHistory),
 }
 
 /// A partition about to change its owner (GIGA+ §4.1, DESIGN §5).

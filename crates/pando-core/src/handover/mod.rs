@@ -28,8 +28,8 @@ mod target;
 pub use rows::{belongs, read_page};
 pub use source::Handover;
 
-use pando_types::peer::{Change, Elsewhere};
-use pando_types::reply::{Refusal, SlotNews, SplitHistory};
+use pando_types::peer::Change;
+use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirId, Errno, Ino, PartitionIndex, ShardIndex, SlotIndex};
 
 use crate::contract::Halt;
@@ -48,7 +48,9 @@ pub enum Whereabouts {
     /// Here or elsewhere, once this is free.
     Soon(LockKey),
     /// There.
-    There(Elsewhere),
+    There(SlotNews),
+    /// It was never here, so no vote was given.
+    Never,
 }
 
 impl Shard {
@@ -134,37 +136,15 @@ impl Shard {
     }
 
     /// Whose a decision is that can be made without a prepared record.
-    pub(crate) fn where_is(
-        &mut self,
-        ctx: &Ctx<'_>,
-        changes: &[Change],
-    ) -> Result<Whereabouts, Halt> {
+    pub(crate) fn where_is(&self, changes: &[Change]) -> Result<Whereabouts, Halt> {
         for change in changes {
-            let (dir, found) = match change {
-                Change::Bury(dir) | Change::NewHome { dir, .. } => {
-                    (dir.id, self.open_slot(dir.id.slot()))
-                }
-                Change::SetAccess { dir, name, .. } => {
-                    let order = self.order(name);
-                    let own = self.own(ctx, *dir, order);
-                    // Its own lock was lost with the power: another may be about to move it.
-                    (dir.id, own.and_then(|_| self.locks.free(LockKey::Name(dir.id, order.0))))
-                }
-                _ => continue,
-            };
-            return Ok(match found {
+            let (Change::Bury(dir) | Change::NewHome { dir, .. }) = change else { continue };
+            return Ok(match self.open_slot(dir.id.slot()) {
                 Ok(()) => continue,
                 Err(Stop::Halt(halt)) => return Err(halt),
                 Err(Stop::Wait(key)) => Whereabouts::Soon(key),
-                Err(Stop::Refuse(Refusal::Slot(news))) => Whereabouts::There(Elsewhere::Slot(news)),
-                Err(Stop::Refuse(Refusal::Redirect(history))) => {
-                    Whereabouts::There(Elsewhere::Split(dir, history))
-                }
-                Err(Stop::Refuse(_)) => {
-                    let of = Some(self.config.shard);
-                    let history = SplitHistory { of, ..SplitHistory::default() };
-                    Whereabouts::There(Elsewhere::Split(dir, history))
-                }
+                Err(Stop::Refuse(Refusal::Slot(news))) => Whereabouts::There(news),
+                Err(Stop::Refuse(_)) => Whereabouts::Never,
             });
         }
         Ok(Whereabouts::Here)

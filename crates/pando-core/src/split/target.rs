@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use pando_placement::{parent, range};
-use pando_types::peer::{Arrival, Elsewhere, EntryValue, Peer, Prepare, RowChange, Say, Tally};
+use pando_types::peer::{Arrival, EntryValue, Peer, Prepare, RowChange, Say, Tally};
 use pando_types::reply::SlotNews;
 use pando_types::{DirId, DirRef, PartitionIndex, TxnId};
 
@@ -57,7 +57,7 @@ impl Shard {
             if is_refused || self.ask_for_others(ctx, at, &orders) {
                 let step = (peer.txn, peer.step);
                 if let Some(news) = self.news_of_parent(dir.id, partition) {
-                    let say = Say::Elsewhere(Elsewhere::Slot(news));
+                    let say = Say::Elsewhere(news);
                     self.tell(ctx, Need::Synced, peer.from, step, say);
                 }
                 self.tell(ctx, Need::Committed, peer.from, step, Say::PageDone(0));

@@ -1,6 +1,5 @@
 //! What a decision changes at one participant. Nothing here can fail: all was checked under the lock.
 
-use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
 use pando_types::{DirRef, Ino, Name, SessionId, Timestamp};
 
@@ -37,27 +36,6 @@ enum Gone {
 }
 
 impl Shard {
-    /// Of changes that are made once more, those that find what they change. An entry whose lock was lost with the power may have
-    /// been removed or moved since.
-    pub(crate) fn still_there(
-        &mut self,
-        ctx: &Ctx<'_>,
-        changes: &[Change],
-    ) -> Result<Vec<Change>, Halt> {
-        let mut there = Vec::with_capacity(changes.len());
-        for change in changes {
-            let is_there = match change {
-                Change::SetAccess { dir, name, access } => {
-                    let (_, found) = self.locked_entry(ctx, *dir, name)?;
-                    found.is_some_and(|found| is_dir(&found.value, access.dir))
-                }
-                _ => true,
-            };
-            there.extend(is_there.then(|| change.clone()));
-        }
-        Ok(there)
-    }
-
     pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, change: &Change) -> Result<(), Halt> {
         self.note_change(ctx, change);
         match change {

@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
-    Arrival, Change, Elsewhere, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
+    Arrival, Change, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
 };
-use pando_types::reply::Refusal;
+use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
 use crate::client::Ran;
@@ -251,7 +251,7 @@ impl Shard {
                 }
                 self.page_done(ctx, number, pages)
             }
-            Say::Elsewhere(place) => self.readdress(ctx, number, step, from, &place),
+            Say::Elsewhere(news) => self.readdress(ctx, number, step, from, news),
             _ => Ok(()),
         }
     }
@@ -485,24 +485,14 @@ impl Shard {
         number: u64,
         step: u16,
         from: ShardIndex,
-        place: &Elsewhere,
+        news: SlotNews,
     ) -> Result<(), Halt> {
-        let is_news = match place {
-            Elsewhere::Slot(news) => self.hear_of_slot(*news),
-            Elsewhere::Split(dir, history) => {
-                self.dirs.learn(*dir, history);
-                true
-            }
-        };
+        self.hear_of_slot(news);
         let Some(txn) = self.txns.get(&number) else { return Ok(()) };
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
-        // Where the slot is was known: then the partition is not where it is remembered.
-        if let (Change::SetAccess { dir, .. }, false) = (&change, is_news) {
-            self.dirs.unlearn(dir.id);
-        }
-        let to = self.owner_of(ctx, &change)?;
+        let to = self.owner_of(&change);
         // Who refused is asked again after a while.
         if let (Some(to), Some(mut txn)) = (to.filter(|to| *to != from), self.txns.remove(&number))
         {
@@ -514,15 +504,11 @@ impl Shard {
     }
 
     /// Who makes a change that needs no prepared record, as far as is known here.
-    fn owner_of(&mut self, ctx: &Ctx<'_>, change: &Change) -> Result<Option<ShardIndex>, Halt> {
-        Ok(match change {
+    fn owner_of(&self, change: &Change) -> Option<ShardIndex> {
+        match change {
             Change::Bury(dir) | Change::NewHome { dir, .. } => Some(self.config.map.home(dir.id)),
-            Change::SetAccess { dir, name, .. } => {
-                let order = self.order(name);
-                Some(self.route(ctx, dir.id, order)?)
-            }
             _ => None,
-        })
+        }
     }
 
     fn answer_ask(&mut self, ctx: &mut Ctx<'_>, number: u64, step: u16, from: ShardIndex) {

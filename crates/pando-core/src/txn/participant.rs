@@ -109,18 +109,13 @@ impl Shard {
             }
             Say::Finish(None) => self.let_go(ctx, at),
             Say::Finish(Some(changes)) => {
-                let there;
-                let changes = match self.prepared.contains_key(&at) {
-                    true if self.is_applicable(ctx, peer.from, at, changes)? => changes,
-                    true => return Ok(()),
-                    false => match self.once_more(ctx, &peer, changes)? {
-                        Some(changes) => {
-                            there = changes;
-                            &there
-                        }
-                        None => return Ok(()),
-                    },
+                let is_made = match self.prepared.contains_key(&at) {
+                    true => self.is_applicable(ctx, peer.from, at, changes)?,
+                    false => self.once_more(ctx, &peer, changes)?,
                 };
+                if !is_made {
+                    return Ok(());
+                }
                 self.finish_here(ctx, peer.txn, peer.step, changes)?;
                 self.finished.insert(at);
                 ctx.put(keys::finished(peer.txn, peer.step), Vec::new());
@@ -133,30 +128,35 @@ impl Shard {
         }
     }
 
-    /// What is left to do of a decision for a step that is not prepared (here, any more). `None`: not here, or not yet.
+    /// Whether a decision for a step that is not prepared (here, any more) is to be made from what it says. False: not here, or
+    /// not yet.
     fn once_more(
         &mut self,
         ctx: &mut Ctx<'_>,
         peer: &Peer,
         changes: &[Change],
-    ) -> Result<Option<Vec<Change>>, Halt> {
+    ) -> Result<bool, Halt> {
         if !changes.iter().all(can_redo) {
             if peer.from == self.config.shard {
                 return Err(broken("a decision came for a step that was never prepared"));
             }
             self.counters.bad_messages += 1;
-            return Ok(None);
+            return Ok(false);
         }
-        match self.where_is(ctx, changes)? {
-            Whereabouts::Here => self.still_there(ctx, changes).map(Some),
+        match self.where_is(changes)? {
+            Whereabouts::Here => Ok(true),
             Whereabouts::Soon(key) => {
                 self.locks.wait(key, Input::Peer(Box::new(peer.clone())));
-                Ok(None)
+                Ok(false)
             }
-            Whereabouts::There(place) => {
+            Whereabouts::There(news) => {
                 let at = (peer.txn, peer.step);
-                self.tell(ctx, Need::Synced, peer.from, at, Say::Elsewhere(place));
-                Ok(None)
+                self.tell(ctx, Need::Synced, peer.from, at, Say::Elsewhere(news));
+                Ok(false)
+            }
+            Whereabouts::Never => {
+                self.counters.bad_messages += 1;
+                Ok(false)
             }
         }
     }

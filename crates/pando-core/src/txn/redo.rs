@@ -3,11 +3,13 @@
 //!
 //! What is made once more must find what was here when the vote was given. So such a vote does not leave before the changes that
 //! it rests on are durable: else they would be made once more as well, in whatever order. A directory whose id was free would
-//! be made over the one that had it before, and that one's removal would take it away; access metadata would be set in an
-//! entry that has yet to come, or that an older decision then sets again.
+//! be made over the one that had it before, and that one's removal would take it away.
+//!
+//! Access metadata in an entry are none of these. Another transaction could lock the entry while the first one's lock is lost, and
+//! what the first one decided would come after it: an older owner and mode, or those of an entry that was moved meanwhile.
 
 use alloc::collections::BTreeMap;
-use pando_types::peer::{Change, Claim, EntryRows, EntryValue, Prepare};
+use pando_types::peer::{Change, Claim, Prepare};
 use pando_types::{DirId, Lsn};
 
 use crate::ctx::Ctx;
@@ -18,16 +20,13 @@ use crate::shard::Shard;
 /// not synced, and with it all that came after.
 #[must_use]
 pub fn can_redo(change: &Change) -> bool {
-    matches!(change, Change::Bury(_) | Change::NewHome { .. } | Change::SetAccess { .. })
+    matches!(change, Change::Bury(_) | Change::NewHome { .. })
 }
 
 /// Whether the vote for a step is not synced. A claim on the whole graph is: whoever has it walks without saying since when, so
 /// nothing would tell that others have moved something between its loss and a late repetition of it.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
-    matches!(
-        prepare,
-        Prepare::NewHome(_) | Prepare::Name { redo: true, .. } | Prepare::Graph(Claim::Move { .. })
-    )
+    matches!(prepare, Prepare::NewHome(_) | Prepare::Graph(Claim::Move { .. }))
 }
 
 /// Places remembered one by one.
@@ -36,7 +35,7 @@ const PLACES_MAX: usize = 4096;
 /// Log positions of the last changes that unsynced votes may rest on.
 #[derive(Default, Debug)]
 pub struct Recent {
-    /// Of what a lock protects: an id that became free, an entry of a directory that was written.
+    /// Of what a lock protects: an id that became free.
     places: BTreeMap<LockKey, Lsn>,
     /// Of all others, and of partitions and slots that arrived.
     others: Lsn,
@@ -66,16 +65,6 @@ impl Shard {
             Change::DropHome { dir, .. }
             | Change::DropPartition { dir, .. }
             | Change::Bury(dir) => self.note_freed(ctx, dir.id),
-            Change::SetAccess { dir, name, .. }
-            | Change::PutEntry {
-                dir,
-                name,
-                entry: EntryRows { value: EntryValue::Dir(_), .. },
-                ..
-            } => {
-                let place = LockKey::Name(dir.id, self.order(name).0);
-                self.recent.note(place, position(ctx), ctx.now.durable);
-            }
             Change::Own { .. } | Change::OwnSlot(_) => self.recent.others = position(ctx),
             _ => {}
         }
@@ -90,7 +79,6 @@ impl Shard {
     pub(crate) fn rests_on_durable(&self, ctx: &Ctx<'_>, prepare: &Prepare) -> bool {
         let place = match prepare {
             Prepare::NewHome(id) => LockKey::Home(*id),
-            Prepare::Name { dir, name, .. } => LockKey::Name(dir.id, self.order(name).0),
             Prepare::Graph(claim) => return self.graph.rests_on_durable(claim, ctx.now.durable),
             _ => return true,
         };

@@ -290,3 +290,55 @@ fn a_rename_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
     fail_at_each("rename", replacing, INPUT);
     fail_at_each("exchange", exchange, INPUT);
 }
+
+/// A directory's mode changes, and the shard of its entry loses its power; before it hears once more what was decided, the mode changes
+/// again, or the directory moves. The entry says in the end what the directory says.
+#[test]
+fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
+    let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+    for moves in [false, true] {
+        for messages in 0.. {
+            let mut c = Cluster::new(SHARDS, 8);
+            c.keep_logs();
+            let dirs = two_dirs(&mut c);
+            let (name, parent, dir) = dirs[0].clone();
+            c.settle();
+            let (home, of_entry) = (c.home(dir), c.owner(parent, &name));
+            assert_ne!(home, of_entry);
+            // All that was before is durable, so that nothing before makes a vote wait for a sync.
+            for shard in (0..SHARDS).map(ShardIndex) {
+                c.run(shard, Op::Sync(shard)).expect("synced");
+            }
+            // Others may search it as before: such a change takes the fewest locks.
+            c.start(home, Op::DirSetAttr(dir, mode(0o775)), None);
+            let mut is_over = false;
+            for _ in 0..messages {
+                is_over = !c.step();
+            }
+            // What was on its way there is lost, too.
+            c.lose_messages_to(of_entry);
+            c.lose_power(of_entry);
+            let (to, next) = match moves {
+                true => (c.home(parent), rename(&c, &dirs, false)),
+                false => (home, Op::DirSetAttr(dir, mode(0o757))),
+            };
+            c.start(to, next, None);
+            while c.step() {}
+            c.settle();
+            let (at, name) = if moves { (dirs[1].1, &dirs[1].0) } else { (parent, &name) };
+            let lookup = Op::Lookup(at, c.name(name));
+            let entry = c.on_owner(&lookup);
+            let Ok(Body::Entry(Found::Dir(access), _) | Body::Found(Found::Dir(access))) = entry
+            else {
+                panic!("after {messages} messages, moves {moves}: {entry:?}");
+            };
+            assert_eq!(access.dir, dir);
+            let Ok(Body::Dir(attr)) = c.on_owner(&Op::DirGetAttr(dir)) else { panic!("there") };
+            assert_eq!(access.mode, attr.base.mode, "after {messages} messages, moves {moves}");
+            if is_over {
+                assert!(messages >= 4, "there are some");
+                break;
+            }
+        }
+    }
+}

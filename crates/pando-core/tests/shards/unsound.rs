@@ -264,7 +264,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
     refused(&mut c, home, peer(0, Say::Finish(Some(vec![remove(&there)]))), &[]);
     // Of a step that has locked something else, or finds nothing.
     let by = None;
-    let prepare = Prepare::Name { dir, name: absent.clone(), by, redo: false };
+    let prepare = Prepare::Name { dir, name: absent.clone(), by };
     let order = Order(c.secrets().order(b"absent").0);
     let voted = hear(&mut c, home, peer(1, Say::Prepare(Place::Order(dir, order), prepare)));
     assert!(matches!(voted[..], [Say::Voted(Vote::Yes(Seen::Name { entry: None, .. }))]));

@@ -6,8 +6,8 @@ use pando_types::op::{
     RenameFlags, Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
-    Arrival, Change, Claim, Elsewhere, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows,
-    Peer, Prepare, RowChange, Say, Seen, SlotArrival, Tally, Vote,
+    Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer, Prepare,
+    RowChange, Say, Seen, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
@@ -340,7 +340,7 @@ fn says() -> Vec<Say> {
     let prepares = vec![
         Prepare::Graph(Claim::Move { moved: DIR, above: vec![DIR, DIR], since: 8 }),
         Prepare::Graph(Claim::Alone),
-        Prepare::Name { dir: DIR, name: name(), by: Some(Credentials::ROOT), redo: true },
+        Prepare::Name { dir: DIR, name: name(), by: Some(Credentials::ROOT) },
         Prepare::Look(DIR),
         Prepare::Home(DIR),
         Prepare::NewHome(DIR.id),
@@ -390,8 +390,7 @@ fn says() -> Vec<Say> {
         },
         Say::PageDone(9),
         Say::SlotPage { slot: SLOT, number: 1, synced: false, rows: rows() },
-        Say::Elsewhere(Elsewhere::Slot(SLOT)),
-        Say::Elsewhere(Elsewhere::Split(DIR.id, history())),
+        Say::Elsewhere(SLOT),
         Say::Versions {
             since: 38,
             version: 40,

@@ -38,11 +38,7 @@ impl DirSetAttr {
         let mut at_entry = None;
         if let Some((parent, name)) = &self.entry {
             let Some((at, entry, _)) = view.votes.name(*parent, name) else {
-                // With a version, what is read after it must be the new: the lock must outlive a loss of power.
-                return Ok(match self.changes_search {
-                    true => view.ask_name(*parent, name, false),
-                    false => view.ask_entry(*parent, name),
-                });
+                return Ok(view.ask_name(*parent, name, false));
             };
             match entry.map(|e| &e.value) {
                 Some(EntryValue::Dir(access)) if access.dir == self.dir => at_entry = Some(at),

@@ -214,14 +214,7 @@ impl View<'_, '_> {
     pub fn ask_name(&self, dir: DirRef, name: &Name, checked: bool) -> Next {
         let order = self.shard.order(name);
         let by = checked.then(|| self.by.clone());
-        let prepare = Prepare::Name { dir, name: name.clone(), by, redo: false };
-        Next::Ask(Place::Order(dir, order), prepare)
-    }
-
-    /// Locks the entry of a directory whose access metadata change.
-    pub fn ask_entry(&self, dir: DirRef, name: &Name) -> Next {
-        let order = self.shard.order(name);
-        let prepare = Prepare::Name { dir, name: name.clone(), by: None, redo: true };
+        let prepare = Prepare::Name { dir, name: name.clone(), by };
         Next::Ask(Place::Order(dir, order), prepare)
     }
 
