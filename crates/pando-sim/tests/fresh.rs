@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
 
-/// Seeds of each kind. Few, as long as about one run in five hundred shows a fault that is known and not mended (docs/STATUS.md).
+/// Seeds of each kind. Few, as long as about one run in two thousand shows a fault that is known and not mended (docs/STATUS.md).
 const SEEDS: u64 = 2;
 
 fn number(variable: &str) -> Option<u64> {

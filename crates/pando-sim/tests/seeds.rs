@@ -207,12 +207,27 @@ fn one_seed() {
 }
 
 /// What once went wrong beyond the seeds that are always run: an open file lost in an exchange of which half was told; a
-/// close in a session that was over.
+/// close in a session that was over; and what docs/TESTING.md tells of.
 #[test]
 fn seeds_that_once_failed_hold() {
-    for seed in [1597, 1840] {
-        let verdict = run(SimConfig::new(seed));
-        assert_eq!(verdict.fault, None, "seed {seed}");
+    type Kind = fn(u64) -> SimConfig;
+    let kept: [(Kind, &[u64]); 3] = [
+        (SimConfig::new, &[1597, 1840]),
+        (SimConfig::splitting, &[984, 2179]),
+        (SimConfig::handing_over, &[3033]),
+    ];
+    let without_power: [(Kind, &[u64]); 3] = [
+        (SimConfig::new, &[3542]),
+        (SimConfig::moving, &[2528]),
+        (SimConfig::handing_over, &[2623, 2650, 6000, 50_033_207]),
+    ];
+    let kept = kept.iter().flat_map(|(kind, seeds)| seeds.iter().map(|seed| kind(*seed)));
+    let without_power = without_power
+        .iter()
+        .flat_map(|(kind, seeds)| seeds.iter().map(|seed| kind(*seed).with_power_loss()));
+    for config in kept.chain(without_power) {
+        let (kind, seed) = (config.kind, config.seed);
+        assert_eq!(run(config).fault, None, "{kind}, seed {seed}");
     }
 }
 
