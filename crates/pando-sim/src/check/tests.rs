@@ -238,6 +238,18 @@ fn what_a_shard_said_of_an_operation_holds_though_its_caller_never_heard() {
     assert!(linearize(&history).is_ok());
 }
 
+fn create_and_open(name: &Name) -> Op {
+    Op::Create {
+        dir: Ino::ROOT,
+        name: name.clone(),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        symlink: Vec::new(),
+        exclusive: true,
+        open: true,
+    }
+}
+
 /// A removed file that its client closes in a new session may be there until the old session is over, and not again after that.
 #[test]
 fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
@@ -252,15 +264,7 @@ fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
         let (a, b, aside) = (history.lane(), history.lane(), history.lane());
         let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
         let at = Name::new(b"x").unwrap();
-        let create = Op::Create {
-            dir: Ino::ROOT,
-            name: at.clone(),
-            kind: FileKind::Regular,
-            mode: 0o644,
-            symlink: Vec::new(),
-            exclusive: true,
-            open: true,
-        };
+        let create = create_and_open(&at);
         let (kind, ino) = (FileKind::Regular, Ino(9));
         let stat = Stat { ino, kind, mode: 0o644, nlink: 1, uid: 0, gid: 0, size: 0 };
         let event = history.invoke(a, call(0, create), false);
@@ -290,15 +294,7 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
         let (c, aside) = (history.lane(), history.lane());
         let call = |who, op| Call { who, credentials: Credentials::ROOT, op };
         let at = Name::new(b"x").unwrap();
-        let create = Op::Create {
-            dir: Ino::ROOT,
-            name: at.clone(),
-            kind: FileKind::Regular,
-            mode: 0o644,
-            symlink: Vec::new(),
-            exclusive: true,
-            open: true,
-        };
+        let create = create_and_open(&at);
         let stat = pando_model::Stat {
             ino: Ino(9),
             kind: FileKind::Regular,
