@@ -64,6 +64,8 @@ const LEARNED_MAX: u32 = 48;
 pub(crate) enum Failure {
     /// Final.
     Errno(Errno),
+    /// It may have run, or may yet.
+    Unsure(Errno),
     /// The inode is not where it was looked for.
     NotThere,
     /// The data is not what it was.
@@ -90,7 +92,7 @@ impl<'a> From<&'a Op> for Asked<'a> {
 impl From<Failure> for Errno {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Errno(errno) => errno,
+            Failure::Errno(errno) | Failure::Unsure(errno) => errno,
             Failure::NotThere | Failure::Stale => Self::ESTALE,
             Failure::DataChanged | Failure::Over => Self::EIO,
         }
@@ -309,11 +311,11 @@ impl Client {
                 self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut way.is_unsure, false);
                 if was_lost && !concerns_only_its_session(way.errand.asked.op) {
-                    return Ok(Err(Failure::Errno(Errno::EIO)));
+                    return Ok(Err(Failure::Unsure(Errno::EIO)));
                 }
                 Err(Over)
             }
-            Err(unanswered) => Ok(Err(Failure::Errno(unanswered.into()))),
+            Err(unanswered) => Ok(Err(Failure::Unsure(unanswered.into()))),
         }
     }
 
@@ -339,7 +341,7 @@ impl Client {
                 Refusal::NotUnderName => return failed(Failure::NotThere),
                 Refusal::DataChanged => return failed(Failure::DataChanged),
                 // Nobody but us answers for our slots, so an answer cannot be gone.
-                Refusal::Answered => return failed(Failure::Errno(Errno::EIO)),
+                Refusal::Answered => return failed(Failure::Unsure(Errno::EIO)),
                 Refusal::NoSession => return Ok(Answer::NoSession),
                 // What was stored in a session that is over is to be stored again.
                 Refusal::Improper(Improper::ForeignObject) => return failed(Failure::DataChanged),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{MAX_SLOTS, ObjectId, Op};
 use pando_types::{Credentials, Errno, Ino, SessionId};
+use parking_lot::Mutex;
 
 use crate::cache::{WayStats, Ways};
 use crate::call::{Failure, Via};
@@ -81,6 +82,8 @@ pub struct Client {
     /// Newest invalidation version heard of.
     pub(crate) version: AtomicU64,
     objects: AtomicU64,
+    /// See [`Client::unneeded`].
+    pub(crate) unneeded: Mutex<Vec<ObjectId>>,
 }
 
 impl Client {
@@ -124,6 +127,7 @@ impl Client {
             clock: AtomicU64::new(0),
             version: AtomicU64::new(0),
             objects: AtomicU64::new(1),
+            unneeded: Mutex::default(),
         };
         let deadline = client.deadline(Via::Current);
         client.session_for(false, deadline).await?;

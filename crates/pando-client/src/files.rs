@@ -21,8 +21,11 @@ const CHASES_MAX: u32 = 8;
 pub enum WriteError {
     /// The data version is not the one the pieces were made from, or the layout is another: read again, then write again.
     DataChanged,
-    /// Final.
+    /// Nothing was changed, and nothing will be.
     Errno(Errno),
+    /// It may have been written, or may yet: the objects may be in use. Those of which it turns out that they are not come with
+    /// [`Client::unneeded`].
+    Unsure(Errno),
 }
 
 impl Client {
@@ -226,14 +229,15 @@ impl Client {
                 let openers = openers.as_deref().unwrap_or(std::slice::from_ref(SYSTEM));
                 let writing = self.by_any(openers, Via::In(&session), &file, op);
                 let written = Box::pin(self.within(self.deadline(Via::Current), writing)).await;
-                written.unwrap_or(Err(Failure::Errno(Errno::ETIMEDOUT)))
+                written.unwrap_or(Err(Failure::Unsure(Errno::ETIMEDOUT)))
             }
         };
         match written {
             Err(Failure::Over) => Err(WriteError::Errno(Errno::ESTALE)),
             Ok(Body::Attr(attr)) => Ok(attr),
-            Ok(_) => Err(WriteError::Errno(Errno::EIO)),
+            Ok(_) => Err(WriteError::Unsure(Errno::EIO)),
             Err(Failure::DataChanged) => Err(WriteError::DataChanged),
+            Err(Failure::Unsure(errno)) => Err(WriteError::Unsure(errno)),
             Err(failure) => Err(WriteError::Errno(stale(failure.into()))),
         }
     }

@@ -10,7 +10,7 @@ use pando_types::reply::Body;
 use pando_types::{ShardIndex, Trail};
 
 use crate::cache::OnPath;
-use crate::call::{Answer, Asked};
+use crate::call::{Answer, Asked, Failure};
 use crate::client::{Client, SYSTEM};
 use crate::doubts::Taken;
 use crate::route::{Route, plan};
@@ -87,8 +87,11 @@ impl Client {
                     let _ = self.release_in(&session, &file).await;
                 }
             }
-            Ok(Answer::Final(Err(_))) => {
+            Ok(Answer::Final(Err(failure))) => {
                 self.counters.doubt_resolved(false);
+                if !matches!(failure, Failure::Unsure(_)) {
+                    self.not_written(&doubt.op);
+                }
                 taken.settled();
             }
             // It will never run, if it has not.

@@ -1,6 +1,6 @@
 //! Calls that concern whole shards: counts, durability, objects nobody needs.
 
-use pando_types::op::{FileRef, ObjectId, Op};
+use pando_types::op::{FileRef, ObjectId, Op, Payload, Piece};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, ShardIndex};
 
@@ -46,6 +46,23 @@ impl Client {
     pub async fn sync_all(&self) -> Result<(), Errno> {
         self.each(self.routes.shards(), Op::Sync).await?;
         Ok(())
+    }
+
+    /// Objects of writes of which nobody knew whether they were made, and which were not. Each is told once.
+    pub fn unneeded(&self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.unneeded.lock())
+    }
+
+    /// A write that was in doubt was not made.
+    pub(crate) fn not_written(&self, op: &Op) {
+        let Op::WriteData { pieces, .. } = op else { return };
+        let object = |piece: &Piece| match &piece.payload {
+            Payload::Object(range) => Some(range.object),
+            Payload::Inline(_) | Payload::Hole(_) => None,
+        };
+        let mut objects: Vec<_> = pieces.iter().filter_map(object).collect();
+        objects.dedup();
+        self.unneeded.lock().extend(objects);
     }
 
     /// Objects that no durable record needs any more, and who says so; not necessarily all of them.

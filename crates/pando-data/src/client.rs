@@ -14,6 +14,7 @@ impl From<pando_client::WriteError> for WriteError {
         match error {
             pando_client::WriteError::DataChanged => Self::DataChanged,
             pando_client::WriteError::Errno(errno) => Self::Errno(errno),
+            pando_client::WriteError::Unsure(errno) => Self::Unsure(errno),
         }
     }
 }
@@ -56,6 +57,10 @@ impl Metadata for Client {
 
     fn new_object(&self) -> ObjectId {
         self.new_object()
+    }
+
+    fn unneeded(&self) -> Vec<ObjectId> {
+        self.unneeded()
     }
 
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno> {

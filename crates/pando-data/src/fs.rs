@@ -16,6 +16,7 @@ use std::sync::{
 
 use foldhash::fast::RandomState;
 use pando_client::about_to_wait;
+use pando_types::op::ObjectId;
 use pando_types::{Attr, Errno, Ino};
 
 use self::losses::Losses;
@@ -76,6 +77,8 @@ pub struct DataFs {
     pages: Mutex<HashMap<Ino, u64, RandomState>>,
     dirty_bytes: AtomicU64,
     losses: Losses,
+    /// Objects that nobody needs, and that the store would not delete.
+    undeleted: Mutex<Vec<ObjectId>>,
     /// How often anything was stored.
     stored: AtomicU64,
 }
@@ -101,6 +104,7 @@ impl DataFs {
             pages: Mutex::default(),
             dirty_bytes: AtomicU64::new(0),
             losses: Losses::default(),
+            undeleted: Mutex::default(),
             stored: AtomicU64::new(0),
         })
     }

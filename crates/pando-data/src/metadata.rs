@@ -11,8 +11,10 @@ use pando_types::{
 pub enum WriteError {
     /// The data version moved on, or the file is inline where it was not (or the reverse): read again, then try again.
     DataChanged,
-    /// The operation's own error.
+    /// The operation's own error: nothing was changed, and nothing will be.
     Errno(Errno),
+    /// It may have been written, or may yet be.
+    Unsure(Errno),
 }
 
 impl From<Errno> for WriteError {
@@ -50,6 +52,10 @@ pub trait Metadata: Send + Sync {
     fn sync_file(&self, ino: Ino) -> Result<(), Errno>;
     /// A name for a new object, never given before.
     fn new_object(&self) -> ObjectId;
+    /// Objects of writes that were [`WriteError::Unsure`], and of which it is known by now that they were not made. Each is told once.
+    fn unneeded(&self) -> Vec<ObjectId> {
+        Vec::new()
+    }
     /// Objects that no durable record needs any more.
     fn garbage(&self) -> Result<Vec<(ShardIndex, ObjectId)>, Errno>;
     /// They are deleted.

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pando_client::{Client, Options, block_on};
-use pando_types::op::{Op, RenameFlags};
+use pando_client::{Client, Options, WriteError, block_on};
+use pando_types::op::{ObjectId, ObjectRange, Op, Payload, Piece, RenameFlags};
+use pando_types::reply::{Body, Refusal};
 use pando_types::{Errno, Ino, SetAttr};
 
 use crate::fake::{Cluster, Fate, ROOT, name};
@@ -185,4 +186,37 @@ fn maintenance_of_a_closed_client_ends_whatever_is_in_doubt() {
     assert_eq!(block_on(client.close()), Ok(()));
     assert!(maintain.as_mut().poll(context).is_ready());
     assert_eq!(client.doubts(), 1, "nobody will ever know");
+}
+
+#[test]
+fn objects_of_a_write_in_doubt_are_unneeded_once_it_is_known_that_it_was_not_made() {
+    let object = ObjectId((1 << 64) + 7);
+    let range =
+        ObjectRange { object, offset: 0, len: 9, object_len: 9, store: 0, key: 0, codec: 0 };
+    let piece = Piece { offset: 0, payload: Payload::Object(range) };
+    for (answer, is_needed) in [
+        (Err(Refusal::DataChanged), false),
+        (Err(Refusal::NotUnderName), false),
+        (Err(Refusal::Errno(Errno::ENOSPC)), false),
+        (Ok(()), true),
+        // It may have run before.
+        (Err(Refusal::Answered), true),
+        (Err(Refusal::NoSession), true),
+    ] {
+        let cluster = Cluster::new();
+        let client = impatient(&cluster, 8);
+        let ino = create(&client, "a", true).expect("made");
+        let attr = block_on(client.getattr(ino)).expect("made");
+        cluster.on_request(|_, _, _| Some(Fate::LoseRequest));
+        let written = block_on(client.write_data(ino, None, vec![piece.clone()], None, None));
+        assert_eq!(written.map(drop), Err(WriteError::Unsure(Errno::ETIMEDOUT)));
+        assert!(client.unneeded().is_empty(), "nobody knows");
+        let told = answer.clone().map(|()| Body::Attr(attr));
+        cluster.on_request(move |_, _, request| {
+            matches!(request.op, Op::WriteData { .. }).then(|| Fate::Answer(told.clone()))
+        });
+        maintain(&cluster, &client, || client.doubts() == 0);
+        let expected = if is_needed { vec![] } else { vec![object] };
+        assert_eq!((client.unneeded(), client.unneeded()), (expected, vec![]), "{answer:?}");
+    }
 }

@@ -140,12 +140,11 @@ impl DataFs {
                     state.form = if attr.is_inline { Form::Inline } else { Form::Objects };
                 }
                 Err(WriteError::Errno(errno)) => {
-                    // Of other errors it is not known whether the write took effect; the objects may be in use.
-                    if matches!(errno, Errno::EACCES | Errno::EPERM) {
-                        self.discard(&plan.objects);
-                    }
+                    self.discard(&plan.objects);
                     return Err(errno);
                 }
+                // The objects may be in use. `settled` waits until that is known, and whoever knows says so.
+                Err(WriteError::Unsure(errno)) => return Err(errno),
             }
         }
         Err(Errno::EAGAIN)
@@ -212,12 +211,17 @@ impl DataFs {
         }
     }
 
-    /// Deletes objects that no metadata names.
+    /// Deletes objects that no metadata names and none ever will. What the store does not delete now is tried again beside the requests.
     fn discard(&self, objects: &[ObjectId]) {
-        for &id in objects {
-            // What stays is garbage that a check of the store finds.
-            let _ = self.objects.delete(id);
-        }
+        let left = objects.iter().filter(|&&id| self.objects.delete(id).is_err());
+        lock(&self.undeleted).extend(left);
+    }
+
+    /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could not be deleted before.
+    pub(super) fn discard_again(&self) {
+        let mut objects = std::mem::take(&mut *lock(&self.undeleted));
+        objects.extend(self.metadata.unneeded());
+        self.discard(&objects);
     }
 
     fn flushed(&self, inode: &Inode, state: &mut State, attr: &Attr, form: Form) {
@@ -287,8 +291,9 @@ impl Packer<'_> {
     fn close(&mut self) -> Result<(), Errno> {
         let Some(open) = self.open.take() else { return Ok(()) };
         about_to_wait();
-        self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
+        // Also if it fails: a store that is far away may have it all the same.
         self.objects.push(open.id);
+        self.fs.objects.put(open.id, &open.content).map_err(|error| error.errno())?;
         for piece in &mut self.pieces[open.first_piece..] {
             if let Payload::Object(range) = &mut piece.payload {
                 range.object_len = open.content.len() as u64;

@@ -48,6 +48,7 @@ impl DataFs {
                 {
                     fs.flush_due(DIRTY_AGE_MAX);
                     fs.look_into_losses();
+                    fs.discard_again();
                     if Instant::now() >= next_garbage {
                         // What fails now is tried again.
                         let _ = fs.collect_garbage();

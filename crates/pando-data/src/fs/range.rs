@@ -121,7 +121,7 @@ impl DataFs {
         let attr = match self.metadata.write_data(inode.ino, None, vec![piece], None, kill) {
             Ok(attr) => attr,
             Err(WriteError::DataChanged) => return Err(Errno::EAGAIN),
-            Err(WriteError::Errno(errno)) => return Err(errno),
+            Err(WriteError::Errno(errno) | WriteError::Unsure(errno)) => return Err(errno),
         };
         state.hear(&attr);
         if attr.data_version == before + 1 {

@@ -42,6 +42,8 @@ pub struct Store {
     pub inner: LocalStore,
     pub folder: Folder,
     pub full: AtomicBool,
+    /// Deletes nothing.
+    pub stuck: AtomicBool,
     pub puts: AtomicU64,
     /// Called before anything is stored or synced.
     pub before: Mutex<Option<Hook>>,
@@ -52,8 +54,8 @@ impl Store {
     pub fn new(name: &str) -> Arc<Self> {
         let folder = Folder::new(name);
         let inner = LocalStore::open(&folder.0.join("objects")).unwrap();
-        let (full, puts, deletes, before) = Default::default();
-        Arc::new(Self { inner, folder, full, puts, deletes, before })
+        let (full, stuck, puts, deletes, before) = Default::default();
+        Arc::new(Self { inner, folder, full, stuck, puts, deletes, before })
     }
 
     fn waits(&self) {
@@ -79,6 +81,9 @@ impl ObjectStore for Store {
 
     fn delete(&self, id: ObjectId) -> Result<(), StoreError> {
         self.deletes.fetch_add(1, Ordering::Relaxed);
+        if self.stuck.load(Ordering::Relaxed) {
+            return Err(StoreError::Io(io::Error::other("stuck")));
+        }
         self.inner.delete(id)
     }
 
@@ -114,6 +119,10 @@ pub struct Shards {
     pub stale: AtomicBool,
     /// The answer to the last write is not known, and no further is let through.
     pub in_doubt: AtomicBool,
+    /// Objects of writes whose answer is not known.
+    doubtful: Mutex<Vec<ObjectId>>,
+    /// Whatever is written meets this.
+    pub broken: Mutex<Option<Errno>>,
     /// Called when pieces arrive, before anything is done with them.
     pub before_write: Mutex<Option<Hook>>,
     /// Nobody who has the file open may write it.
@@ -137,6 +146,8 @@ impl Shards {
             changes: Mutex::default(),
             stale: AtomicBool::new(false),
             in_doubt: AtomicBool::new(false),
+            doubtful: Mutex::default(),
+            broken: Mutex::default(),
             before_write: Mutex::default(),
             refused: AtomicBool::new(false),
         };
@@ -299,7 +310,7 @@ fn check_nearness(pieces: &[Piece]) {
 
 fn errno(error: WriteError) -> Errno {
     match error {
-        WriteError::Errno(errno) => errno,
+        WriteError::Errno(errno) | WriteError::Unsure(errno) => errno,
         WriteError::DataChanged => unreachable!("only writes"),
     }
 }
@@ -364,7 +375,15 @@ impl Metadata for Shards {
             hook();
         }
         if self.in_doubt.load(Ordering::Relaxed) {
-            return Err(Errno::ETIMEDOUT.into());
+            let object = |piece: &Piece| match piece.payload {
+                Payload::Object(range) => Some(range.object),
+                _ => None,
+            };
+            self.doubtful.lock().unwrap().extend(pieces.iter().filter_map(object));
+            return Err(WriteError::Unsure(Errno::ETIMEDOUT));
+        }
+        if let Some(errno) = *self.broken.lock().unwrap() {
+            return Err(errno.into());
         }
         if self.refused.load(Ordering::Relaxed) {
             return Err(Errno::EACCES.into());
@@ -412,6 +431,14 @@ impl Metadata for Shards {
 
     fn settled(&self, _: Ino) -> Result<(), Errno> {
         if self.in_doubt.load(Ordering::Relaxed) { Err(Errno::ETIMEDOUT) } else { Ok(()) }
+    }
+
+    /// None of them was made.
+    fn unneeded(&self) -> Vec<ObjectId> {
+        if self.in_doubt.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.doubtful.lock().unwrap())
     }
 
     fn sync_file(&self, _: Ino) -> Result<(), Errno> {

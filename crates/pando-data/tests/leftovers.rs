@@ -1,0 +1,80 @@
+//! Objects of flushes that failed: none stays that nobody needs, and none goes that somebody may need.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use common::{FILE, Shards, Store};
+use pando_data::{DataFs, Limits, Metadata, ObjectStore};
+use pando_types::Errno;
+
+fn setup() -> (Arc<DataFs>, Arc<Shards>, Arc<Store>) {
+    let store = Store::new("leftovers");
+    let shards = Shards::new(&store);
+    let metadata = Arc::clone(&shards) as Arc<dyn Metadata>;
+    let objects = Arc::clone(&store) as Arc<dyn ObjectStore>;
+    let fs = DataFs::new(metadata, objects, Limits::default());
+    fs.created(&shards.create(FILE));
+    fs.write(FILE, Some(0), &[7; 100_000], None).unwrap();
+    (fs, shards, store)
+}
+
+fn objects(store: &Store) -> usize {
+    store.inner.list(None).unwrap().map(Result::unwrap).count()
+}
+
+fn content(fs: &DataFs) -> Vec<u8> {
+    fs.read(FILE, 0, 200_000).unwrap()
+}
+
+/// Runs what goes on beside the requests until `is_done`.
+fn until(fs: &Arc<DataFs>, is_done: impl Fn() -> bool) {
+    let _maintenance = fs.maintain(Duration::from_millis(1)).unwrap();
+    let began = Instant::now();
+    while !is_done() {
+        assert!(began.elapsed() < Duration::from_secs(30), "not within half a minute");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_flush_that_the_shard_refuses_leaves_nothing_however_often_it_is_tried() {
+    let (fs, shards, store) = setup();
+    for errno in [Errno::ENOSPC, Errno::EIO, Errno::EACCES, Errno::EAGAIN] {
+        *shards.broken.lock().unwrap() = Some(errno);
+        for _ in 0..10 {
+            assert_eq!(fs.flush(FILE), Err(errno));
+            assert_eq!(objects(&store), 0, "{errno:?}");
+        }
+    }
+    *shards.broken.lock().unwrap() = None;
+    assert_eq!(fs.flush(FILE), Ok(()));
+    assert_eq!((objects(&store), content(&fs)), (1, vec![7; 100_000]));
+}
+
+#[test]
+fn what_a_flush_in_doubt_stored_stays_until_it_is_known_that_nobody_needs_it() {
+    let (fs, shards, store) = setup();
+    shards.in_doubt.store(true, Ordering::Relaxed);
+    for _ in 0..10 {
+        assert_eq!(fs.flush(FILE), Err(Errno::ETIMEDOUT));
+        assert_eq!(objects(&store), 1, "the first attempt's, and no other's");
+    }
+    shards.in_doubt.store(false, Ordering::Relaxed);
+    assert_eq!(fs.flush(FILE), Ok(()));
+    until(&fs, || objects(&store) == 1);
+    assert_eq!(content(&fs), vec![7; 100_000]);
+}
+
+#[test]
+fn what_the_store_does_not_delete_is_deleted_later() {
+    let (fs, shards, store) = setup();
+    *shards.broken.lock().unwrap() = Some(Errno::ENOSPC);
+    store.stuck.store(true, Ordering::Relaxed);
+    assert_eq!(fs.flush(FILE), Err(Errno::ENOSPC));
+    assert_eq!(objects(&store), 1);
+    store.stuck.store(false, Ordering::Relaxed);
+    until(&fs, || objects(&store) == 0);
+}
