@@ -58,6 +58,7 @@ mod sightings;
 mod soundness;
 mod split;
 mod txn;
+mod watch;
 
 pub use contract::{
     ClientTag, Config, Effects, GroupMeta, Halt, Input, Need, NotResident, Now, Out, Rows, Write,

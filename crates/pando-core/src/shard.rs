@@ -32,6 +32,7 @@ use crate::txn::floor::Pinned;
 use crate::txn::graph::Graph;
 use crate::txn::redo::Recent;
 use crate::txn::{Txn, participant};
+use crate::watch::Watch;
 
 /// One logical metadata server.
 pub struct Shard {
@@ -125,6 +126,8 @@ pub struct Shard {
     pub(crate) recent: Recent,
     /// Of shard 0: moves of directories that have ended.
     pub(crate) graph: Graph,
+    /// Whoever collects objects that nobody needs wants to know what files come to name.
+    pub(crate) watch: Option<Watch>,
     pub(crate) counters: Counters,
     pub(crate) ticket: u64,
     #[cfg(feature = "planted")]
@@ -201,6 +204,7 @@ impl Shard {
             last_order: Cell::new(None),
             recent: Recent::default(),
             graph: Graph::default(),
+            watch: None,
             counters: Counters::default(),
             ticket: 0,
             #[cfg(feature = "planted")]
@@ -446,6 +450,7 @@ impl Shard {
             self.note_growth(*dir, header);
             self.note_shrinkage(*dir, header);
         }
+        self.note_named(&done.writes);
         if !done.shreds.is_empty() {
             self.update_shreds(core::mem::take(&mut done.shreds));
         }

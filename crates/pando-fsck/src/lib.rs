@@ -45,6 +45,7 @@
 
 mod busy;
 mod code;
+mod collect;
 mod confirm;
 mod cursor;
 mod data;
@@ -61,6 +62,7 @@ mod tree;
 mod volume;
 
 pub use code::Code;
+pub use collect::{Collected, Watched, collect};
 pub use finding::{Finding, Pending, Report};
 pub use pando_core::Write;
 pub use repair::{Repaired, repair};

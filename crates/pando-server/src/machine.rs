@@ -5,8 +5,9 @@
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
-use pando_types::op::Request;
+use pando_types::op::{ObjectId, Request};
 use pando_types::reply::{Improper, Reply};
+use pando_types::watch::{Settled, Watching};
 use pando_types::{Errno, KeyId};
 
 /// A shard, as the shell sees it.
@@ -42,6 +43,16 @@ pub trait Machine: Send {
     fn map(&self) -> Option<&ClusterMap> {
         None
     }
+
+    /// Begins to watch what files come to name, for a collection of objects. `None`: it cannot now.
+    fn watch(&mut self, _id: u64) -> Option<Watching> {
+        None
+    }
+
+    /// What it has seen since, from an object on.
+    fn settle_watch(&mut self, _id: u64, _first: ObjectId) -> Settled {
+        Settled::Forgotten
+    }
 }
 
 impl Machine for pando_core::Shard {
@@ -69,6 +80,14 @@ impl Machine for pando_core::Shard {
 
     fn map(&self) -> Option<&ClusterMap> {
         Some(self.map())
+    }
+
+    fn watch(&mut self, id: u64) -> Option<Watching> {
+        self.watch(id)
+    }
+
+    fn settle_watch(&mut self, id: u64, first: ObjectId) -> Settled {
+        self.settle_watch(id, first)
     }
 
     fn counters(&self) -> Vec<(String, u64)> {

@@ -141,7 +141,7 @@ pub async fn write(
     let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));
     match client.write_data(ino, None, vec![piece], None, kill).await {
         Ok(attr) => stat(attr),
-        Err(WriteError::Errno(errno)) => Err(errno),
+        Err(WriteError::Errno(errno) | WriteError::Unsure(errno)) => Err(errno),
         Err(WriteError::DataChanged) => panic!("nothing was asked of the data version"),
     }
 }

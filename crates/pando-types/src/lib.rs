@@ -16,6 +16,7 @@ pub mod op;
 pub mod peer;
 pub mod reply;
 pub mod trail;
+pub mod watch;
 
 pub use attr::{
     Attr, CLOCK_SLACK_NANOS, Capability, Credentials, FileKind, Judge, Judged, Kill, Powers,

@@ -9,6 +9,8 @@
 //! ```
 
 use pando_placement::{ClusterMap, Secrets};
+use pando_types::op::ObjectId;
+use pando_types::watch::{Settled, Watching};
 use pando_types::{Epoch, ShardIndex};
 use serde::{Deserialize, Serialize};
 
@@ -197,6 +199,10 @@ pub enum Ask {
     Move(ShardIndex, MoveToken, MoveAsk),
     /// Make an empty shard of this number, and serve it.
     Found(ShardIndex),
+    /// A shard begins to watch what files come to name, for the collection of this number.
+    Watch(ShardIndex, u64),
+    /// What it has seen, from an object on.
+    Settle(ShardIndex, u64, ObjectId),
 }
 
 /// The answer.
@@ -236,6 +242,10 @@ pub enum Told {
     Move(MoveTold),
     /// To [`Ask::Found`]: it is there.
     Founded,
+    /// To [`Ask::Watch`].
+    Watching(Watching),
+    /// To [`Ask::Settle`].
+    Settled(Settled),
 }
 
 /// What must be known of a volume to use it.

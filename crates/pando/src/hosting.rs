@@ -206,6 +206,15 @@ impl Answers {
                 Some(Ok(census)) => Told::Census(census),
                 Some(Err(why)) => Told::Failed(format!("shard {shard}: {why}")),
             },
+            Ask::Watch(shard, id) => match self.host.watch(shard, id) {
+                None => Told::Failed(format!("shard {shard} is not served here")),
+                Some(None) => Told::Failed(format!("shard {shard} has not joined the volume yet")),
+                Some(Some(watching)) => Told::Watching(watching),
+            },
+            Ask::Settle(shard, id, first) => match self.host.settle_watch(shard, id, first) {
+                None => Told::Failed(format!("shard {shard} is not served here")),
+                Some(settled) => Told::Settled(settled),
+            },
             Ask::Moves => Told::Moves(Vec::new()),
             Ask::Found(shard) => match self.found(shard) {
                 Ok(()) => Told::Founded,

@@ -15,6 +15,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::ObjectId;
 use pando_types::peer::Peer;
 use pando_types::reply::{Body, Refusal};
+use pando_types::watch::{Settled, Watching};
 use pando_types::{Epoch, Lsn, SessionId, ShardIndex, Timestamp};
 
 pub use requests::{Made, NAMES_OF_BIG, name, object_range};
@@ -242,6 +243,14 @@ impl Cluster {
 
     pub fn answer(&mut self, tag: ClientTag) -> Option<Result<Body, Refusal>> {
         self.answers.remove(&tag.0)
+    }
+
+    pub fn watch(&mut self, shard: ShardIndex, id: u64) -> Watching {
+        self.shards[usize::from(shard.0)].watch(id).expect("it has joined")
+    }
+
+    pub fn settle_watch(&mut self, shard: ShardIndex, id: u64, first: ObjectId) -> Settled {
+        self.shards[usize::from(shard.0)].settle_watch(id, first)
     }
 
     // ---- stopped ----

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use pando_core::contract::Rows;
-use pando_types::op::{Head, Op, Request};
+use pando_types::op::{Head, ObjectId, Op, Request};
 use pando_types::reply::Body;
+use pando_types::watch::{Settled, Watching};
 use pando_types::{Credentials, ShardIndex};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,18 @@ impl Host {
     /// All shards that run here. Waits for each to be free.
     pub fn status(&self) -> Vec<ShardStatus> {
         self.hosted().into_iter().filter_map(|shard| self.shard_status(shard)).collect()
+    }
+
+    /// A shard begins to watch what files come to name. `None`: it does not run here; inside, it has not joined the volume yet.
+    pub fn watch(&self, shard: ShardIndex, id: u64) -> Option<Option<Watching>> {
+        let cell = self.shared.cell(shard)?;
+        Some(self.shared.with(&cell, |state| state.machine.watch(id)))
+    }
+
+    /// What it has seen, from an object on. `None`: it does not run here.
+    pub fn settle_watch(&self, shard: ShardIndex, id: u64, first: ObjectId) -> Option<Settled> {
+        let cell = self.shared.cell(shard)?;
+        Some(self.shared.with(&cell, |state| state.machine.settle_watch(id, first)))
     }
 
     /// Records of a shard in key order, from a key on: about so many bytes of them, but at least one; and whether that was

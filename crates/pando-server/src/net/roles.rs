@@ -65,6 +65,8 @@ pub(super) const fn of_ask(ask: &Ask) -> For {
         Ask::Move(..) => For::Servers,
         // The volume grows.
         Ask::Found(_) => For::Trusted,
+        // Which objects are deleted.
+        Ask::Watch(..) | Ask::Settle(..) => For::Trusted,
     }
 }
 
@@ -194,7 +196,7 @@ mod tests {
     use std::sync::Arc;
 
     use pando_keys::{Identity, KeyRole, Serial};
-    use pando_types::op::{FileAt, FileRef, Head, NewNode};
+    use pando_types::op::{FileAt, FileRef, Head, NewNode, ObjectId};
     use pando_types::{
         Credentials, DirRef, Ino, KeyId, Lock, LockOwner, LockRange, Name, Powers, SessionId,
         SetAttr, ShardIndex, SlotIndex,
@@ -234,6 +236,8 @@ mod tests {
             (Ask::Census(SHARD, Vec::new()), ALL),
             (Ask::Moves, ALL),
             (Ask::Scan { shard: SHARD, from: Vec::new(), bytes: 1 }, TRUSTED),
+            (Ask::Watch(SHARD, 1), TRUSTED),
+            (Ask::Settle(SHARD, 1, ObjectId(0)), TRUSTED),
             (Ask::Stop, TRUSTED),
             (Ask::Superblock, TRUSTED),
             (Ask::Adopt(SHARD, 1), TRUSTED),

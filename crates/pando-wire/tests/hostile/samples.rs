@@ -13,6 +13,7 @@ use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
     Slice, SlotNews, SplitHistory, Spread,
 };
+use pando_types::watch::{Settled, Watching};
 use pando_types::{
     Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Glimpse, Ino, KeyId, Kill, Lock,
     LockHolder, LockKind, LockOwner, LockRange, LockSpace, Lsn, Name, News, Order, PartitionIndex,
@@ -528,6 +529,8 @@ fn asks() -> Vec<Ask> {
         Ask::Moves,
         Ask::Adopt(SHARD, 1 << 30),
         Ask::Found(SHARD),
+        Ask::Watch(SHARD, 7),
+        Ask::Settle(SHARD, 7, ObjectId(1 << 100)),
     ];
     asks.extend(steps.map(|step| Ask::Move(SHARD, token, step)));
     asks
@@ -572,5 +575,10 @@ fn tolds() -> Vec<Told> {
         Told::Move(MoveTold::Done),
         Told::Move(MoveTold::Over("why".to_owned())),
         Told::Founded,
+        Told::Watching(Watching { sessions: vec![SessionId(7)], shards: 4 }),
+        Told::Settled(Settled::Forgotten),
+        Told::Settled(Settled::TooMuch),
+        Told::Settled(Settled::NotYet),
+        Told::Settled(Settled::Seen { objects: vec![ObjectId(9)], is_last: true, shards: 4 }),
     ]
 }

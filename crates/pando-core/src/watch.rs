@@ -1,0 +1,77 @@
+//! What files come to name while somebody collects the objects that none names (docs/design/collecting.md).
+
+use alloc::collections::BTreeSet;
+use pando_types::TxnId;
+use pando_types::op::ObjectId;
+use pando_types::reply::Slice;
+use pando_types::watch::{Settled, Watching};
+
+use crate::contract::Write;
+use crate::keys;
+use crate::record::Record;
+use crate::shard::Shard;
+
+/// Objects that are remembered. With more, the collection comes to nothing.
+const SEEN_MAX: usize = 1 << 20;
+/// Objects that are told at once.
+const PAGE: usize = 8192;
+
+/// One collection. It lives in memory only: a shard that begins anew has forgotten it, and says so.
+pub struct Watch {
+    id: u64,
+    /// Objects of sessions that are over, which became slices since it began.
+    seen: BTreeSet<ObjectId>,
+    /// Steps that were prepared when it was first asked to settle, and still are.
+    before: Option<BTreeSet<(TxnId, u16)>>,
+}
+
+impl Shard {
+    /// Begins to watch. `None`: this shard has not joined the volume yet.
+    pub fn watch(&mut self, id: u64) -> Option<Watching> {
+        if self.must_have_joined().is_err() {
+            return None;
+        }
+        self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
+        let sessions = self.sessions.keys().copied().collect();
+        Some(Watching { sessions, shards: self.config.map.shards })
+    }
+
+    /// Settles: tells what it remembers, from `first` on, once what was under way when this was first asked is over.
+    pub fn settle_watch(&mut self, id: u64, first: ObjectId) -> Settled {
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.id == id) else {
+            return Settled::Forgotten;
+        };
+        if watch.seen.len() > SEEN_MAX {
+            return Settled::TooMuch;
+        }
+        let prepared = &self.prepared;
+        let before = watch.before.get_or_insert_with(|| prepared.keys().copied().collect());
+        before.retain(|step| prepared.contains_key(step));
+        if !before.is_empty() {
+            return Settled::NotYet;
+        }
+        let mut objects = watch.seen.range(first..);
+        let page = objects.by_ref().take(PAGE).copied().collect();
+        Settled::Seen {
+            objects: page,
+            is_last: objects.next().is_none(),
+            shards: self.config.map.shards,
+        }
+    }
+
+    /// An input writes this.
+    pub(crate) fn note_named(&mut self, writes: &[Write]) {
+        let Some(watch) = &mut self.watch else { return };
+        for write in writes {
+            let Write::Put(key, value) = write else { continue };
+            if !keys::is_slice(key) || watch.seen.len() > SEEN_MAX {
+                continue;
+            }
+            // One that cannot be read is nobody's.
+            let Ok(Slice { range, .. }) = Slice::decode(value) else { continue };
+            if !self.sessions.contains_key(&range.object.session()) {
+                watch.seen.insert(range.object);
+            }
+        }
+    }
+}

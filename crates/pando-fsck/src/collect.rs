@@ -1,0 +1,212 @@
+//! Collecting objects that no file names, in a volume that runs (docs/design/collecting.md).
+//!
+//! Nothing is deleted on the strength of what could not be read, of a shard that began anew in between, or of a volume that grew.
+
+use std::collections::BTreeSet;
+
+use pando_core::keys;
+use pando_core::record::Record;
+use pando_types::op::ObjectId;
+use pando_types::reply::Slice;
+use pando_types::watch::{Settled, Watching};
+use pando_types::{SessionId, ShardIndex};
+
+use crate::source::{Objects, Rows, Stored};
+
+/// Objects that are looked for at once: 32 MiB of them. All rows are read once for so many.
+const ROUND: usize = 1 << 20;
+/// Objects that are listed at once.
+const LISTED: usize = 4096;
+/// Bytes of rows that are asked for at once.
+const PAGE: usize = 256 << 10;
+const _: () = assert!(LISTED <= ROUND);
+
+/// A volume that runs. Errors are for people.
+pub trait Watched: Rows {
+    /// This shard begins to watch what files come to name.
+    fn watch(&mut self, shard: ShardIndex, id: u64) -> Result<Watching, String>;
+    /// What it has seen, from an object on.
+    fn settle(&mut self, shard: ShardIndex, id: u64, first: ObjectId) -> Result<Settled, String>;
+    /// All that this shard has done until now is durable.
+    fn sync(&mut self, shard: ShardIndex) -> Result<(), String>;
+    /// A shard waits for transactions to end. An error if that takes too long.
+    fn pause(&mut self) -> Result<(), String>;
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Collected {
+    /// Objects there were.
+    pub objects: u64,
+    /// Of those, how many were left alone as the sessions that made them live.
+    pub of_the_living: u64,
+    /// How many were deleted, or would have been.
+    pub collected: u64,
+    /// Bytes that they took.
+    pub bytes: u64,
+}
+
+/// Deletes all objects that no file names and none will; `is_trial`: only counts them. `ids` are numbers that no other collection has.
+pub fn collect(
+    volume: &mut dyn Watched,
+    shards: u16,
+    objects: &mut dyn Objects,
+    mut ids: impl FnMut() -> u64,
+    is_trial: bool,
+) -> Result<Collected, String> {
+    let mut collected = Collected::default();
+    let mut after = None;
+    loop {
+        // Listed before any shard says which sessions live: who made one of these had begun by then.
+        let mut candidates = Candidates::list(objects, after)?;
+        let Some(last) = candidates.0.last() else { return Ok(collected) };
+        after = Some(last.0.id);
+        collected.objects += candidates.0.len() as u64;
+        let mut round = Round { volume, shards, id: ids() };
+        let living = round.begin()?;
+        let before = candidates.0.len();
+        candidates.0.retain(|(stored, _)| !living.contains(&stored.id.session()));
+        collected.of_the_living += (before - candidates.0.len()) as u64;
+        if candidates.0.is_empty() {
+            continue;
+        }
+        round.read(&mut candidates)?;
+        round.settle(&mut candidates)?;
+        round.make_durable()?;
+        for stored in candidates.unneeded() {
+            if !is_trial {
+                objects.delete(stored.id)?;
+            }
+            collected.collected += 1;
+            collected.bytes += stored.bytes;
+        }
+    }
+}
+
+/// Objects, ascending, and whether each is needed.
+struct Candidates(Vec<(Stored, bool)>);
+
+impl Candidates {
+    fn list(objects: &mut dyn Objects, mut after: Option<ObjectId>) -> Result<Self, String> {
+        let mut listed: Vec<(Stored, bool)> = Vec::new();
+        while listed.len() <= ROUND - LISTED {
+            let page = objects.list(after, LISTED)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            listed.extend(page.into_iter().map(|stored| (stored, false)));
+        }
+        Ok(Self(listed))
+    }
+
+    fn need(&mut self, object: ObjectId) {
+        if let Ok(at) = self.0.binary_search_by_key(&object, |(stored, _)| stored.id) {
+            self.0[at].1 = true;
+        }
+    }
+
+    fn unneeded(&self) -> impl Iterator<Item = Stored> {
+        self.0.iter().filter(|(_, is_needed)| !is_needed).map(|(stored, _)| *stored)
+    }
+}
+
+struct Round<'a> {
+    volume: &'a mut dyn Watched,
+    shards: u16,
+    id: u64,
+}
+
+impl Round<'_> {
+    fn each(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.shards).map(ShardIndex)
+    }
+
+    fn must_know_all(&self, shard: ShardIndex, known: u16) -> Result<(), String> {
+        if known == self.shards {
+            return Ok(());
+        }
+        Err(format!("shard {shard} knows {known} shards, not {}: one is being added", self.shards))
+    }
+
+    /// All shards watch. Sessions that live on any.
+    fn begin(&mut self) -> Result<BTreeSet<SessionId>, String> {
+        let mut living = BTreeSet::new();
+        for shard in self.each() {
+            let Watching { sessions, shards } = self.volume.watch(shard, self.id)?;
+            self.must_know_all(shard, shards)?;
+            living.extend(sessions);
+        }
+        Ok(living)
+    }
+
+    /// What does not move is found in the rows.
+    fn read(&mut self, candidates: &mut Candidates) -> Result<(), String> {
+        for shard in self.each() {
+            let mut from = Vec::new();
+            loop {
+                let page = self.volume.page(shard, &from, PAGE)?;
+                for (key, value) in page.rows.iter().filter(|(key, _)| keys::is_slice(key)) {
+                    let slice = Slice::decode(value).map_err(|_| {
+                        format!(
+                            "shard {shard}: {} is no slice: run `pando fsck`",
+                            key.escape_ascii()
+                        )
+                    })?;
+                    candidates.need(slice.range.object);
+                }
+                let Some((last, _)) = page.rows.last().filter(|_| !page.is_last) else { break };
+                from = [last, &[0][..]].concat();
+            }
+        }
+        Ok(())
+    }
+
+    /// What moves was seen by the shard that it came to.
+    fn settle(&mut self, candidates: &mut Candidates) -> Result<(), String> {
+        for shard in self.each() {
+            let mut first = ObjectId(0);
+            loop {
+                let (objects, is_last) = self.seen(shard, first)?;
+                objects.iter().for_each(|object| candidates.need(*object));
+                let Some(last) = objects.last().filter(|_| !is_last) else { break };
+                first = ObjectId(last.0 + 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(
+        &mut self,
+        shard: ShardIndex,
+        first: ObjectId,
+    ) -> Result<(Vec<ObjectId>, bool), String> {
+        loop {
+            match self.volume.settle(shard, self.id, first)? {
+                Settled::Seen { objects, is_last, shards } => {
+                    self.must_know_all(shard, shards)?;
+                    return Ok((objects, is_last));
+                }
+                Settled::NotYet => self.volume.pause()?,
+                Settled::TooMuch => {
+                    return Err(format!("more moves on shard {shard} than it can remember"));
+                }
+                Settled::Forgotten => {
+                    return Err(format!(
+                        "shard {shard} began anew meanwhile, or another collection did"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// No loss of power brings back what names one of those that are not needed now.
+    fn make_durable(&mut self) -> Result<(), String> {
+        for shard in self.each() {
+            self.volume.sync(shard)?;
+        }
+        for shard in self.each() {
+            // Only a shard that has not begun anew since has synced what it told.
+            self.seen(shard, ObjectId(u128::MAX))?;
+        }
+        Ok(())
+    }
+}
