@@ -31,6 +31,10 @@ pub trait Watched: Rows {
     fn sync(&mut self, shard: ShardIndex) -> Result<(), String>;
     /// A shard waits for transactions to end. An error if that takes too long.
     fn pause(&mut self) -> Result<(), String>;
+    /// An error ends the collection: asked often, between what may be left undone.
+    fn go_on(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// What came of it.
@@ -75,6 +79,7 @@ pub fn collect(
         round.make_durable()?;
         for stored in candidates.unneeded() {
             if !is_trial {
+                round.volume.go_on()?;
                 objects.delete(stored.id)?;
             }
             collected.collected += 1;
@@ -143,6 +148,7 @@ impl Round<'_> {
         for shard in self.each() {
             let mut from = Vec::new();
             loop {
+                self.volume.go_on()?;
                 let page = self.volume.page(shard, &from, PAGE)?;
                 for (key, value) in page.rows.iter().filter(|(key, _)| keys::is_slice(key)) {
                     let slice = Slice::decode(value).map_err(|_| {

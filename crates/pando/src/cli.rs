@@ -64,6 +64,7 @@ pub enum Command {
     Sync(SyncArgs),
     Rmr(RmrArgs),
     Fsck(FsckArgs),
+    Gc(GcArgs),
     Shard(ShardArgs),
     Auth(AuthArgs),
     Store(StoreArgsGroup),
@@ -189,6 +190,9 @@ pub struct SizesArgs {
     /// Room that a shard keeps for the day when the disk is full, beyond what a checkpoint needs
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
     pub ballast_bytes: u64,
+    /// Seconds from one search for file data that no file names to the next; 0: none
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 86_400)]
+    pub gc_seconds: u64,
 }
 
 /// See docs/SEMANTICS.md.
@@ -451,6 +455,33 @@ pub struct FsckArgs {
     /// Mend what can be mended without guessing
     #[arg(long)]
     pub repair: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Delete file data that no file names any more, while the volume runs
+///
+/// A mount that dies may leave objects of file data behind that it had stored and not put into a file yet. The server of shard 0 looks
+/// for them once a day; this does it now. What a session that lives has stored is left alone.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando gc ~/volume --dry-run        how much there is
+  pando gc ~/volume                  and delete it")]
+pub struct GcArgs {
+    /// The volume's folder, or the address of any of its servers
+    #[arg(value_name = "FOLDER-or-ADDRESS")]
+    pub target: String,
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Where file data is, if the servers' own path does not lead there from here
+    #[arg(long, value_name = "FOLDER")]
+    pub objects: Option<PathBuf>,
+    /// Only say how much there is
+    #[arg(long)]
+    pub dry_run: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

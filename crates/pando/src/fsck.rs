@@ -14,8 +14,9 @@ use crate::failure::{DAMAGED, Failure};
 use crate::keys;
 use crate::output;
 use pando_fsck::{Mode, Objects, Repaired, Volume};
-use served::Served;
-use source::{Source, Stopped, StoredObjects};
+pub use served::Served;
+pub use source::StoredObjects;
+use source::{Source, Stopped};
 use watch::Terminal;
 
 pub fn run(args: &FsckArgs) -> Result<ExitCode, Failure> {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pando_net::{ListenError, this_host};
 use pando_server::folder::FolderLock;
@@ -19,11 +19,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{DurabilityArg, SizesArgs};
 use crate::failure::{FAILED, Failure, IN_USE};
+use crate::gc::by_itself::{self, Collector};
 use crate::protocol::ServerStatus;
 use crate::settle::settled;
 
 /// See the module. Fields are dropped in this order.
 pub struct Hosting {
+    collector: Option<Collector>,
     server: Arc<Server>,
     moves: Option<Arc<Moves>>,
     pub host: Arc<Host>,
@@ -48,6 +50,8 @@ pub struct Plan<'a> {
     pub on_stop: OnStop,
     /// Whether shards may leave and come while it runs: who has a mount beside must have all of them.
     pub may_move: MayMove,
+    /// How often objects that no file names are looked for; zero: never.
+    pub gc_every: Duration,
 }
 
 /// See [`Plan::may_move`].
@@ -103,6 +107,7 @@ impl Hosting {
                 faults,
             })));
         }
+        let keys = listen.keys.clone();
         let itself = Arc::new(OnceLock::new());
         let answers = Answers {
             moves: moves.clone(),
@@ -124,7 +129,9 @@ impl Hosting {
             moves.begin(&server);
         }
         let durability = durability.name();
-        Ok(Self { server, moves, host, superblock, folder, durability, _lock: lock })
+        let collector =
+            by_itself::begin(&host, folder.clone(), superblock.clone(), keys, plan.gc_every);
+        Ok(Self { collector, server, moves, host, superblock, folder, durability, _lock: lock })
     }
 
     pub fn server(&self) -> &Server {
@@ -136,6 +143,7 @@ impl Hosting {
         if let Some(moves) = &self.moves {
             moves.stop();
         }
+        drop(self.collector);
         self.server.stop();
         self.host.stop();
         match self.host.status_failures().first() {

@@ -13,6 +13,7 @@ mod failure;
 mod fill;
 mod format;
 mod fsck;
+mod gc;
 mod hosting;
 mod info;
 mod keys;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Sync(args) => (false, sync::run(&args)),
         Command::Rmr(args) => (false, rmr::run(&args)),
         Command::Fsck(args) => (args.json, fsck::run(&args)),
+        Command::Gc(args) => (args.json, gc::run(&args)),
         Command::Shard(args) => (args.command.as_json(), shard::run(&args.command)),
         Command::Auth(args) => (args.command.as_json(), auth::run(&args.command)),
         Command::Store(args) => (args.command.as_json(), store::run(&args.command)),

@@ -79,6 +79,7 @@ fn bring_up(args: &ServerArgs, folder: Folder) -> Result<(Serving, Receiver<Stop
         options: &host_options(args.durability, &args.sizes),
         listen,
         on_stop: Box::new(move || drop(stop.send(Stop::Asked))),
+        gc_every: Duration::from_secs(args.sizes.gc_seconds),
         may_move: MayMove::Yes {
             faults: Faults {
                 die_at: args.die_at,

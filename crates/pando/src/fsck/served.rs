@@ -1,5 +1,6 @@
 //! Rows of a volume that runs, page by page from its servers.
 
+use pando_client::net::NetError;
 use pando_fsck::{Page, Rows};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, SCAN_MAX, Told};
@@ -15,6 +16,13 @@ pub struct Served(Questioner);
 impl Served {
     pub const fn new(questioner: Questioner) -> Self {
         Self(questioner)
+    }
+}
+
+impl Served {
+    /// Asks whoever serves a shard.
+    pub fn ask(&mut self, shard: ShardIndex, ask: Ask) -> Result<Told, NetError> {
+        self.0.ask_shard(shard, ask)
     }
 }
 

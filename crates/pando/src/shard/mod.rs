@@ -8,6 +8,7 @@ mod moving;
 use std::process::ExitCode;
 
 use args::ShardCommand;
+pub use list::whole_map;
 
 use crate::failure::Failure;
 

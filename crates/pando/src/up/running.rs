@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pando_client::{Transport, Volume};
 use pando_data::{LocalStore, ObjectStore, SyncObjects};
@@ -61,6 +61,7 @@ impl Running {
         let on_stop = Box::new(|| {});
         let hosting = Hosting::start(hosting::Plan {
             may_move: hosting::MayMove::No,
+            gc_every: Duration::from_secs(args.sizes.gc_seconds),
             folder,
             superblock,
             lock,
