@@ -25,7 +25,7 @@
 //! object into two files and lose both contents with one: it could have written anything there.
 //!
 //! **Garbage.** Any client may ask which objects nobody needs, and say that they are deleted. A lie keeps an object in the store that nobody
-//! needs, which fsck finds. None can bring an object on that list but by a file that had it.
+//! needs, which a collection finds (docs/design/collecting.md). None can bring an object on that list but by a file that had it.
 
 use pando_types::op::{
     GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, MAX_SLOTS, Op, RELEASES_MAX, Request,
