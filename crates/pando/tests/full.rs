@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use common::random::Random;
 use common::{Volume, all, pando};
 use rustix::io::Errno;
 
@@ -109,4 +111,166 @@ fn a_volume_whose_disk_names_have_filled_comes_back() {
     }
     assert!(paths.len() > 1_000, "{}", paths.len());
     comes_back(volume, paths);
+}
+
+/// What a name may be after the process was killed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Known {
+    /// A file with these bytes, which were synced.
+    Bytes(Vec<u8>),
+    /// A file.
+    Exists,
+    /// A file, or nothing.
+    Maybe,
+}
+
+/// A load on a mount of a disk that it fills, and what must be there.
+struct Load {
+    random: Random,
+    mount: PathBuf,
+    disk: PathBuf,
+    known: BTreeMap<String, Known>,
+    made: u32,
+    refused: u32,
+}
+
+impl Load {
+    /// One call, and what is known of it. False: the process is gone.
+    fn step(&mut self) -> bool {
+        let names: Vec<_> = self.known.keys().cloned().collect();
+        let old = self.random.pick(&names).cloned();
+        self.made += 1;
+        let new = format!("file-{}", self.made);
+        let (subject, then, done) = match (self.random.below(10), old) {
+            (0..5, _) | (_, None) => {
+                let len = [40, 3_000, 60_000, 400_000][self.random.below(4) as usize];
+                let bytes = vec![self.made as u8; len];
+                let done = self.write(&new, &bytes);
+                (new, Some(Known::Bytes(bytes)), done)
+            }
+            (5..7, Some(old)) => {
+                let bytes = vec![self.made as u8; self.random.below(100_000) as usize];
+                let done = self.write(&old, &bytes);
+                (old, Some(Known::Bytes(bytes)), done)
+            }
+            (7, Some(old)) => {
+                let done = fs::rename(self.mount.join(&old), self.mount.join(&new));
+                if done.is_ok() {
+                    let was = self.known.remove(&old);
+                    (new, was, done)
+                } else {
+                    self.known.insert(new, Known::Maybe);
+                    let is_refused = done.as_ref().is_err_and(|error| is_no_room(error));
+                    let was = self.known.get(&old).cloned().filter(|_| is_refused);
+                    (old, was.or(Some(Known::Maybe)), done)
+                }
+            }
+            (8, Some(old)) => {
+                let done = fs::remove_file(self.mount.join(&old));
+                (old, None, done)
+            }
+            (_, _) => {
+                self.disturb();
+                return true;
+            }
+        };
+        match (done, then) {
+            (Ok(()), Some(then)) => drop(self.known.insert(subject, then)),
+            (Ok(()), None) => drop(self.known.remove(&subject)),
+            (Err(error), _) if is_no_room(&error) => self.refused(subject),
+            // It was there and is not any more, or never was.
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
+                let known = self.known.remove(&subject);
+                assert_eq!(known, Some(Known::Maybe), "{subject} is gone");
+            }
+            (Err(_), _) => {
+                self.known.insert(subject, Known::Maybe);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Of a call that found no room: the file it was about to fill may have been made, or emptied.
+    fn refused(&mut self, subject: String) {
+        self.refused += 1;
+        let known = self.known.entry(subject).or_insert(Known::Maybe);
+        if matches!(known, Known::Bytes(_)) {
+            *known = Known::Exists;
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(self.mount.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    /// Something else takes all that is left of the disk, or gives some back.
+    fn disturb(&mut self) {
+        if self.random.below(3) > 0 {
+            return take_the_rest(&self.disk);
+        }
+        if let Ok(file) = File::options().write(true).open(self.disk.join("other")) {
+            let len = file.metadata().unwrap().len();
+            file.set_len(len / 4 * self.random.below(4)).unwrap();
+        }
+    }
+
+    fn check(&mut self) {
+        let mut gone = Vec::new();
+        for (name, known) in &self.known {
+            match (fs::read(self.mount.join(name)), known) {
+                (Ok(found), Known::Bytes(bytes)) => assert!(found == *bytes, "{name} is another"),
+                (Ok(_), _) => {}
+                (Err(error), Known::Maybe) if error.kind() == io::ErrorKind::NotFound => {
+                    gone.push(name.clone());
+                }
+                (Err(error), known) => panic!("{name}: {error}, and was {known:.60?}"),
+            }
+        }
+        gone.iter().for_each(|name| drop(self.known.remove(name)));
+    }
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+}
+
+/// Again and again, at whatever call.
+#[test]
+fn a_volume_that_is_killed_while_its_disk_fills_and_empties_has_all_that_was_synced() {
+    for seed in common::random::seeds("PANDO_FULL_SEED", 3) {
+        eprintln!("seed {seed}");
+        let mut volume = Volume::on_small_disk(24);
+        volume.start(&SIZES);
+        let (mount, disk) = (volume.mount.clone(), volume.folder.parent().unwrap().to_owned());
+        let known = BTreeMap::new();
+        let mut load = Load { random: Random::new(seed), mount, disk, known, made: 0, refused: 0 };
+        for _ in 0..6 {
+            for _ in 0..30 + load.random.below(150) {
+                assert!(load.step(), "{}", volume.log());
+            }
+            let pause = Duration::from_micros(load.random.below(20_000));
+            std::thread::scope(|scope| {
+                let volume = &mut volume;
+                scope.spawn(move || {
+                    std::thread::sleep(pause);
+                    volume.kill();
+                });
+                while load.step() {}
+            });
+            volume.start(&SIZES);
+            load.check();
+        }
+        fs::remove_file(load.disk.join("other")).ok();
+        at_last("a new file", || !is_full(&fs::write(load.mount.join("last"), "")));
+        // What was stored when it was killed, and is in no file.
+        let output = pando().arg("gc").arg(&volume.folder).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        volume.stop();
+        let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+        assert!(load.refused > 0 && load.made > 100, "the disk never filled");
+    }
 }

@@ -27,7 +27,7 @@ use tree::Tree;
 
 #[test]
 fn what_one_mount_acknowledged_the_other_finds_whatever_process_fails() {
-    let mut site = Site::new(TINY);
+    let mut site = Site::new(TINY, "disk");
     let mut faults = Faults::new(&site, 1);
     for _ in 0..Faults::wanted(180) {
         faults.next(&mut site);
@@ -45,7 +45,10 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
         Some(_) => (["--split-threshold", "100", "--checkpoint-bytes", "4000000"], 1),
         None => (TINY, 3),
     };
-    let mut site = Site::new(sizes);
+    // `PANDO_DURABILITY=disk`: in that mode.
+    let is_disk = std::env::var("PANDO_DURABILITY").is_ok_and(|mode| mode == "disk");
+    let durability = if is_disk { "disk" } else { "os" };
+    let mut site = Site::new(sizes, durability);
     let local = site.scratch().join("local");
     programs::prepare(&local, less);
     let tree = Tree::open(&source.unwrap_or_else(|| copied(all_crates(), &site)), site.scratch());
@@ -105,7 +108,7 @@ fn work_under_faults(
 
 #[test]
 fn a_tree_is_extracted_here_and_compared_there_while_servers_fail() {
-    let mut site = Site::new(TINY);
+    let mut site = Site::new(TINY, "os");
     let source = small_tree();
     let archive = site.scratch().join("tree.tar");
     let packed = Command::new("tar")

@@ -29,6 +29,7 @@ pub struct Site {
     stations: Vec<Arc<Station>>,
     /// How servers are started.
     sizes: [&'static str; 4],
+    durability: &'static str,
     pub lan: Lan,
     pub folder: PathBuf,
     key: PathBuf,
@@ -52,8 +53,8 @@ impl Process {
 }
 
 impl Site {
-    /// All servers and mounts, up. `sizes`: options of the servers.
-    pub fn new(sizes: [&'static str; 4]) -> Self {
+    /// All servers and mounts, up. `sizes`: options of the servers; `durability`: their mode.
+    pub fn new(sizes: [&'static str; 4], durability: &'static str) -> Self {
         let scratch = Scratch::new();
         let folder = scratch.path().join("volume");
         let made = pando().arg("format").arg(&folder).args(["--shards", "4"]).output().unwrap();
@@ -66,7 +67,7 @@ impl Site {
             Arc::new(Station::new(mount))
         };
         let stations = (0..MOUNTS).map(station).collect();
-        let mut site = Self { processes, stations, sizes, lan, folder, key, scratch };
+        let mut site = Self { processes, stations, sizes, durability, lan, folder, key, scratch };
         for shard in 0..SERVERS {
             site.start(Process::Server(shard));
         }
@@ -111,6 +112,7 @@ impl Site {
             Process::Server(shard) => {
                 command.arg("server").arg(&self.folder).args(["--shard", &shard.to_string()]);
                 command.args(["--listen", &Self::address_of(shard)]).args(self.sizes);
+                command.args(["--durability", self.durability]);
             }
             Process::Mount(number) => {
                 let servers: Vec<_> = (0..SERVERS).map(Self::address_of).collect();

@@ -27,3 +27,12 @@ impl Random {
         if items.is_empty() { None } else { items.get(self.below(items.len() as u64) as usize) }
     }
 }
+
+/// The seed that a variable names, to run one again; else the first `few`, or a hundred times as many in the long form.
+pub fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {
+    if let Some(seed) = std::env::var(variable).ok().and_then(|seed| seed.parse().ok()) {
+        return seed..seed + 1;
+    }
+    let is_long = std::env::var_os("PANDO_LONG").is_some();
+    1..1 + few * if is_long { 100 } else { 1 }
+}
