@@ -46,7 +46,6 @@ pub fn begin(
         return None;
     }
     let host = Arc::clone(host);
-    let objects = folder.told_objects();
     let named = Named::Folder(folder, superblock);
     let (stop, stopped) = channel::<()>();
     let is_stopping = Arc::new(AtomicBool::new(false));
@@ -58,7 +57,7 @@ pub fn begin(
             if !host.hosted().contains(&ShardIndex(0)) {
                 continue;
             }
-            match collect_in(&named, keys.clone(), &objects, (false, &stopping)) {
+            match collect_in(&named, keys.clone(), None, (false, &stopping)) {
                 Ok(collected) if collected.collected == 0 => {}
                 Ok(collected) => eprintln!(
                     "pando: deleted {} that no file names ({})",

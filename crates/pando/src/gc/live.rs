@@ -10,7 +10,7 @@ use pando_net::Keys;
 use pando_types::op::{Head, ObjectId, Op, Request};
 use pando_types::watch::{Settled, Watching};
 use pando_types::{Credentials, ShardIndex};
-use pando_wire::{Ask, Told};
+use pando_wire::{Ask, Told, VolumeFacts};
 
 use crate::connect::{Connected, Named, Questioner, connect};
 use crate::failure::Failure;
@@ -39,6 +39,10 @@ impl Live {
         let shards = whole_map(&mut questioner).shards;
         let connected = connect(named, keys)?;
         Ok(Self { rows: Served::new(questioner), connected, shards, waits: None, stop })
+    }
+
+    pub const fn facts(&self) -> &VolumeFacts {
+        &self.connected.facts
     }
 
     pub const fn shards(&self) -> u16 {

@@ -3,7 +3,7 @@
 pub mod by_itself;
 mod live;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use pando_fsck::{Collected, collect};
 use pando_net::Keys;
 
 use crate::cli::GcArgs;
-use crate::connect::{Named, Questioner, objects};
+use crate::connect::{Named, objects};
 use crate::failure::Failure;
 use crate::fsck::StoredObjects;
 use crate::text::{bytes, count, several};
@@ -22,11 +22,8 @@ use live::Live;
 pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
     let named = Named::parse(&args.target)?;
     let keys = keys::find(&named, args.key.as_ref())?;
-    let folder = {
-        let questioner = Questioner::new(&named, keys.clone())?;
-        objects(questioner.facts(), args.objects.as_ref())?
-    };
-    let collected = collect_in(&named, keys, &folder, (args.dry_run, &Arc::default()))?;
+    let objects = args.objects.as_ref();
+    let collected = collect_in(&named, keys, objects, (args.dry_run, &Arc::default()))?;
     if args.json {
         output::json(&serde_json::json!({
             "objects": collected.objects,
@@ -41,15 +38,15 @@ pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `is_trial`: only counts; `stop`: ends soon after it is true.
+/// `folder`: of the objects, if not where the servers have it; `is_trial`: only counts; `stop`: ends soon after it is true.
 fn collect_in(
     named: &Named,
     keys: Option<Keys>,
-    folder: &Path,
+    folder: Option<&PathBuf>,
     (is_trial, stop): (bool, &Arc<AtomicBool>),
 ) -> Result<Collected, Failure> {
     let mut live = Live::new(named, keys, Arc::clone(stop))?;
-    let mut objects = StoredObjects::open(folder)?;
+    let mut objects = StoredObjects::open(&objects(live.facts(), folder)?)?;
     let mut id = getrandom::u64().map_err(Failure::plain)?;
     let ids = || {
         id = id.wrapping_add(1);
