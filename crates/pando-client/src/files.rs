@@ -21,7 +21,7 @@ const CHASES_MAX: u32 = 8;
 pub enum WriteError {
     /// The data version is not the one the pieces were made from, or the layout is another: read again, then write again.
     DataChanged,
-    /// Nothing was changed, and nothing will be.
+    /// Nothing was changed, and nothing will be; of `EIO` that is not known.
     Errno(Errno),
     /// It may have been written, or may yet: the objects may be in use. Those of which it turns out that they are not come with
     /// [`Client::unneeded`].

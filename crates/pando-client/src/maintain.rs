@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Body;
-use pando_types::{ShardIndex, Trail};
+use pando_types::{Errno, ShardIndex, Trail};
 
 use crate::cache::OnPath;
 use crate::call::{Answer, Asked, Failure};
@@ -89,7 +89,8 @@ impl Client {
             }
             Ok(Answer::Final(Err(failure))) => {
                 self.counters.doubt_resolved(false);
-                if !matches!(failure, Failure::Unsure(_)) {
+                // A shard that failed answers so whatever its log has.
+                if !matches!(failure, Failure::Unsure(_) | Failure::Errno(Errno::EIO)) {
                     self.not_written(&doubt.op);
                 }
                 taken.settled();

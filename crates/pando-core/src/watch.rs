@@ -31,7 +31,10 @@ impl Shard {
         if self.must_have_joined().is_err() {
             return None;
         }
-        self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
+        // A question that was asked twice, and comes late, makes nobody forget.
+        if self.watch.as_ref().is_none_or(|watch| watch.id != id) {
+            self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
+        }
         let sessions = self.sessions.keys().copied().collect();
         Some(Watching { sessions, shards: self.config.map.shards })
     }

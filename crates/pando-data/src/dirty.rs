@@ -8,9 +8,15 @@ use std::collections::BTreeMap;
 pub(crate) struct Dirty {
     extents: BTreeMap<u64, Vec<u8>>,
     bytes: u64,
+    changes: u64,
 }
 
 impl Dirty {
+    /// A count that changes with any of it.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.extents.is_empty()
     }
@@ -36,6 +42,7 @@ impl Dirty {
 
     /// Lays `data` over what is there.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
+        self.changes += 1;
         let end = offset + data.len() as u64;
         let mut cursor = offset;
         while cursor < end {
@@ -70,6 +77,7 @@ impl Dirty {
         if start >= end {
             return;
         }
+        self.changes += 1;
         let before = self.extents.range_mut(..start).next_back();
         if let Some((&at, bytes)) = before {
             let bytes_end = at + bytes.len() as u64;

@@ -1,14 +1,14 @@
 //! The files of one mount.
 
 mod attributes;
-mod flush;
+pub(crate) mod flush;
 pub(crate) mod losses;
 pub(crate) mod maintenance;
 pub(crate) mod range;
 mod read;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -79,6 +79,8 @@ pub struct DataFs {
     losses: Losses,
     /// Objects that nobody needs, and that the store would not delete.
     undeleted: Mutex<Vec<ObjectId>>,
+    /// Objects of writes that a shard answered with `EIO`: its log may have them.
+    perhaps_named: Mutex<HashSet<ObjectId>>,
     /// How often anything was stored.
     stored: AtomicU64,
 }
@@ -105,6 +107,7 @@ impl DataFs {
             dirty_bytes: AtomicU64::new(0),
             losses: Losses::default(),
             undeleted: Mutex::default(),
+            perhaps_named: Mutex::default(),
             stored: AtomicU64::new(0),
         })
     }

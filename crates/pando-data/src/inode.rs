@@ -8,6 +8,7 @@ use pando_types::reply::Layout;
 use pando_types::{Attr, Ino, Kill, ShardIndex, Timestamp};
 
 use crate::dirty::Dirty;
+use crate::fs::flush::Plan;
 
 /// An open file, shared by all its handles.
 ///
@@ -52,6 +53,8 @@ pub(crate) struct State {
     pub(crate) form: Form,
     /// What went wrong when they were flushed on nobody's behalf is tried again after this time, and then after a longer pause.
     pub(crate) retry: Option<(Instant, Duration)>,
+    /// What was sent last, if nobody knows whether it was made.
+    pub(crate) kept: Option<Box<Plan>>,
     /// A program was told that these dirty bytes could not be stored.
     pub(crate) is_told: bool,
 }
@@ -68,6 +71,7 @@ impl Inode {
             version: attr.data_version,
             form,
             retry: None,
+            kept: None,
             is_told: false,
         };
         Self { ino: attr.ino, state: RwLock::new(state), layout: Mutex::new(None) }

@@ -11,7 +11,8 @@ use pando_types::{
 pub enum WriteError {
     /// The data version moved on, or the file is inline where it was not (or the reverse): read again, then try again.
     DataChanged,
-    /// The operation's own error: nothing was changed, and nothing will be.
+    /// The operation's own error: nothing was changed, and nothing will be. Only of `EIO` is that not known: a shard that cannot read or
+    /// write its records may have the change in its log.
     Errno(Errno),
     /// It may have been written, or may yet be.
     Unsure(Errno),

@@ -42,7 +42,7 @@ fn until(fs: &Arc<DataFs>, is_done: impl Fn() -> bool) {
 #[test]
 fn a_flush_that_the_shard_refuses_leaves_nothing_however_often_it_is_tried() {
     let (fs, shards, store) = setup();
-    for errno in [Errno::ENOSPC, Errno::EIO, Errno::EACCES, Errno::EAGAIN] {
+    for errno in [Errno::ENOSPC, Errno::EACCES, Errno::EAGAIN] {
         *shards.broken.lock().unwrap() = Some(errno);
         for _ in 0..10 {
             assert_eq!(fs.flush(FILE), Err(errno));
@@ -77,4 +77,38 @@ fn what_the_store_does_not_delete_is_deleted_later() {
     assert_eq!(objects(&store), 1);
     store.stuck.store(false, Ordering::Relaxed);
     until(&fs, || objects(&store) == 0);
+}
+
+/// A shard that cannot write its log answers so, and after its restart the log may have the write all the same.
+#[test]
+fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
+    for is_made in [false, true] {
+        let (fs, shards, store) = setup();
+        *shards.broken.lock().unwrap() = Some(Errno::EIO);
+        for _ in 0..10 {
+            assert_eq!(fs.flush(FILE), Err(Errno::EIO));
+            assert_eq!(objects(&store), 1);
+        }
+        *shards.broken.lock().unwrap() = None;
+        if is_made {
+            // After its restart somebody else lays other bytes over it, and what it named is deleted.
+            shards.make_last(FILE);
+            shards.overwrite(FILE, 0, &[8; 100_000]);
+            fs.collect_garbage().unwrap();
+        }
+        assert_eq!(fs.flush(FILE), Ok(()));
+        assert_eq!((objects(&store), content(&fs)), (1 + usize::from(is_made), vec![7; 100_000]));
+    }
+}
+
+/// It is written to meanwhile: then what was sent before is of other bytes.
+#[test]
+fn what_is_written_after_a_failure_is_stored() {
+    let (fs, shards, store) = setup();
+    *shards.broken.lock().unwrap() = Some(Errno::EIO);
+    assert_eq!(fs.flush(FILE), Err(Errno::EIO));
+    fs.write(FILE, Some(0), &[9; 100_000], None).unwrap();
+    *shards.broken.lock().unwrap() = None;
+    assert_eq!(fs.flush(FILE), Ok(()));
+    assert_eq!((objects(&store), content(&fs)), (2, vec![9; 100_000]));
 }

@@ -63,8 +63,8 @@ pub fn collect(
     loop {
         // Listed before any shard says which sessions live: who made one of these had begun by then.
         let mut candidates = Candidates::list(objects, after)?;
-        let Some(last) = candidates.0.last() else { return Ok(collected) };
-        after = Some(last.0.id);
+        let Some((last, _)) = candidates.0.last() else { return Ok(collected) };
+        after = Some(last.id);
         collected.objects += candidates.0.len() as u64;
         let mut round = Round { volume, shards, id: ids() };
         let living = round.begin()?;
@@ -93,6 +93,7 @@ struct Candidates(Vec<(Stored, bool)>);
 
 impl Candidates {
     fn list(objects: &mut dyn Objects, mut after: Option<ObjectId>) -> Result<Self, String> {
+        let begins_after = after;
         let mut listed: Vec<(Stored, bool)> = Vec::new();
         while listed.len() <= ROUND - LISTED {
             let page = objects.list(after, LISTED)?;
@@ -100,7 +101,15 @@ impl Candidates {
             after = Some(last.id);
             listed.extend(page.into_iter().map(|stored| (stored, false)));
         }
-        Ok(Self(listed))
+        // One that a folder lists twice while it changes would be found needed once.
+        listed.sort_unstable_by_key(|(stored, _)| stored.id);
+        listed.dedup_by_key(|(stored, _)| stored.id);
+        match listed.first() {
+            Some((first, _)) if begins_after.is_some_and(|last| first.id <= last) => {
+                Err(format!("object {:032x} is listed behind its place", first.id.0))
+            }
+            _ => Ok(Self(listed)),
+        }
     }
 
     fn need(&mut self, object: ObjectId) {
@@ -159,7 +168,12 @@ impl Round<'_> {
                     })?;
                     candidates.need(slice.range.object);
                 }
-                let Some((last, _)) = page.rows.last().filter(|_| !page.is_last) else { break };
+                if page.is_last {
+                    break;
+                }
+                let Some((last, _)) = page.rows.last() else {
+                    return Err(format!("shard {shard} has more rows and tells none"));
+                };
                 from = [last, &[0][..]].concat();
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use pando_core::ClientTag;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Header, Record};
-use pando_fsck::{Collected, Page, Rows, Watched, collect};
+use pando_fsck::{Collected, Objects, Page, Rows, Stored, Watched, collect};
 use pando_types::op::{FileAt, FileRef, ObjectId, Op, Payload, Piece};
 use pando_types::reply::Slice;
 use pando_types::watch::{Settled, Watching};
@@ -162,7 +162,12 @@ impl Watched for Busy {
                 self.restart = None;
                 self.c.stop();
                 self.c.start();
+                return Ok(self.c.settle_watch(shard, id, first));
             }
+        }
+        if self.below(4) == 0 {
+            // Asked twice, it comes late.
+            self.c.watch(shard, id);
         }
         Ok(self.c.settle_watch(shard, id, first))
     }
@@ -239,4 +244,37 @@ fn a_trial_counts_and_deletes_nothing_and_sessions_that_live_are_left_alone() {
     let mut bucket = Bucket([(ObjectId(u128::from(session.0) << 64), 7)].into());
     let collected = collect(&mut busy, SHARDS, &mut bucket, || 2, false).unwrap();
     assert_eq!((collected.collected, bucket.0.len()), (1, 0));
+}
+
+/// A folder that tells names twice, as one may that changes while it is read.
+struct Twice(Bucket);
+
+impl Objects for Twice {
+    fn list(&mut self, after: Option<ObjectId>, most: usize) -> Result<Vec<Stored>, String> {
+        let page = self.0.list(after, most)?;
+        Ok(page.iter().chain(&page).copied().collect())
+    }
+
+    fn size(&mut self, id: ObjectId) -> Result<Option<u64>, String> {
+        self.0.size(id)
+    }
+
+    fn size_for(&self, content: u64) -> u64 {
+        self.0.size_for(content)
+    }
+
+    fn delete(&mut self, id: ObjectId) -> Result<(), String> {
+        self.0.delete(id)
+    }
+}
+
+#[test]
+fn an_object_that_is_listed_twice_is_needed_once_and_for_all() {
+    let (mut busy, bucket) = Busy::new(3);
+    let mut bucket = Twice(bucket);
+    let collected = collect(&mut busy, SHARDS, &mut bucket, || 1, false).unwrap();
+    assert_eq!(u128::from(collected.collected), LOST);
+    busy.c.settle();
+    let left = bucket.0.0.keys().copied().collect();
+    assert!(busy.named().is_subset(&left));
 }

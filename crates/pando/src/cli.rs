@@ -191,7 +191,7 @@ pub struct SizesArgs {
     #[arg(long, value_name = "BYTES", hide = true, default_value_t = 4 << 20)]
     pub ballast_bytes: u64,
     /// Seconds from one search for file data that no file names to the next; 0: none
-    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 86_400)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub gc_seconds: u64,
 }
 

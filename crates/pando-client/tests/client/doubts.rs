@@ -201,6 +201,7 @@ fn objects_of_a_write_in_doubt_are_unneeded_once_it_is_known_that_it_was_not_mad
         (Ok(()), true),
         // It may have run before.
         (Err(Refusal::Answered), true),
+        (Err(Refusal::Errno(Errno::EIO)), true),
         (Err(Refusal::NoSession), true),
     ] {
         let cluster = Cluster::new();

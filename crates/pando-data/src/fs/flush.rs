@@ -20,11 +20,13 @@ const _: () = assert!(OBJECT_MAX <= SLICE_MAX);
 const ATTEMPTS: u32 = 64;
 
 /// What a flush sends.
-struct Plan {
+pub(crate) struct Plan {
     base: Option<u64>,
     pieces: Vec<Piece>,
     objects: Vec<ObjectId>,
     form: Form,
+    /// Of which bytes it was made: [`Dirty::changes`](crate::dirty::Dirty::changes).
+    of: u64,
 }
 
 impl DataFs {
@@ -125,10 +127,14 @@ impl DataFs {
 
     fn try_flush(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         for _ in 0..ATTEMPTS {
-            let plan = self.plan(inode, state)?;
+            let plan = match state.kept.take().filter(|kept| kept.of == state.dirty.changes()) {
+                Some(kept) => *kept,
+                None => self.plan(inode, state)?,
+            };
             let mtime = Some(state.dirty_mtime);
             let kill = state.dirty_kill;
-            match self.metadata.write_data(inode.ino, plan.base, plan.pieces, mtime, kill) {
+            let pieces = plan.pieces.clone();
+            match self.metadata.write_data(inode.ino, plan.base, pieces, mtime, kill) {
                 Ok(attr) => {
                     self.flushed(inode, state, &attr, plan.form);
                     return Ok(());
@@ -138,6 +144,10 @@ impl DataFs {
                     let attr = self.metadata.read_data(inode.ino, 0, 1)?;
                     state.hear(&attr.attr);
                     state.form = if attr.is_inline { Form::Inline } else { Form::Objects };
+                }
+                Err(WriteError::Errno(Errno::EIO)) => {
+                    self.keep(state, plan);
+                    return Err(Errno::EIO);
                 }
                 Err(WriteError::Errno(errno)) => {
                     self.discard(&plan.objects);
@@ -150,6 +160,18 @@ impl DataFs {
         Err(Errno::EAGAIN)
     }
 
+    /// Nobody knows whether a shard's log has this plan. So its objects are not deleted, and what is sent next is the same: a shard that fails
+    /// for long is not sent new objects each time. It is made only if nothing was made since it was thought of: else what it names
+    /// may have been laid over, and be gone.
+    fn keep(&self, state: &mut State, mut plan: Plan) {
+        if plan.objects.is_empty() {
+            return;
+        }
+        lock(&self.perhaps_named).extend(&plan.objects);
+        plan.base.get_or_insert(state.version);
+        state.kept = Some(Box::new(plan));
+    }
+
     fn plan(&self, inode: &Inode, state: &mut State) -> Result<Plan, Errno> {
         if state.form != Form::Objects && state.dirty.end() <= INLINE_MAX {
             let payload = |bytes: &[u8]| Payload::Inline(bytes.to_vec());
@@ -160,6 +182,7 @@ impl DataFs {
                 pieces: pieces.collect(),
                 objects: Vec::new(),
                 form: Form::Inline,
+                of: state.dirty.changes(),
             });
         }
         // While it is not known whether an earlier flush runs, nothing can be written, and what would be stored for it stayed.
@@ -183,7 +206,7 @@ impl DataFs {
         }
         chunks.sort_unstable_by_key(|&(offset, _)| offset);
         let (pieces, objects) = self.store_chunks(&chunks)?;
-        Ok(Plan { base, pieces, objects, form: Form::Objects })
+        Ok(Plan { base, pieces, objects, form: Form::Objects, of: state.dirty.changes() })
     }
 
     /// Stores chunks of a file in as few objects as they fit in.
@@ -211,10 +234,14 @@ impl DataFs {
         }
     }
 
-    /// Deletes objects that no metadata names and none ever will. What the store does not delete now is tried again beside the requests.
+    /// Deletes objects that no metadata names and none ever will. What the store does not delete now is tried again beside the requests. What
+    /// a shard's log may have named stays: it is collected when the session is over.
     fn discard(&self, objects: &[ObjectId]) {
-        let left = objects.iter().filter(|&&id| self.objects.delete(id).is_err());
-        lock(&self.undeleted).extend(left);
+        for &id in objects {
+            if !lock(&self.perhaps_named).contains(&id) && self.objects.delete(id).is_err() {
+                lock(&self.undeleted).push(id);
+            }
+        }
     }
 
     /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could not be deleted before.

@@ -27,7 +27,7 @@ impl Listing {
         let (session, counter) = ((first >> 64) as u64, first as u64);
         let mut listing = Self {
             root: root.to_owned(),
-            sessions: numbers(root)?.into_iter().filter(|number| *number >= session).collect(),
+            sessions: numbers(root, 16)?.into_iter().filter(|number| *number >= session).collect(),
             session: 0,
             folders: VecDeque::new(),
             objects: VecDeque::new(),
@@ -51,14 +51,14 @@ impl Listing {
     fn next_session(&mut self) -> io::Result<bool> {
         let Some(session) = self.sessions.pop_front() else { return Ok(false) };
         self.session = session;
-        self.folders = numbers(&self.session_folder())?.into();
+        self.folders = numbers(&self.session_folder(), 1)?.into();
         Ok(true)
     }
 
     fn next_folder(&mut self) -> io::Result<bool> {
         let Some(folder) = self.folders.pop_front() else { return Ok(false) };
         let path = self.session_folder().join(format!("{folder:x}"));
-        for number in numbers(&path)? {
+        for number in numbers(&path, 3)? {
             match fs::metadata(path.join(format!("{number:03x}"))) {
                 Ok(metadata) if metadata.is_file() && number < PER_FOLDER => {
                     let Some(first) = folder.checked_mul(PER_FOLDER) else { continue };
@@ -98,8 +98,9 @@ impl Iterator for Listing {
     }
 }
 
-/// Names in a folder that are hexadecimal numbers, ascending. A folder that is gone has none.
-fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
+/// Names in a folder that are hexadecimal numbers of at least so many digits, as the store writes them: ascending, each once. A folder that
+/// is gone has none.
+fn numbers(folder: &Path, digits: usize) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,9 +109,13 @@ fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in entries {
         let name = entry?.file_name();
-        numbers.extend(name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()));
+        let Some(name) = name.to_str() else { continue };
+        let number = u64::from_str_radix(name, 16).ok();
+        numbers.extend(number.filter(|number| format!("{number:0digits$x}") == name));
     }
     numbers.sort_unstable();
+    // A folder that changes while it is read may tell a name twice.
+    numbers.dedup();
     Ok(numbers)
 }
 
@@ -139,6 +144,11 @@ mod tests {
         }
         fs::write(folder.0.join("foreign"), "x").unwrap();
         fs::write(folder.0.join("0000000000000000/0/notes"), "x").unwrap();
+        // Not as the store writes numbers: they would be told twice.
+        fs::create_dir_all(folder.0.join("3/0")).unwrap();
+        fs::create_dir_all(folder.0.join("0000000000000000/00")).unwrap();
+        fs::write(folder.0.join("0000000000000000/0/5"), "x").unwrap();
+        fs::write(folder.0.join("0000000000000000/0/00A"), "x").unwrap();
         fs::create_dir(folder.0.join("0000000000000000/0/123")).unwrap();
         for skipped in 0..ids.len() {
             let after = skipped.checked_sub(1).map(|at| ObjectId(ids[at]));

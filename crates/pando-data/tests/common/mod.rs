@@ -123,6 +123,8 @@ pub struct Shards {
     doubtful: Mutex<Vec<ObjectId>>,
     /// Whatever is written meets this.
     pub broken: Mutex<Option<Errno>>,
+    /// What such a write was to lay over the file.
+    last: Mutex<Vec<Piece>>,
     /// Called when pieces arrive, before anything is done with them.
     pub before_write: Mutex<Option<Hook>>,
     /// Nobody who has the file open may write it.
@@ -148,6 +150,7 @@ impl Shards {
             in_doubt: AtomicBool::new(false),
             doubtful: Mutex::default(),
             broken: Mutex::default(),
+            last: Mutex::default(),
             before_write: Mutex::default(),
             refused: AtomicBool::new(false),
         };
@@ -186,6 +189,24 @@ impl Shards {
     pub fn object_count(&self, ino: Ino) -> usize {
         let files = self.files.lock().unwrap();
         files[&ino].slices.iter().map(|slice| slice.range.object).collect::<HashSet<_>>().len()
+    }
+
+    /// The last write that failed was made all the same.
+    pub fn make_last(&self, ino: Ino) {
+        let pieces = std::mem::take(&mut *self.last.lock().unwrap());
+        self.write_data(ino, None, pieces, None, None).unwrap();
+    }
+
+    /// Another client writes this.
+    pub fn overwrite(&self, ino: Ino, offset: u64, content: &[u8]) {
+        let id = self.new_object();
+        let trailer = pando_data::object::trailer(id, content);
+        self.store.inner.put(id, &[content, &trailer]).unwrap();
+        let len = content.len() as u64;
+        let (object, object_len) = (id, len);
+        let range = ObjectRange { object, offset: 0, len, object_len, store: 0, key: 0, codec: 0 };
+        let pieces = vec![Piece { offset, payload: Payload::Object(range) }];
+        self.write_data(ino, None, pieces, None, None).unwrap();
     }
 
     /// Sometimes another client rewrites the file: the same bytes, another version, perhaps another form.
@@ -383,6 +404,7 @@ impl Metadata for Shards {
             return Err(WriteError::Unsure(Errno::ETIMEDOUT));
         }
         if let Some(errno) = *self.broken.lock().unwrap() {
+            *self.last.lock().unwrap() = pieces;
             return Err(errno.into());
         }
         if self.refused.load(Ordering::Relaxed) {
@@ -430,7 +452,11 @@ impl Metadata for Shards {
     }
 
     fn settled(&self, _: Ino) -> Result<(), Errno> {
-        if self.in_doubt.load(Ordering::Relaxed) { Err(Errno::ETIMEDOUT) } else { Ok(()) }
+        let is_any = !self.doubtful.lock().unwrap().is_empty();
+        match is_any && self.in_doubt.load(Ordering::Relaxed) {
+            true => Err(Errno::ETIMEDOUT),
+            false => Ok(()),
+        }
     }
 
     /// None of them was made.

@@ -63,13 +63,13 @@ impl Host {
 
     /// A shard begins to watch what files come to name. `None`: it does not run here; inside, it has not joined the volume yet.
     pub fn watch(&self, shard: ShardIndex, id: u64) -> Option<Option<Watching>> {
-        let cell = self.shared.cell(shard)?;
+        let cell = self.shared.cell(shard).filter(|cell| !cell.has_failed())?;
         Some(self.shared.with(&cell, |state| state.machine.watch(id)))
     }
 
     /// What it has seen, from an object on. `None`: it does not run here.
     pub fn settle_watch(&self, shard: ShardIndex, id: u64, first: ObjectId) -> Option<Settled> {
-        let cell = self.shared.cell(shard)?;
+        let cell = self.shared.cell(shard).filter(|cell| !cell.has_failed())?;
         Some(self.shared.with(&cell, |state| state.machine.settle_watch(id, first)))
     }
 

@@ -19,7 +19,7 @@ use crate::shard::whole_map;
 
 /// How often a shard is asked whether its transactions have ended.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long that may take on all shards together.
+/// How long that may take on a shard.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Live {
@@ -66,7 +66,6 @@ impl Rows for Live {
 
 impl Watched for Live {
     fn watch(&mut self, shard: ShardIndex, id: u64) -> Result<Watching, String> {
-        self.waits = None;
         match self.ask(shard, Ask::Watch(shard, id))? {
             Told::Watching(watching) => Ok(watching),
             _ => Err(format!("the server of shard {shard} answers something else")),
@@ -75,7 +74,12 @@ impl Watched for Live {
 
     fn settle(&mut self, shard: ShardIndex, id: u64, first: ObjectId) -> Result<Settled, String> {
         match self.ask(shard, Ask::Settle(shard, id, first))? {
-            Told::Settled(settled) => Ok(settled),
+            Told::Settled(settled) => {
+                if settled != Settled::NotYet {
+                    self.waits = None;
+                }
+                Ok(settled)
+            }
             _ => Err(format!("the server of shard {shard} answers something else")),
         }
     }
