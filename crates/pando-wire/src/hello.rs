@@ -8,6 +8,8 @@
 //!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards
 //! ```
 
+use std::ops::Range;
+
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::{Epoch, ShardIndex};
 use serde::{Deserialize, Serialize};
@@ -236,6 +238,13 @@ pub enum Told {
     Move(MoveTold),
     /// To [`Ask::Found`]: it is there.
     Founded,
+    /// To [`Ask::Scan`]: what comes next cannot be read.
+    Gap {
+        /// Where records may be again.
+        keys: Range<Vec<u8>>,
+        /// In words, with the name of the file.
+        why: String,
+    },
 }
 
 /// What must be known of a volume to use it.

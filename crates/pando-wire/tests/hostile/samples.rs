@@ -572,5 +572,6 @@ fn tolds() -> Vec<Told> {
         Told::Move(MoveTold::Done),
         Told::Move(MoveTold::Over("why".to_owned())),
         Told::Founded,
+        Told::Gap { keys: b"a".to_vec()..b"b".to_vec(), why: "why".to_owned() },
     ]
 }
