@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use crate::batch::Batch;
 use crate::disk::Disk;
-use crate::error::{Fatal, FreezeError, ReadError, ReserveError};
+use crate::error::{Damage, Fatal, FreezeError, ReadError, ReserveError};
 use crate::index::resident::{Access, TryReadError, waited};
 use crate::keep::Published;
 use crate::key::prefix_end;
@@ -302,6 +302,12 @@ impl Db {
         self.sealed = self.applied;
         self.log.expect(self.ahead()).map_err(|failure| self.log.state().fail(failure))?;
         Ok(true)
+    }
+
+    /// Index files that checkpoints have come upon and could not read, in part: what is wrong with each. They stay as they
+    /// are, and so does what they hide and what hides a part of them; all others are merged as ever.
+    pub fn passed_over(&self) -> impl Iterator<Item = &Damage> {
+        self.state.version.files().filter_map(|file| file.damage())
     }
 
     /// True if deletions have used up half of the reserve and the disk has no more: a checkpoint would make room.

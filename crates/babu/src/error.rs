@@ -1,9 +1,10 @@
 //! What can go wrong: one type per kind of operation, each fact in a field of its own.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes on disk that are not what was written there.
+/// Bytes on disk that are not what was written there, or a block that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file} is damaged at offset {offset}: {what}")]
 pub struct Damage {
@@ -13,11 +14,13 @@ pub struct Damage {
     pub offset: u64,
     /// What is damaged, and what depends on it.
     pub what: String,
+    /// Keys of which nothing is known for that reason, if it is a block of an index file.
+    pub keys: Option<Box<Range<Vec<u8>>>>,
 }
 
 impl Damage {
     pub(crate) fn new(file: &str, offset: u64, what: impl Into<String>) -> Self {
-        Damage { file: file.to_owned(), offset, what: what.into() }
+        Damage { file: file.to_owned(), offset, what: what.into(), keys: None }
     }
 }
 

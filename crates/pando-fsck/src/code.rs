@@ -34,6 +34,8 @@ codes! {
         "a row whose key this program does not know: nothing reads it";
     UnreadableRecord = "unreadable-record",
         "a record that cannot be decoded: whatever needs it fails";
+    UnreadableBlock = "unreadable-block",
+        "records that the disk does not give back: whatever needs one fails, and nothing that may follow from one is judged";
     MisplacedRow = "misplaced-row",
         "a row on a shard that does not own its slot: nobody finds it there";
     RowOutsidePartition = "row-outside-partition",
@@ -148,6 +150,25 @@ codes! {
         "an object that two files need: when one is removed, the other loses its data";
     GarbageStillNamed = "garbage-still-named",
         "an object that is to be deleted, although a file needs it";
+}
+
+impl Code {
+    /// Whether it may be said for want of rows that could be anywhere, which no finding lists.
+    pub(crate) const fn follows_from_absence(self) -> bool {
+        matches!(
+            self,
+            Self::RowOutsidePartition
+                | Self::DirectoryWithoutEntry
+                | Self::WrongParentPointer
+                | Self::TombstoneLeft
+                | Self::PartitionWithoutContent
+                | Self::WrongLinkCount
+                | Self::LinkNameWithoutEntry
+                | Self::Orphan
+                | Self::WrongUsage
+                | Self::ObjectUnnamed
+        )
+    }
 }
 
 impl fmt::Display for Code {

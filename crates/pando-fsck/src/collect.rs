@@ -159,6 +159,12 @@ impl Round<'_> {
             loop {
                 self.volume.go_on()?;
                 let page = self.volume.page(shard, &from, PAGE)?;
+                if let Some(gap) = page.gap {
+                    return Err(format!(
+                        "shard {shard} has records that cannot be read: {}",
+                        gap.why
+                    ));
+                }
                 for (key, value) in page.rows.iter().filter(|(key, _)| keys::is_slice(key)) {
                     let slice = Slice::decode(value).map_err(|_| {
                         format!(

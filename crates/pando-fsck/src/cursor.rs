@@ -134,7 +134,7 @@ mod tests {
             let mut rest: Vec<Row> = all.filter(|(key, _)| key.as_slice() >= from).collect();
             let is_last = rest.len() <= bytes;
             rest.truncate(bytes);
-            Ok(Page { rows: rest, is_last })
+            Ok(Page { rows: rest, is_last, gap: None })
         }
     }
 

@@ -239,7 +239,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond the most that are kept.
     pub not_kept: u64,
-    /// Suspicions about what changed while it was looked at: not judged.
+    /// Suspicions about what changed while it was looked at, or what may follow from rows that cannot be read: not judged.
     pub unjudged: u64,
     /// Rows read.
     pub rows: u64,

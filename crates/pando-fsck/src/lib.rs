@@ -31,6 +31,11 @@
 //! can be reached is lost. That nobody needs an object is said only where nothing else is wrong. Each repair is one insert group on each shard concerned, and is made only while all that it
 //! follows from is unchanged; then everything is checked again, until nothing is left that can be mended.
 //!
+//! # What cannot be read
+//!
+//! A stretch of rows that cannot be read is a finding, and hides no others but those that may follow from it. While there is one
+//! nothing is mended: a row that is missing might be in it.
+//!
 //! # Memory
 //!
 //! | what | bytes |
@@ -50,6 +55,7 @@ mod confirm;
 mod cursor;
 mod data;
 mod finding;
+mod gaps;
 mod inos;
 mod judge;
 mod key;
@@ -66,11 +72,12 @@ pub use collect::{Collected, Watched, collect};
 pub use finding::{Finding, Pending, Report};
 pub use pando_core::Write;
 pub use repair::{Repaired, repair};
-pub use source::{Objects, Page, Progress, Repairs, Row, Rows, Stored, Unwatched, Watch};
+pub use source::{Gap, Objects, Page, Progress, Repairs, Row, Rows, Stored, Unwatched, Watch};
 pub use volume::Volume;
 
 use busy::Busy;
 use finding::At;
+use gaps::Readable;
 use probe::Probe;
 use sweep::Sweep;
 
@@ -84,9 +91,19 @@ pub enum Mode {
 }
 
 /// Checks a volume. `objects`: the object store; without it nothing is said of objects. Errors, in words, are of
-/// reading, not of what was read.
+/// reading, not of what was read. Blocks that cannot be read are findings.
 pub fn check(
     rows: &mut dyn Rows,
+    objects: Option<&mut dyn Objects>,
+    volume: &Volume,
+    mode: Mode,
+    watch: &mut dyn Watch,
+) -> Result<Report, String> {
+    check_readable(&mut Readable::new(rows), objects, volume, mode, watch)
+}
+
+fn check_readable(
+    rows: &mut Readable<'_>,
     mut objects: Option<&mut dyn Objects>,
     volume: &Volume,
     mode: Mode,
@@ -119,7 +136,7 @@ pub fn check(
             let before = findings.len();
             // To what was read before a shard has joined, that shard is one that cannot be: begun anew.
             if volume.grown(rows)?.map.shards > volume.map.shards {
-                return check(rows, objects, &grown, mode, watch);
+                return check_readable(rows, objects, &grown, mode, watch);
             }
             findings = confirm::confirm(rows, &mut objects, (volume, &busy), findings, watch)?;
             report.unjudged = (before - findings.len()) as u64;
@@ -133,9 +150,11 @@ pub fn check(
     if findings.is_empty() && report.not_kept == 0 {
         findings = judge::tables::usage(&sweep, mode);
     }
-    findings.sort_by(|a, b| (a.shard, a.code, &a.what).cmp(&(b.shard, b.code, &b.what)));
+    report.findings = findings;
+    rows.judge(&mut report);
+    report.findings.sort_by(|a, b| (a.shard, a.code, &a.what).cmp(&(b.shard, b.code, &b.what)));
     let mut probe = Probe { rows, volume };
-    for finding in &mut findings {
+    for finding in &mut report.findings {
         if let Some(at) = &finding.at {
             finding.path = probe.path(at)?;
         }
@@ -145,7 +164,6 @@ pub fn check(
             finding.what = format!("{} (directory {dir})", finding.what);
         }
     }
-    report.findings = findings;
     Ok(report)
 }
 

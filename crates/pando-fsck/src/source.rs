@@ -1,5 +1,7 @@
 //! Where rows and objects come from, and where repairs go. The caller has the stores or the network.
 
+use std::ops::Range;
+
 use pando_core::Write;
 use pando_types::ShardIndex;
 use pando_types::op::ObjectId;
@@ -14,6 +16,17 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// Whether nothing comes after them.
     pub is_last: bool,
+    /// What comes next cannot be read. There are no rows then, and it is not the last page.
+    pub gap: Option<Gap>,
+}
+
+/// Keys of which nothing is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Which; the first may be before those that were asked for.
+    pub keys: Range<Vec<u8>>,
+    /// Why, for people, with the name of the file.
+    pub why: String,
 }
 
 /// The stores of all shards, to read.

@@ -94,6 +94,11 @@ fixtures! {
         let (shard, key) = c.link_row(c.ino("linked"), Kind::Entry);
         c.put(shard, &key, b"");
     };
+    names_that_the_disk_does_not_give_back: UnreadableBlock, Left, |c| {
+        let (shard, key) = c.entry(c.dir("a"), "plain");
+        let to = keys::after(&key);
+        c.stores.gaps.push((shard, key..to));
+    };
     a_content_away_from_home: MisplacedRow, Left, |c| {
         let (home, key) = c.content(c.dir("empty"));
         let content = c.get(home, &key).unwrap();

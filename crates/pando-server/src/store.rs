@@ -2,6 +2,8 @@
 //!
 //! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
 
+mod page;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -14,6 +16,8 @@ use babu::{
 };
 use pando_core::contract::{GroupMeta, Halt, Rows, Write};
 use pando_types::{Epoch, Lsn};
+
+pub use page::{Gap, Page};
 
 /// Unreadable blocks that are kept in mind, to be told once.
 const UNREADABLE_MAX: usize = 16;
@@ -238,7 +242,9 @@ impl Store {
 
     /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's lock.
     pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
-        self.db.install(done)
+        let retired = self.db.install(done);
+        self.db.passed_over().for_each(|damage| self.keep_in_mind(damage.to_string()));
+        retired
     }
 }
 
@@ -255,11 +261,15 @@ impl Store {
 
     fn note_unreadable(&self, error: &ReadError) -> Halt {
         let what = error.to_string();
+        self.keep_in_mind(what.clone());
+        Halt::Unreadable(what)
+    }
+
+    fn keep_in_mind(&self, what: String) {
         let mut known = self.unreadable.borrow_mut();
         if known.len() < UNREADABLE_MAX && !known.contains(&what) {
-            known.push(what.clone());
+            known.push(what);
         }
-        Halt::Unreadable(what)
     }
 }
 

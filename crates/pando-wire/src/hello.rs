@@ -8,6 +8,8 @@
 //!     |<-- Welcome ---------------------------|   from here on requests, or messages of shards
 //! ```
 
+use std::ops::Range;
+
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::ObjectId;
 use pando_types::watch::{Settled, Watching};
@@ -246,6 +248,13 @@ pub enum Told {
     Watching(Watching),
     /// To [`Ask::Settle`].
     Settled(Settled),
+    /// To [`Ask::Scan`]: what comes next cannot be read.
+    Gap {
+        /// Where records may be again.
+        keys: Range<Vec<u8>>,
+        /// In words, with the name of the file.
+        why: String,
+    },
 }
 
 /// What must be known of a volume to use it.

@@ -10,7 +10,7 @@ use pando_server::founding::Site;
 use pando_server::host::HostOptions;
 use pando_server::moving::{Faults, Moves, Parts};
 use pando_server::net::{Answer, Hosts, Server, ServerOptions, StartError};
-use pando_server::store::StoreOptions;
+use pando_server::store::{Gap, Page, StoreOptions};
 use pando_server::{Folder, Host, Superblock};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, Hosting as Place, SCAN_MAX, Told, VolumeFacts};
@@ -280,7 +280,8 @@ impl Answers {
     fn scan(&self, shard: ShardIndex, from: &[u8], bytes: u32) -> Told {
         match self.host.page(shard, from, bytes as usize) {
             None => Told::Failed(format!("shard {shard} is not served here")),
-            Some(Ok((rows, is_last))) => Told::Rows { rows, is_last },
+            Some(Ok(Page { gap: Some(Gap { keys, why }), .. })) => Told::Gap { keys, why },
+            Some(Ok(Page { rows, is_last, .. })) => Told::Rows { rows, is_last },
             Some(Err(why)) => Told::Failed(format!("shard {shard}: {why}")),
         }
     }

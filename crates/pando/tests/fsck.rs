@@ -155,3 +155,72 @@ fn a_running_volume_is_checked_and_one_that_was_killed_is_whole() {
     fs::remove_dir_all(volume.folder.join("objects")).unwrap();
     is(&fsck(&volume.folder, &["--repair"]), 5, &["object-missing", "/c/data"]);
 }
+
+/// Turns a byte in the middle of the largest index file around, and says which file it is.
+fn damage_a_block(folder: &Path) -> String {
+    let mut files = Vec::new();
+    for shard in 0..4 {
+        let shard = Folder::new(folder).unwrap().shard(shard);
+        files.extend(fs::read_dir(shard).unwrap().map(|entry| entry.unwrap().path()));
+    }
+    let is_index = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("idx-");
+    let largest =
+        files.into_iter().filter(is_index).max_by_key(|path| fs::metadata(path).unwrap().len());
+    let largest = largest.unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&largest, bytes).unwrap();
+    largest.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn codes(said: &Value) -> Vec<&str> {
+    let findings = said["findings"].as_array().unwrap();
+    findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn records_that_cannot_be_read_are_named_and_nothing_is_mended_for_want_of_them() {
+    let small = ["--checkpoint-bytes", "60000"];
+    let mut volume = Volume::up(&small);
+    shell(&volume.mount, "mkdir d && cd d && seq -f 'file-%g' 3000 | xargs touch");
+    volume.stop();
+    let file = damage_a_block(&volume.folder);
+    let said = [
+        "unreadable-block",
+        &file,
+        "affected are the keys from",
+        "/d",
+        "restore",
+        "nothing is mended",
+    ];
+    for options in [&[][..], &["--repair"]] {
+        is(&fsck(&volume.folder, options), 5, &said);
+        let said = json(&fsck(&volume.folder, &[options, &["--json"]].concat()));
+        assert_eq!(
+            (codes(&said), &said["mended"]),
+            (vec!["unreadable-block"], &Value::Array(vec![]))
+        );
+    }
+    volume.start(&small);
+    is(&fsck(&volume.folder, &[]), 5, &said[..5]);
+    assert_eq!(codes(&json(&fsck(&volume.folder, &["--json"]))), ["unreadable-block"]);
+    // All names but those of the block are there, and checkpoints are made around it.
+    shell(&volume.mount, "cd d && seq -f 'new-%g' 3000 | xargs touch 2> /dev/null || true");
+    let status = || {
+        let output = pando().arg("status").arg(&volume.folder).arg("--json").output().unwrap();
+        json(&output)
+    };
+    let shard = status()["shards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|s| s["unreadable"] != Value::Array(vec![]))
+        .cloned();
+    let shard = shard.unwrap();
+    assert!(shard["unreadable"][0].as_str().unwrap().contains(&file), "{shard}");
+    let counter = |name: &str| shard["counters"].get(name).and_then(Value::as_u64).unwrap_or(0);
+    assert!(counter("checkpoints") > 1, "{shard}");
+    assert_eq!(counter("checkpoint_failures"), 0, "{shard}");
+    assert_eq!(shard["failed"], Value::Null);
+}

@@ -60,7 +60,7 @@ impl<'a> FilesCursor<'a> {
                 None => self.cursor.enter(&block),
             }
             if let Some(to) = &self.to
-                && !file.block_is_before(self.position, to)
+                && !file.goes_on_before(self.position, to)
             {
                 self.cursor.stop_before(&block, to);
                 self.files = &[];

@@ -1,7 +1,7 @@
 //! An index file open for reading.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::codec::{Fields, Seal};
 use crate::disk::{Disk, DiskFile};
@@ -20,13 +20,14 @@ use crate::value::Value;
 /// An index file whose header, footer and tail have been checked.
 pub(crate) struct IndexFile {
     facts: FileFacts,
-    name: String,
+    name: Box<str>,
     file: Box<dyn DiskFile>,
     seal: Seal,
     filter: Filter,
     filter_prefix_bytes: usize,
     ranges: RangeSet,
     blocks: BlockList,
+    damage: OnceLock<Box<Damage>>,
 }
 
 /// What a layer on disk says of a key it has something to say about.
@@ -96,7 +97,18 @@ impl IndexFile {
             damage(footer.blocks_end, "filter or block list of the index file are unreadable")
         })?;
         let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
-        Ok(IndexFile { facts, name, file, seal, filter, filter_prefix_bytes, ranges, blocks })
+        let damage = OnceLock::new();
+        Ok(IndexFile {
+            facts,
+            name: name.into_boxed_str(),
+            file,
+            seal,
+            filter,
+            filter_prefix_bytes,
+            ranges,
+            blocks,
+            damage,
+        })
     }
 
     pub(crate) fn facts(&self) -> &FileFacts {
@@ -129,6 +141,16 @@ impl IndexFile {
         &self.ranges
     }
 
+    /// Why merges pass the file over, if they do.
+    pub(crate) fn damage(&self) -> Option<&Damage> {
+        self.damage.get().map(|damage| &**damage)
+    }
+
+    /// From now on, until the next opening, merges pass the file over. False: they did already.
+    pub(crate) fn pass_over(&self, damage: &Damage) -> bool {
+        self.damage.set(Box::new(damage.clone())).is_ok()
+    }
+
     /// Memory that the file takes as long as it is open.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<IndexFile>()
@@ -142,11 +164,11 @@ impl IndexFile {
         self.file.sync().during("sync", &self.name)
     }
 
-    /// True if all keys of a block are before `to`, as far as can be said without it.
-    pub(crate) fn block_is_before(&self, position: usize, to: &[u8]) -> bool {
+    /// True if blocks behind this one may hold keys before `to`, as far as can be said without them.
+    pub(crate) fn goes_on_before(&self, position: usize, to: &[u8]) -> bool {
         match position + 1 < self.block_count() {
-            true => self.blocks.separator(position + 1) <= to,
-            false => *self.facts.to <= *to,
+            true => self.blocks.separator(position + 1) < to,
+            false => *self.facts.to < *to,
         }
     }
 
@@ -236,7 +258,8 @@ impl IndexFile {
     /// A block from the disk.
     pub(crate) fn read_block(&self, position: usize) -> Result<Block, ReadError> {
         let extent = self.extent(position);
-        let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))?;
+        let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))
+            .map_err(|failure| self.block_damage(position, &failure.source.to_string()))?;
         Block::parse(bytes, self.seal, extent.offset)
             .map_err(|what| self.block_damage(position, what).into())
     }
@@ -299,7 +322,8 @@ impl IndexFile {
         };
         let what =
             format!("{what}; affected are the keys from {} up to {}", shown(from), shown(to));
-        Damage::new(&self.name, self.extent(position).offset, what)
+        let keys = Some(Box::new(from.to_vec()..to.to_vec()));
+        Damage { keys, ..Damage::new(&self.name, self.extent(position).offset, what) }
     }
 }
 

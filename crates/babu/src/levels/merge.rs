@@ -28,12 +28,12 @@ pub(crate) struct Merger<'a> {
     pub(crate) is_thrifty: bool,
 }
 
-impl Merger<'_> {
+impl<'a> Merger<'a> {
     fn file_bytes(&self) -> u64 {
         self.maker.sizes.file_bytes
     }
 
-    fn reading(&self) -> Reading<'_> {
+    fn reading(&self) -> Reading<'a> {
         Reading { pool: self.pool, access: Access::Direct }
     }
 
@@ -50,27 +50,83 @@ impl Merger<'_> {
             // So that little is to be written again to bring one of them down.
             self.maker.sizes.file_bytes /= THRIFTY_FILES;
         }
-        let merged = self.merge_into(levels, 0, news);
+        let merged = self.lay_on_top(levels, news);
         self.maker.sizes = sizes;
         merged?;
         self.settle(levels)
+    }
+
+    /// Merges layers into the top, or into a new one above it where a file there is passed over.
+    fn lay_on_top(&mut self, levels: &mut Levels, news: &[Layer<'_>]) -> Result<(), ReadError> {
+        let reading = self.reading();
+        let lay = |merger: &mut Self, levels: &mut Levels| {
+            let top = levels.0.first().into_iter().flatten();
+            for file in top.filter(|file| file.damage().is_some()) {
+                let (from, to) = (&file.facts().from, Some(&*file.facts().to));
+                if waited(has_news(news, reading, from, to))? {
+                    levels.0.insert(0, Level::new());
+                    break;
+                }
+            }
+            merger.merge_into(levels, 0, news)
+        };
+        while !self.attempt(levels, &[], lay)? {}
+        Ok(())
     }
 
     /// Takes over files that hold values only: each as deep as nothing older is met on the way.
     pub(crate) fn adopt(&mut self, levels: &mut Levels, run: &Level) -> Result<(), ReadError> {
         shape::deepen(levels, levels.bytes(), self.file_bytes());
         for file in run {
-            let (from, to) = (&*file.facts().from, Some(&*file.facts().to));
-            let is_free = |level: &Level| overlapping(level, from, to).is_empty();
-            match levels.0.iter().take_while(|level| is_free(level)).count() {
-                0 => {
-                    let news = [file.clone()];
-                    self.merge_into(levels, 0, &[Layer::Files(&news)])?;
-                }
-                free => insert(&mut levels.0[free - 1], file.clone()),
-            }
+            let news = [file.clone()];
+            while !self.attempt(levels, &news, |merger, levels| merger.take_in(levels, &news))? {}
         }
         self.settle(levels)
+    }
+
+    fn take_in(
+        &mut self,
+        levels: &mut Levels,
+        news: &[Arc<IndexFile>; 1],
+    ) -> Result<(), ReadError> {
+        let [file] = news;
+        let (from, to) = (&*file.facts().from, Some(&*file.facts().to));
+        let is_free = |level: &Level| overlapping(level, from, to).is_empty();
+        match levels.0.iter().take_while(|level| is_free(level)).count() {
+            0 if file.damage().is_some() || shape::rests_on_damage(&levels.0[0], file) => {
+                levels.0.insert(0, news.to_vec());
+            }
+            0 => self.merge_into(levels, 0, &[Layer::Files(news)])?,
+            free => insert(&mut levels.0[free - 1], file.clone()),
+        }
+        Ok(())
+    }
+
+    /// Takes a step. If it meets a file that cannot be read, nothing has changed, but for that merges pass that file over
+    /// from now on: false.
+    fn attempt(
+        &mut self,
+        levels: &mut Levels,
+        news: &[Arc<IndexFile>],
+        step: impl FnOnce(&mut Self, &mut Levels) -> Result<(), ReadError>,
+    ) -> Result<bool, ReadError> {
+        let (before, begun) = (levels.clone(), self.maker.made.len());
+        let error = match step(self, levels) {
+            Ok(()) => return Ok(true),
+            Err(error) => error,
+        };
+        let ReadError::Damaged(damage) = &error else { return Err(error) };
+        // What this checkpoint has made itself still stands in the layers that it is made of.
+        let is_old = |file: &&Arc<IndexFile>| {
+            file.name() == damage.file && !self.maker.made.contains(&file.number())
+        };
+        let is_known = before.files().chain(news).find(is_old);
+        if !is_known.is_some_and(|file| file.pass_over(damage)) {
+            return Err(error);
+        }
+        *levels = before;
+        self.maker.discard(begun);
+        Ok(false)
     }
 
     /// Moves files down until every level is within its budget.
@@ -82,8 +138,7 @@ impl Merger<'_> {
         }
         for (level, &budget) in budgets.iter().enumerate() {
             while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
-                let file = levels.0[level].remove(position);
-                self.lower(levels, level + 1, file)?;
+                self.lower(levels, level, position)?;
             }
         }
         shape::flatten(levels, file_bytes);
@@ -102,8 +157,7 @@ impl Merger<'_> {
             while let Some(position) = shape::choose(levels, level, budget, file_bytes) {
                 let before = levels.clone();
                 let begun = self.maker.made.len();
-                let file = levels.0[level].remove(position);
-                match self.lower(levels, level + 1, file) {
+                match self.lower(levels, level, position) {
                     Err(error) if error.is_full() => {
                         *levels = before;
                         self.maker.discard(begun);
@@ -121,8 +175,21 @@ impl Merger<'_> {
         Ok(())
     }
 
-    /// Brings one file into the level `target`.
+    /// Brings a file into the level below, unless it is found that one of those concerned is to be passed over.
     fn lower(
+        &mut self,
+        levels: &mut Levels,
+        level: usize,
+        position: usize,
+    ) -> Result<(), ReadError> {
+        let lower = |merger: &mut Self, levels: &mut Levels| {
+            let file = levels.0[level].remove(position);
+            merger.lower_file(levels, level + 1, file)
+        };
+        self.attempt(levels, &[], lower).map(drop)
+    }
+
+    fn lower_file(
         &mut self,
         levels: &mut Levels,
         target: usize,
@@ -155,14 +222,7 @@ impl Merger<'_> {
         }
         let old = levels.0[target].clone();
         let reading = self.reading();
-        let has_news = |from: &[u8], to: Option<&[u8]>| {
-            for layer in news {
-                if layer.has_news(reading, from, to)? {
-                    return Ok::<_, TryReadError>(true);
-                }
-            }
-            Ok(false)
-        };
+        let has_news = |from: &[u8], to: Option<&[u8]>| has_news(news, reading, from, to);
         let file_bytes = self.file_bytes();
         let groups = waited(groups(
             old.len(),
@@ -241,6 +301,21 @@ fn gap_start(level: &Level, position: usize) -> &[u8] {
 
 fn gap_end(level: &Level, position: usize) -> Option<&[u8]> {
     level.get(position).map(|file| &*file.facts().from)
+}
+
+/// True if a layer has an entry in `from..to` or hides a part of it.
+fn has_news(
+    layers: &[Layer<'_>],
+    reading: Reading<'_>,
+    from: &[u8],
+    to: Option<&[u8]>,
+) -> Result<bool, TryReadError> {
+    for layer in layers {
+        if layer.has_news(reading, from, to)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Layer<'_> {

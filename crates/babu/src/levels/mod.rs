@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::index::file::IndexFile;
 use crate::layer::{Layer, overlapping};
 
-/// The most levels an index has, but for up to three that checkpoints on a full disk add. A lookup asks at most one file of each, and one more for each ingested run that waits
+/// The most levels an index has, but for up to three that checkpoints on a full disk add, and those above files that cannot be read. A lookup asks at most one file of each, and one more for each ingested run that waits
 /// for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
 pub const MAX_LEVELS: usize = 5;
 

@@ -1,13 +1,18 @@
 //! How many levels an index has, how large each may be, and which file goes down when one is too large. Decides only;
 //! the work is in [`super::merge`].
 //!
+//! A file with a block that cannot be read stays where it is, and what is above it stays above it. So nothing that it
+//! hides comes back, and nothing that hides a part of it is lost. All other files go their way.
+//!
 //! The bottom holds most of the data. Above it each level may hold a tenth of what is below it, so that moving data down
 //! by a level costs about ten times its size, and stale versions take a ninth of the space at most. The top has room for a
 //! few files in any case.
 
+use std::sync::Arc;
+
 use crate::index::file::IndexFile;
 use crate::layer::overlapping;
-use crate::levels::{Level, Levels, MAX_LEVELS, bytes};
+use crate::levels::{Level, Levels, MAX_LEVELS};
 
 const RATIO: u64 = 10;
 /// An index of so many files needs no second level.
@@ -43,11 +48,15 @@ pub(crate) fn budgets(levels: usize, total_bytes: u64, file_bytes: u64) -> Vec<u
 pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64) -> Option<usize> {
     let files = &levels.0[level];
     let below = levels.0.get(level + 1)?;
-    let is_heavy = |file: &IndexFile| is_mostly_tombstones(file) && file.len() >= file_bytes / 4;
-    if let Some(heavy) = files.iter().position(|file| is_heavy(file)) {
+    let is_free = |file: &&Arc<IndexFile>| file.damage().is_none() && !rests_on_damage(below, file);
+    let is_heavy = |file: &&Arc<IndexFile>| {
+        is_free(file) && is_mostly_tombstones(file) && file.len() >= file_bytes / 4
+    };
+    if let Some(heavy) = files.iter().position(|file| is_heavy(&file)) {
         return Some(heavy);
     }
-    if bytes(files) <= budget {
+    // What cannot go down says nothing of what should.
+    if files.iter().filter(is_free).map(|file| file.len()).sum::<u64>() <= budget {
         return None;
     }
     // The file that costs least for what it brings; of equals the oldest, so that all get their turn.
@@ -57,7 +66,14 @@ pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64
             overlapping(below, &facts.from, Some(&facts.to)).iter().map(|file| file.len()).sum();
         (u128::from(met) * 1024 / u128::from(file.len().max(1)), file.number())
     };
-    (0..files.len()).min_by_key(|&position| cost(&files[position]))
+    let free = (0..files.len()).filter(|&position| is_free(&&files[position]));
+    free.min_by_key(|&position| cost(&files[position]))
+}
+
+/// True if the level below has a file in the span of this one that merges pass over.
+pub(crate) fn rests_on_damage(below: &[Arc<IndexFile>], file: &IndexFile) -> bool {
+    let facts = file.facts();
+    overlapping(below, &facts.from, Some(&facts.to)).iter().any(|file| file.damage().is_some())
 }
 
 /// Such a file is worth more below: it gives space back.
@@ -68,7 +84,7 @@ fn is_mostly_tombstones(file: &IndexFile) -> bool {
 
 /// Files that are so small are merged with their neighbours when these are written again.
 pub(crate) fn is_small(file: &IndexFile, file_bytes: u64) -> bool {
-    file.len() < file_bytes / 4
+    file.damage().is_none() && file.len() < file_bytes / 4
 }
 
 /// An empty level on top for each that is wanted.

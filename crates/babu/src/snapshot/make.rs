@@ -29,9 +29,19 @@ pub(crate) fn make(
             (true, _) => levels.clone(),
             (false, base) => {
                 let mut files = base.cloned().unwrap_or_default();
-                let own = difference(merger, levels, &files, definition)?;
-                files.0.insert(0, own);
-                files
+                let begun = merger.maker.made.len();
+                match difference(merger, levels, &files, definition) {
+                    Ok(own) => {
+                        files.0.insert(0, own);
+                        files
+                    }
+                    // Where a part of it cannot be read it has all files as they are; whoever reads it sees only what is selected.
+                    Err(ReadError::Damaged(damage)) if damage.keys.is_some() => {
+                        merger.maker.discard(begun);
+                        levels.clone()
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         };
     }

@@ -5,12 +5,15 @@
 mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use babu::{Batch, Db, MemDisk};
 use pando_core::record::Record;
 use pando_core::{ClientTag, Config, Effects, Halt, Input, Now, Out, Rows as _, Shard, Write};
-use pando_fsck::{Mode, Objects, Page, Repaired, Repairs, Report, Rows, Stored, Unwatched, Volume};
+use pando_fsck::{
+    Gap, Mode, Objects, Page, Repaired, Repairs, Report, Rows, Stored, Unwatched, Volume,
+};
 use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::ObjectId;
 use pando_types::peer::Peer;
@@ -92,13 +95,25 @@ impl Objects for Bucket {
 pub struct Stores {
     dbs: Vec<Db>,
     page_bytes: usize,
+    /// Keys that cannot be read.
+    pub gaps: Vec<(ShardIndex, Range<Vec<u8>>)>,
+}
+
+impl Stores {
+    /// The first gap that has keys from here on.
+    fn gap(&self, shard: ShardIndex, from: &[u8]) -> Option<Range<Vec<u8>>> {
+        let ahead = self.gaps.iter().filter(|(at, keys)| *at == shard && *keys.end > *from);
+        ahead.map(|(_, keys)| keys.clone()).min_by(|a, b| a.start.cmp(&b.start))
+    }
 }
 
 impl Rows for Stores {
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
         let mut page = Page::default();
         let mut size = 0;
-        for row in self.dbs[usize::from(shard.0)].scan(from, None) {
+        let gap = self.gap(shard, from);
+        let to = gap.as_ref().map(|keys| &keys.start[..]);
+        for row in self.dbs[usize::from(shard.0)].scan(from, to) {
             let (key, value) = row.map_err(|error| error.to_string())?;
             if size >= bytes.min(self.page_bytes) && size > 0 {
                 return Ok(page);
@@ -106,7 +121,10 @@ impl Rows for Stores {
             size += key.len() + value.len();
             page.rows.push((key.to_vec(), value.to_vec()));
         }
-        page.is_last = true;
+        page.is_last = gap.is_none();
+        page.gap = gap
+            .filter(|_| page.rows.is_empty())
+            .map(|keys| Gap { keys, why: "idx-7 is damaged".to_owned() });
         Ok(page)
     }
 }
@@ -155,7 +173,7 @@ impl Cluster {
             db
         });
         let mut cluster = Self {
-            stores: Stores { dbs: dbs.collect(), page_bytes: 4096 },
+            stores: Stores { dbs: dbs.collect(), page_bytes: 4096, gaps: Vec::new() },
             volume: Volume { map, secrets },
             bucket: Bucket::default(),
             made: Made::default(),

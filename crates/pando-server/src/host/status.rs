@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use pando_core::contract::Rows;
 use pando_types::op::{Head, ObjectId, Op, Request};
 use pando_types::reply::Body;
 use pando_types::watch::{Settled, Watching};
@@ -11,9 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Host;
 use crate::metrics::OpLatency;
-
-/// Records, and whether they were the last.
-pub type Page = (Vec<(Vec<u8>, Vec<u8>)>, bool);
+use crate::store::Page;
 
 /// One shard.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,8 +70,7 @@ impl Host {
         Some(self.shared.with(&cell, |state| state.machine.settle_watch(id, first)))
     }
 
-    /// Records of a shard in key order, from a key on: about so many bytes of them, but at least one; and whether that was
-    /// the last. `None`: the shard does not run here.
+    /// Records of a shard, see [`Store::page`](crate::store::Store::page). `None`: the shard does not run here.
     pub fn page(
         &self,
         shard: ShardIndex,
@@ -82,23 +78,7 @@ impl Host {
         bytes: usize,
     ) -> Option<Result<Page, String>> {
         let cell = self.shared.cell(shard)?;
-        let (mut rows, mut size, mut is_last) = (Vec::new(), 0, true);
-        let read = self.shared.with(&cell, |state| {
-            // No key is longer.
-            state.store.scan(from, &[0xff; u16::MAX as usize], &mut |key, value| {
-                if size >= bytes {
-                    is_last = false;
-                    return false;
-                }
-                size += key.len() + value.len();
-                rows.push((key.to_vec(), value.to_vec()));
-                true
-            })
-        });
-        Some(match read {
-            Ok(()) => Ok((rows, is_last)),
-            Err(halt) => Err(format!("{halt:?}")),
-        })
+        Some(self.shared.with(&cell, |state| state.store.page(from, bytes)))
     }
 
     /// Why shards have stopped, those that have.

@@ -193,7 +193,8 @@ impl Copy<'_> {
             let ask = Ask::Scan { shard: self.shard, from, bytes: PAGE_BYTES };
             let (rows, is_last) = match self.asked.ask(ask)? {
                 Told::Rows { rows, is_last } => (rows, is_last),
-                Told::Failed(why) => return Err(End::Failed(why)),
+                // A copy that lacks what could not be read would be taken for all there is.
+                Told::Failed(why) | Told::Gap { why, .. } => return Err(End::Failed(why)),
                 _ => return Err(End::Failed("its host speaks nonsense".to_owned())),
             };
             from = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();

@@ -580,5 +580,6 @@ fn tolds() -> Vec<Told> {
         Told::Settled(Settled::TooMuch),
         Told::Settled(Settled::NotYet),
         Told::Settled(Settled::Seen { objects: vec![ObjectId(9)], is_last: true, shards: 4 }),
+        Told::Gap { keys: b"a".to_vec()..b"b".to_vec(), why: "why".to_owned() },
     ]
 }

@@ -11,6 +11,10 @@ use crate::text::{count, several};
 /// Findings of one kind that are shown to people; a script gets all.
 const SHOWN_MAX: usize = 20;
 
+/// What to do where records cannot be read.
+const ADVICE: &str = "nothing is mended as long as records cannot be read, for what is missing might be among them: stop the volume, \
+copy it to a disk that works or restore the shards concerned from a backup, and check again";
+
 /// One JSON object.
 pub fn json(shown: &str, repaired: &Repaired, running: bool) -> Value {
     let Repaired { mended, left } = repaired;
@@ -82,6 +86,9 @@ pub fn text(shown: &str, shards: u16, repaired: &Repaired) -> String {
         if left.not_kept > 0 {
             let _ = writeln!(text, "… and {} more", count(left.not_kept));
         }
+        if left.findings.iter().any(|finding| finding.code == Code::UnreadableBlock) {
+            let _ = writeln!(text, "\n{ADVICE}");
+        }
         let can = left.findings.iter().filter(|finding| finding.is_repairable()).count() as u64;
         let cannot = wrong - can;
         if can > 0 {
@@ -143,7 +150,7 @@ fn under_way(text: &mut String, report: &Report) {
     if report.unjudged > 0 {
         let _ = writeln!(
             text,
-            "not judged, for it changed while it was looked at: {}",
+            "not judged, for it changed while it was looked at, or may follow from what cannot be read: {}",
             several(report.unjudged, "place", "places")
         );
     }

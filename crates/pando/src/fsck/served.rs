@@ -1,7 +1,7 @@
 //! Rows of a volume that runs, page by page from its servers.
 
 use pando_client::net::NetError;
-use pando_fsck::{Page, Rows};
+use pando_fsck::{Gap, Page, Rows};
 use pando_types::ShardIndex;
 use pando_wire::{Ask, SCAN_MAX, Told};
 
@@ -31,7 +31,10 @@ impl Rows for Served {
         let bytes = u32::try_from(bytes).unwrap_or(SCAN_MAX).min(PAGE_MAX);
         let ask = Ask::Scan { shard, from: from.to_vec(), bytes };
         match self.0.ask_shard(shard, ask) {
-            Ok(Told::Rows { rows, is_last }) => Ok(Page { rows, is_last }),
+            Ok(Told::Rows { rows, is_last }) => Ok(Page { rows, is_last, gap: None }),
+            Ok(Told::Gap { keys, why }) => {
+                Ok(Page { gap: Some(Gap { keys, why }), ..Page::default() })
+            }
             Ok(Told::Failed(why)) => Err(why),
             Ok(_) => Err(format!("the server of shard {shard} answers something else")),
             Err(error) => Err(format!("shard {shard} cannot be read: {error}")),

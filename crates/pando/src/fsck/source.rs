@@ -7,10 +7,9 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pando_core::Halt;
-use pando_core::contract::{GroupMeta, Rows as _};
+use pando_core::contract::GroupMeta;
 use pando_data::{Listing, LocalStore, ObjectStore, object};
-use pando_fsck::{Mode, Objects, Page, Repairs, Rows, Stored, Write};
+use pando_fsck::{Gap, Mode, Objects, Page, Repairs, Rows, Stored, Write};
 use pando_server::folder::FolderLock;
 use pando_server::host::RecoveryError;
 use pando_server::store::{Room, Store, StoreOptions};
@@ -24,8 +23,6 @@ use crate::settle::settled;
 
 /// Every shard is read once, in order: a cache of its index is of little use.
 const CACHE_BYTES: usize = 4 << 20;
-/// No key of a store is longer.
-const KEY_MAX: usize = u16::MAX as usize;
 /// Log space of a change beyond its keys and values, at most.
 const CHANGE_BYTES: usize = 64;
 
@@ -114,25 +111,10 @@ impl Stopped {
 
 impl Rows for Stopped {
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
-        let mut page = Page { rows: Vec::new(), is_last: true };
-        let mut size = 0;
-        let end = [0xFF; KEY_MAX];
-        let read = self.store(shard)?.scan(from, &end, &mut |key, value| {
-            if size >= bytes && size > 0 {
-                page.is_last = false;
-                return false;
-            }
-            size += key.len() + value.len();
-            page.rows.push((key.to_vec(), value.to_vec()));
-            true
-        });
-        match read {
-            Ok(()) => Ok(page),
-            Err(Halt::Broken(error) | Halt::Unreadable(error)) => {
-                Err(format!("shard {shard} cannot be read: {error}"))
-            }
-            Err(Halt::NotResident(_)) => Err(format!("shard {shard} asks for a block")),
-        }
+        let page = self.store(shard)?.page(from, bytes);
+        let page = page.map_err(|error| format!("shard {shard} cannot be read: {error}"))?;
+        let gap = page.gap.map(|gap| Gap { keys: gap.keys, why: gap.why });
+        Ok(Page { rows: page.rows, is_last: page.is_last, gap })
     }
 }
 

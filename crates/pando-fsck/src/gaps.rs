@@ -1,0 +1,83 @@
+//! Records that cannot be read: each stretch of them is a finding, and nothing is said that may follow from what is in one.
+//!
+//! Findings come with all rows that they follow from, absent ones included. Who has such a row in a stretch that cannot
+//! be read is not judged; nor is what follows from the absence of rows wherever they might be. What is under way, how slots are
+//! handed over and which shards there are concerns everything.
+
+use pando_core::keys::{self, Table};
+use pando_types::ShardIndex;
+
+use crate::code::Code;
+use crate::finding::{At, Evidence, Finding, Report};
+use crate::source::{Gap, Page, Rows};
+
+/// Rows but for those that cannot be read, which it keeps in mind.
+pub struct Readable<'a> {
+    rows: &'a mut dyn Rows,
+    gaps: Vec<(ShardIndex, Gap)>,
+}
+
+impl<'a> Readable<'a> {
+    pub fn new(rows: &'a mut dyn Rows) -> Self {
+        Self { rows, gaps: Vec::new() }
+    }
+
+    /// Takes from a report what may follow from rows that could not be read, and names these. Nothing is to be mended then.
+    pub fn judge(&self, report: &mut Report) {
+        if self.gaps.is_empty() {
+            return;
+        }
+        let before = report.findings.len() as u64 + std::mem::take(&mut report.not_kept);
+        report.findings.retain(|finding| self.may_be_judged(finding));
+        report.unjudged += before - report.findings.len() as u64;
+        report.findings.iter_mut().for_each(|finding| finding.repair = None);
+        report.findings.extend(self.gaps.iter().map(|(shard, gap)| finding(*shard, gap)));
+    }
+
+    fn may_be_judged(&self, finding: &Finding) -> bool {
+        if matches!(finding.code, Code::UnknownKey | Code::UnreadableRecord) {
+            return true;
+        }
+        let all = keys::table(Table::Txn)..keys::after(&keys::table(Table::Shred));
+        let concerns_all = |gap: &Gap| gap.keys.start < all.end && all.start < gap.keys.end;
+        let follows = |evidence| self.gaps.iter().any(|(shard, gap)| meets(evidence, *shard, gap));
+        !finding.code.follows_from_absence()
+            && !self.gaps.iter().any(|(_, gap)| concerns_all(gap))
+            && !finding.evidence.iter().any(follows)
+    }
+}
+
+impl Rows for Readable<'_> {
+    fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String> {
+        let mut from = from.to_vec();
+        loop {
+            let page = self.rows.page(shard, &from, bytes)?;
+            let Some(gap) = page.gap else { return Ok(page) };
+            if gap.keys.end <= from {
+                return Err(format!("shard {shard} cannot be read: {}", gap.why));
+            }
+            from.clone_from(&gap.keys.end);
+            if !self.gaps.iter().any(|(s, known)| (*s, &known.keys) == (shard, &gap.keys)) {
+                self.gaps.push((shard, gap));
+            }
+        }
+    }
+}
+
+fn meets(evidence: &Evidence, shard: ShardIndex, gap: &Gap) -> bool {
+    match evidence {
+        Evidence::Rows { shard: at, from, to, .. }
+        | Evidence::Names { shard: at, from, to, .. } => {
+            *at == shard && *from < gap.keys.end && gap.keys.start < *to
+        }
+        Evidence::Object(..) => false,
+    }
+}
+
+fn finding(shard: ShardIndex, Gap { keys, why }: &Gap) -> Finding {
+    let what = format!("keys {} up to {}", keys.start.escape_ascii(), keys.end.escape_ascii());
+    let mut finding = Finding::new(Code::UnreadableBlock, shard, what, why.clone());
+    let [first, last] = [&keys.start, &keys.end].map(|key| keys::dir_of(key));
+    finding.at = first.filter(|_| first == last).map(At::Dir);
+    finding
+}
