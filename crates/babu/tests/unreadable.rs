@@ -276,3 +276,20 @@ fn damage_in_what_a_checkpoint_has_written_itself_ends_it() {
     db.checkpoint().unwrap();
     assert_eq!(contents(&db).unwrap().len(), 2000);
 }
+
+#[test]
+fn a_small_file_that_cannot_be_read_joins_no_other() {
+    let disk = Spoilt::new();
+    let mut rng = Rng::new(6);
+    let mut db = disk.open_db(options());
+    put(&mut db, &mut rng, 0..3);
+    db.checkpoint().unwrap();
+    disk.spoil(&disk.index_files()[0], 40);
+    for round in 1..4 {
+        put(&mut db, &mut rng, 10 * round..10 * round + 3);
+        db.checkpoint().unwrap();
+        assert_eq!(db.passed_over().count(), 1);
+    }
+    disk.mend();
+    assert_eq!(contents(&db).unwrap().len(), 12);
+}
