@@ -25,6 +25,7 @@ mod rows;
 mod source;
 mod target;
 
+use rows::is_bare;
 pub use rows::{belongs, read_page};
 pub use source::Handover;
 
@@ -38,8 +39,11 @@ use crate::keys::{self, Table};
 use crate::locks::{Hold, LockKey};
 use crate::record::{Owner, Record};
 use crate::shard::Shard;
-use crate::split::Copy;
+use crate::split::{Copy, Moved};
 use crate::txn::plan::Plan;
+
+/// Slots with rows that a shard hands over at one time.
+const FILLED_MAX: usize = 2;
 
 /// Where something is that belongs to a slot.
 pub enum Whereabouts {
@@ -119,15 +123,23 @@ impl Shard {
         let is_touched = self.copies.values().any(|copy| copy.touches(slot))
             || self.counts.values().any(|count| count.touches(slot))
             || self.locks.any_merge_of_slot(slot);
-        if is_moving || is_touched || !self.may_copy_to(ctx, to) {
+        let is_bare = is_bare(ctx, slot)?;
+        if is_moving || is_touched || !self.may_hand_over(ctx, to, is_bare) {
             return Err(Errno::EBUSY.into());
         }
         let txn = self.numbers.txn(ctx);
         self.locks.take(LockKey::Slot(slot), txn, Hold::Copy);
-        self.copies.insert(txn.number, Copy::of_slot(slot, ctx.now.nanos));
+        self.copies.insert(txn.number, Copy::of_slot(slot, is_bare, ctx.now.nanos));
         self.enter(txn.number, None, Plan::Handover(Handover::new(news)));
         self.advance(ctx, txn.number)?;
         Ok(())
+    }
+
+    /// Whether one more may begin. Those that copy rows leave room for splits.
+    fn may_hand_over(&self, ctx: &Ctx<'_>, to: ShardIndex, is_bare: bool) -> bool {
+        let copies_rows = |copy: &&Copy| !copy.is_bare && matches!(copy.moved, Moved::Slot(_));
+        self.may_copy_to(ctx, to, is_bare)
+            && (is_bare || self.copies.values().filter(copies_rows).count() < FILLED_MAX)
     }
 
     /// Whether no transaction has to do with anything of a slot.

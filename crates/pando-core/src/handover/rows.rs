@@ -109,6 +109,12 @@ fn segment(ctx: &Ctx<'_>, slot: SlotIndex, at: Vec<u8>) -> Result<Option<Span>, 
     Ok((from < locks_end).then_some((from, locks_end)))
 }
 
+/// Whether a slot has no rows.
+pub fn is_bare(ctx: &Ctx<'_>, slot: SlotIndex) -> Result<bool, Halt> {
+    let (rows, _) = read_page(ctx, slot, keys::slot_dirs(slot).0, 1)?;
+    Ok(rows.is_empty())
+}
+
 /// Rows of the slot from a key on, one page of them; and where to go on (`None`: these were the last).
 pub fn read_page(
     ctx: &Ctx<'_>,

@@ -182,6 +182,8 @@ impl Moved {
 #[derive(Debug)]
 pub struct Copy {
     pub moved: Moved,
+    /// It is a slot of which there was no row when it began.
+    pub is_bare: bool,
     /// The first key not read; `None`: all are.
     cursor: Option<Vec<u8>>,
     /// Changes that no round has taken up.
@@ -222,9 +224,9 @@ impl Copy {
         Self::of(Moved::Half { dir, from, orders }, now)
     }
 
-    /// Of a slot.
-    pub fn of_slot(slot: SlotIndex, now: u64) -> Self {
-        Self::of(Moved::Slot(slot), now)
+    /// Of a slot, bare or not.
+    pub fn of_slot(slot: SlotIndex, is_bare: bool, now: u64) -> Self {
+        Self { is_bare, ..Self::of(Moved::Slot(slot), now) }
     }
 
     fn of(moved: Moved, now: u64) -> Self {
@@ -235,6 +237,7 @@ impl Copy {
         let (rounds, round_size, pages, tries) = (0, 0, 0, 0);
         Self {
             moved,
+            is_bare: false,
             cursor,
             dirty,
             todo,

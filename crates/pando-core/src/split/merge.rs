@@ -73,7 +73,8 @@ impl Shard {
     fn has_room(&self) -> bool {
         let is_merge =
             |number: &&u64| self.txns.get(*number).and_then(Txn::kind) == Some(TxnKind::Merge);
-        self.copies.len() < COPIES_MAX && self.copies.keys().filter(is_merge).count() < MERGES_MAX
+        self.copies_under_way(false) < COPIES_MAX
+            && self.copies.keys().filter(is_merge).count() < MERGES_MAX
     }
 
     fn is_small(&self, dir: DirId, header: &Header) -> bool {

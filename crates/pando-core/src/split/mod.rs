@@ -39,7 +39,7 @@ mod merge;
 mod source;
 mod target;
 
-pub use copy::Copy;
+pub use copy::{Copy, Moved};
 pub use count::Count;
 pub use merge::Small;
 pub use source::{Move, Mover, What, go_on};
@@ -56,8 +56,10 @@ use crate::record::Header;
 use crate::shard::Shard;
 use crate::txn::plan::Plan;
 
-/// Live copies of a shard at one time.
+/// Live copies of a shard at one time, bare slots left out.
 const COPIES_MAX: usize = 4;
+/// Bare slots that a shard hands over at one time. Each takes two syncs, one after the other, and little else: many share them.
+const BARE_MAX: usize = 32;
 
 /// Whether two ranges of orders have any in common.
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
@@ -133,7 +135,7 @@ impl Shard {
             self.begin_count(ctx, dir, (index, new), orders, spread);
             return Ok(());
         }
-        if !self.may_copy_to(ctx, target) {
+        if !self.may_copy_to(ctx, target, false) {
             return Ok(());
         }
         let txn = self.numbers.txn(ctx);
@@ -145,12 +147,18 @@ impl Shard {
         self.advance(ctx, txn.number)
     }
 
-    /// Whether one more live copy may begin.
-    pub(crate) fn may_copy_to(&self, ctx: &Ctx<'_>, target: ShardIndex) -> bool {
+    /// Whether one more live copy may begin, of a bare slot or of something else.
+    pub(crate) fn may_copy_to(&self, ctx: &Ctx<'_>, target: ShardIndex, is_bare: bool) -> bool {
+        let most = if is_bare { BARE_MAX } else { COPIES_MAX };
         // By the clock: a shard that has nothing else to do is not woken for it.
         let is_paused =
             self.paused_targets.get(&target).is_some_and(|until| *until > ctx.now.nanos);
-        self.copies.len() < COPIES_MAX && !is_paused && !self.keeps_still(ctx)
+        self.copies_under_way(is_bare) < most && !is_paused && !self.keeps_still(ctx)
+    }
+
+    /// Live copies of bare slots, or of all else.
+    fn copies_under_way(&self, is_bare: bool) -> usize {
+        self.copies.values().filter(|copy| copy.is_bare == is_bare).count()
     }
 }
 

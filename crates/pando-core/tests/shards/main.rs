@@ -1,6 +1,7 @@
 //! A few shards in one thread, over stores in memory.
 
 mod alone;
+mod bare;
 mod births;
 mod births_model;
 mod clocks;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! An object is written under its own name at once: its id is never given again, and nothing names it before the write
-//! has succeeded. A crash in between leaves a file that nothing names.
+//! has succeeded, what `close` tells included. A crash in between leaves a file that nothing names.
 
 use std::collections::HashSet;
 use std::io;
@@ -297,6 +297,17 @@ fn write_all(file: &OwnedFd, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
+/// NFS writes back when any descriptor of a file is closed, and tells the errors there. The one that wrote the file stays open for its sync.
+fn flush(file: &OwnedFd) -> io::Result<()> {
+    loop {
+        match nix::unistd::close(file.try_clone()?) {
+            // Closed, but whether all was written back is not known.
+            Err(nix::errno::Errno::EINTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
 impl ObjectStore for LocalStore {
     fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError> {
         let file = match self.create(id) {
@@ -306,7 +317,7 @@ impl ObjectStore for LocalStore {
             }
             other => other?,
         };
-        if let Err(error) = write_all(&file, parts) {
+        if let Err(error) = write_all(&file, parts).and_then(|()| flush(&file)) {
             let _ = rustix::fs::unlinkat(&self.root, name(id), AtFlags::empty());
             return Err(error.into());
         }

@@ -25,8 +25,10 @@ use crate::output;
 use crate::shard::args::ShardAddArgs;
 use crate::text::count;
 
-/// Slots on their way from one shard at one time. A shard copies four things at once, splits among them.
-const AT_ONCE: usize = 2;
+/// Slots on their way from one shard at one time, as far as it lets them: fewer, if there is anything in them.
+const AT_ONCE: usize = 32;
+/// After so many slots that are still under way no further one is asked about. More than those with rows that a shard hands over at one time.
+const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// After a shard did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -151,12 +153,21 @@ struct Work {
 
 impl Work {
     /// One more may begin, by the rate.
-    fn next(&self, owner: usize) -> Option<SlotIndex> {
+    fn next(&self, owner: ShardIndex) -> Option<SlotIndex> {
         let may = self.began.elapsed().as_millis() as u64 * self.rate / 1_000;
         if self.moved.load(Ordering::Relaxed) > may {
             return None;
         }
-        self.queues[owner].lock().pop_front()
+        self.queue(owner).lock().pop_front()
+    }
+
+    /// This shard has the slot, and is asked for others first.
+    fn put_back(&self, owner: ShardIndex, slot: SlotIndex) {
+        self.queue(owner).lock().push_back(slot);
+    }
+
+    fn queue(&self, owner: ShardIndex) -> &Mutex<VecDeque<SlotIndex>> {
+        &self.queues[usize::from(owner.0).min(self.queues.len() - 1)]
     }
 
     fn is_over(&self) -> bool {
@@ -195,8 +206,8 @@ fn take_over(
     let mut meter = Meter::new(&format!("shard {shard}"), Unit::Slots, every);
     std::thread::scope(|scope| {
         for owner in (0..map.shards).filter(|&owner| owner != shard.0) {
-            let (work, bar) = (&work, &bar);
-            scope.spawn(move || drain(transport, work, ShardIndex(owner), shard, bar));
+            let (work, bar, owner) = (&work, &bar, ShardIndex(owner));
+            scope.spawn(move || Owner { transport, work, bar, owner, to: shard }.drain());
         }
         loop {
             meter.tell("", work.moved.load(Ordering::Relaxed), total);
@@ -215,52 +226,87 @@ fn take_over(
     Ok(moved)
 }
 
-/// Lets one shard hand over what it owns, as long as any is left anywhere: it may get more from others.
-fn drain(
-    transport: &dyn Transport,
-    work: &Work,
+/// What has become of a slot that a shard was asked to hand over.
+enum Answer {
+    Begun,
+    /// It is under way already, or cannot be begun now.
+    Busy,
+    /// There is nothing more to ask of this shard.
+    Over,
+    Silent,
+}
+
+/// One shard that hands over.
+struct Owner<'a> {
+    transport: &'a dyn Transport,
+    work: &'a Work,
+    bar: &'a ProgressBar,
     owner: ShardIndex,
-    shard: ShardIndex,
-    bar: &ProgressBar,
-) {
-    let mut under_way: Vec<SlotIndex> = Vec::new();
-    while !work.is_over() {
-        while under_way.len() < AT_ONCE
-            && let Some(slot) = work.next(usize::from(owner.0))
-        {
-            under_way.push(slot);
+    /// The new one.
+    to: ShardIndex,
+}
+
+impl Owner<'_> {
+    /// Lets it hand over what it owns, as long as any is left anywhere: it may get more from others.
+    fn drain(&self) {
+        let mut under_way: Vec<SlotIndex> = Vec::new();
+        while !self.work.is_over() {
+            let (mut is_silent, mut busy) = (false, 0);
+            let before = under_way.len();
+            under_way.retain(|&slot| {
+                // What was begun together ends together: the rest is under way as well.
+                if is_silent || busy == BUSY_MAX {
+                    return true;
+                }
+                let answer = self.hand_over(slot);
+                is_silent = matches!(answer, Answer::Silent);
+                busy += usize::from(matches!(answer, Answer::Busy));
+                !matches!(answer, Answer::Over)
+            });
+            let mut has_changed = under_way.len() < before;
+            while !is_silent
+                && under_way.len() < AT_ONCE
+                && let Some(slot) = self.work.next(self.owner)
+            {
+                let answer = self.hand_over(slot);
+                is_silent = matches!(answer, Answer::Silent);
+                match answer {
+                    Answer::Begun => under_way.push(slot),
+                    Answer::Over => {}
+                    Answer::Busy | Answer::Silent => {
+                        self.work.put_back(self.owner, slot);
+                        break;
+                    }
+                }
+                has_changed = true;
+            }
+            if is_silent {
+                std::thread::sleep(PAUSE);
+            } else if !has_changed {
+                std::thread::sleep(LOOK_EVERY);
+            }
         }
-        let before = under_way.len();
-        let mut is_silent = false;
-        under_way.retain(|&slot| match ask(transport, owner, Op::HandOver(owner, slot, shard)) {
-            // Begun, or under way; or, if it was given up, to be begun again.
-            Some(Ok(()) | Err(Refusal::Errno(Errno::EBUSY) | Refusal::AskHome)) => true,
-            Some(Err(Refusal::Slot(news))) if news.owner == shard => {
-                work.moved.fetch_add(1, Ordering::Relaxed);
-                work.left.fetch_sub(1, Ordering::Release);
-                bar.inc(1);
-                false
+    }
+
+    fn hand_over(&self, slot: SlotIndex) -> Answer {
+        let op = Op::HandOver(self.owner, slot, self.to);
+        match ask(self.transport, self.owner, op) {
+            None => return Answer::Silent,
+            Some(Ok(())) => return Answer::Begun,
+            Some(Err(Refusal::Errno(Errno::EBUSY) | Refusal::AskHome)) => return Answer::Busy,
+            Some(Err(Refusal::Slot(news))) if news.owner == self.to => {
+                self.work.moved.fetch_add(1, Ordering::Relaxed);
+                self.work.left.fetch_sub(1, Ordering::Release);
+                self.bar.inc(1);
             }
-            Some(Err(Refusal::Slot(news))) => {
-                let next = usize::from(news.owner.0).min(work.queues.len() - 1);
-                work.queues[next].lock().push_back(slot);
-                false
-            }
+            Some(Err(Refusal::Slot(news))) => self.work.put_back(news.owner, slot),
             Some(Err(refusal)) => {
-                let why = format!("shard {owner} does not hand over slot {}: {refusal:?}", slot.0);
-                work.failure.lock().get_or_insert(why);
-                false
+                let (owner, slot) = (self.owner, slot.0);
+                let why = format!("shard {owner} does not hand over slot {slot}: {refusal:?}");
+                self.work.failure.lock().get_or_insert(why);
             }
-            None => {
-                is_silent = true;
-                true
-            }
-        });
-        if is_silent {
-            std::thread::sleep(PAUSE);
-        } else if under_way.len() == before {
-            std::thread::sleep(LOOK_EVERY);
         }
+        Answer::Over
     }
 }
 

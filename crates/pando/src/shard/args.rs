@@ -72,7 +72,7 @@ pub struct ShardAddArgs {
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Take over no more than this many slots a second
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = number::<u64>(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<u64>(1..=1_000_000))]
     pub rate: u64,
     /// Print one JSON object
     #[arg(long)]

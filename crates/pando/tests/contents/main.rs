@@ -2,6 +2,8 @@
 //!
 //! Alone, and on two mounts: one writes, closes what it has open, and the other one reads. `PANDO_SEED` says which seed is run, alone;
 //! `PANDO_CONTENTS_SEEDS` how many are (`PANDO_LONG`: many more).
+//!
+//! And what is written past the kernel's pages, beside readers of those.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,6 +12,7 @@ mod acts;
 mod tree;
 
 use std::fmt::Write as _;
+use std::process::Command;
 
 use acts::{Act, Maker};
 use common::site::Site;
@@ -89,6 +92,16 @@ fn files_contain_what_they_do_on_a_local_disk_through_two_mounts() {
         run(seed, &mut local, &mut [first, Tree::of(&site.at(1, &folder))]);
     }
     whole(&site.folder);
+}
+
+/// After xfstests generic/451.
+#[test]
+fn what_was_written_past_the_pages_is_what_their_readers_see() {
+    let volume = Volume::up(&TINY);
+    let mut program = Command::new("python3");
+    program.args(["-c", include_str!("direct.py")]).arg(volume.mount.join("file"));
+    let output = program.output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
 }
 
 fn whole(folder: &std::path::Path) {

@@ -45,6 +45,8 @@ struct State {
     parked: Vec<Reply>,
     listings: HashMap<u64, Vec<(Vec<u8>, u64, u32)>>,
     next_handle: u64,
+    /// What `close` fails with.
+    close_error: Option<Errno>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,7 @@ impl Served {
             parked: Vec::new(),
             listings: HashMap::new(),
             next_handle: 1,
+            close_error: None,
         };
         Self(Arc::new((Mutex::new(state), Condvar::new())))
     }
@@ -77,6 +80,11 @@ impl Served {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap()
+    }
+
+    /// Every `close` fails from now on, as those of NFS do when it cannot write back; or none.
+    pub fn fail_closes(&self, errno: Option<Errno>) {
+        self.lock().close_error = errno;
     }
 
     /// Changes and syncs so far.
@@ -272,7 +280,11 @@ impl State {
                 self.listings.remove(handle);
                 reply.ok()
             }
-            Operation::Flush { .. } | Operation::Release { .. } => reply.ok(),
+            Operation::Flush { .. } => {
+                check!(self.close_error.map_or(Ok(()), Err));
+                reply.ok()
+            }
+            Operation::Release { .. } => reply.ok(),
             Operation::Statfs => reply.statfs(&abi::StatfsOut {
                 blocks: 1 << 22,
                 bfree: 1 << 21,

@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pando_data::{LocalStore, ObjectStore};
+use pando_data::{LocalStore, ObjectStore, StoreError};
 use pando_fuse::Mounted;
+use pando_fuse::device::Errno;
 use pando_server::sessions::Sessions;
 use pando_types::SessionId;
 use pando_types::op::ObjectId;
@@ -141,6 +142,23 @@ fn objects_are_synced_one_by_one_where_syncfs_does_nothing() {
     let store = LocalStore::open(&folder).unwrap();
     assert_eq!(store.list(None).unwrap().count(), 103);
     assert!((100..103).all(|n| store.get_range(id(n * 4096), 0..5).unwrap() == b"bytes"));
+}
+
+/// NFS tells only there what it could not write back. More objects than are kept open until their sync.
+#[test]
+fn an_object_whose_close_fails_is_not_put() {
+    let bare = Bare::new();
+    let id = |counter: u128| ObjectId(7 << 64 | counter);
+    let store = LocalStore::open(&bare.at("objects")).unwrap();
+    for count in [0, 100] {
+        (0..count).for_each(|counter| store.put(id(counter), &[b"bytes"]).unwrap());
+        bare.disk.fail_closes(Some(Errno::DQUOT));
+        let put = store.put(id(200), &[b"bytes"]);
+        assert!(matches!(put, Err(StoreError::Full)), "{put:?}");
+        bare.disk.fail_closes(None);
+        assert_eq!(store.list(None).unwrap().count() as u128, count);
+    }
+    store.sync().unwrap();
 }
 
 #[test]

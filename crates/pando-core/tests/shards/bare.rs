@@ -1,0 +1,98 @@
+//! Slots without rows are handed over many at a time; and whatever comes into them meanwhile, or dies.
+
+use std::collections::BTreeSet;
+
+use crate::support::Cluster;
+use pando_types::op::Op;
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, Errno, ShardIndex, SlotIndex};
+
+const ROOT: DirRef = DirRef::ROOT;
+const FROM: ShardIndex = ShardIndex(1);
+const TO: ShardIndex = ShardIndex(2);
+
+fn cluster() -> Cluster {
+    Cluster::new(3, 1_000)
+}
+
+/// Names of directories and their slots, which are the source's. Every cluster has the same.
+fn homed(count: usize) -> Vec<(String, SlotIndex)> {
+    let mut c = cluster();
+    let map = c.map(FROM);
+    let made = (0..).map(|n| {
+        let name = format!("d{n}");
+        let slot = c.mkdir(ROOT, &name).unwrap().id.slot();
+        (name, slot)
+    });
+    made.filter(|(_, slot)| map.slot_owner(*slot) == FROM).take(count).collect()
+}
+
+fn begin(c: &mut Cluster, slot: SlotIndex) -> Result<Body, Refusal> {
+    c.glance(FROM, Op::HandOver(FROM, slot, TO)).expect("an answer at once")
+}
+
+/// Bare slots of the source, those of no directory in [`homed`].
+fn others(c: &Cluster, homed: &[(String, SlotIndex)]) -> Vec<SlotIndex> {
+    let map = c.map(FROM);
+    let is_one = |slot: &SlotIndex| {
+        map.slot_owner(*slot) == FROM && homed.iter().all(|(_, homed)| homed != slot)
+    };
+    (1..1_000).map(SlotIndex).filter(is_one).collect()
+}
+
+#[test]
+fn bare_slots_go_many_at_a_time_and_leave_room_for_those_with_rows() {
+    let mut c = cluster();
+    let homed = homed(3);
+    for (name, _) in &homed {
+        c.mkdir(ROOT, name).unwrap();
+    }
+    c.settle();
+    let bare = others(&c, &homed);
+    let busy = Err(Refusal::Errno(Errno::EBUSY));
+    for (n, slot) in bare.iter().take(33).enumerate() {
+        let begun = begin(&mut c, *slot);
+        assert_eq!(begun, if n < 32 { Ok(Body::Done) } else { busy.clone() }, "{n}");
+    }
+    let begun: Vec<_> = homed.iter().map(|(_, slot)| begin(&mut c, *slot)).collect();
+    assert_eq!(begun, [Ok(Body::Done), Ok(Body::Done), busy]);
+    c.settle();
+    let (source, target) = (c.map(FROM), c.map(TO));
+    let gone = |slot: SlotIndex| [&source, &target].map(|map| map.slot_owner(slot) == TO);
+    assert!(bare[..32].iter().all(|slot| gone(*slot) == [true; 2]));
+    assert_eq!(gone(bare[32]), [false; 2]);
+    assert_eq!(begin(&mut c, bare[32]), Ok(Body::Done));
+}
+
+/// Each directory has one home in the end, and what was under way is over.
+#[test]
+fn directories_are_born_in_bare_slots_on_their_way_whoever_dies() {
+    let homed = homed(6);
+    for steps in (0..120).step_by(5) {
+        for dies in [None, Some(FROM), Some(TO)] {
+            let mut c = cluster();
+            let bare = others(&c, &homed);
+            let slots = homed.iter().map(|(_, slot)| *slot).chain(bare.into_iter().take(10));
+            slots.for_each(|slot| assert_eq!(begin(&mut c, slot), Ok(Body::Done)));
+            let (mut made, mut taken) = (Vec::new(), 0);
+            for (name, _) in &homed {
+                made.push(c.mkdir(ROOT, name).unwrap());
+                if made.len() == 1 {
+                    while taken < steps && c.step() {
+                        taken += 1;
+                    }
+                    dies.into_iter().for_each(|shard| c.restart_one(shard));
+                }
+            }
+            c.settle();
+            for dir in made {
+                let answers = |shard: &ShardIndex| c.run(*shard, Op::Parent(dir)).is_ok();
+                let homes: Vec<_> = (0..3).map(ShardIndex).filter(answers).collect();
+                assert_eq!(homes.len(), 1, "{steps} {dies:?} {homes:?}");
+            }
+            let expected: BTreeSet<_> = homed.iter().map(|(name, _)| name.clone()).collect();
+            assert_eq!(c.list(ROOT).into_iter().collect::<BTreeSet<_>>(), expected);
+            assert_eq!(c.in_flight()[..3], [0; 3], "{steps} {dies:?}");
+        }
+    }
+}
