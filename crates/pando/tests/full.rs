@@ -160,7 +160,7 @@ impl Load {
                     (new, was, done)
                 } else {
                     self.known.insert(new, Known::Maybe);
-                    let is_refused = done.as_ref().is_err_and(|error| is_no_room(error));
+                    let is_refused = done.as_ref().is_err_and(is_no_room);
                     let was = self.known.get(&old).cloned().filter(|_| is_refused);
                     (old, was.or(Some(Known::Maybe)), done)
                 }
