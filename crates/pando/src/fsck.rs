@@ -25,7 +25,7 @@ pub fn run(args: &FsckArgs) -> Result<ExitCode, Failure> {
     let Opened { mut source, volume, objects } = open(args, &named)?;
     let mut objects = objects.map(|path| StoredObjects::open(&path)).transpose()?;
     let objects = objects.as_mut().map(|objects| objects as &mut dyn Objects);
-    let shards = volume.map.shards;
+    let shards = source.shards().max(volume.map.shards);
     let mut watch = Terminal::new(shards);
     let checked = if args.repair {
         let Some(repairs) = source.repairs() else { return Err(source::running(&shown)) };

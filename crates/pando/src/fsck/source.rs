@@ -43,6 +43,14 @@ impl Source {
         }
     }
 
+    /// Shards that can be read here; one that was added to a stopped volume is in no superblock. 0: whoever serves them knows.
+    pub fn shards(&self) -> u16 {
+        match self {
+            Self::Stopped(stopped) => stopped.stores.len() as u16,
+            Self::Served(_) => 0,
+        }
+    }
+
     /// The rows.
     pub fn rows(&mut self) -> &mut dyn Rows {
         match self {

@@ -74,6 +74,7 @@ fn a_volume_that_is_up_grows_and_is_found_so_when_it_is_up_again() {
     volume.stop();
     let output = pando().arg("fsck").arg(&volume.folder).output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
+    assert!(all(&output).contains("on 8 shards"), "{}", all(&output));
 }
 
 #[test]
