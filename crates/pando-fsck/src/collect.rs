@@ -13,7 +13,7 @@ use pando_types::{SessionId, ShardIndex};
 
 use crate::source::{Objects, Rows, Stored};
 
-/// Objects that are looked for at once: 32 MiB of them. All rows are read once for so many.
+/// Objects that are looked for at once, 48 MiB of memory. All rows are read once for so many.
 const ROUND: usize = 1 << 20;
 /// Objects that are listed at once.
 const LISTED: usize = 4096;

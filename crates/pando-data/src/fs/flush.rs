@@ -127,13 +127,17 @@ impl DataFs {
 
     fn try_flush(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         for _ in 0..ATTEMPTS {
-            let plan = match state.kept.take().filter(|kept| kept.of == state.dirty.changes()) {
+            let mut plan = match state.kept.take().filter(|kept| kept.of == state.dirty.changes()) {
                 Some(kept) => *kept,
                 None => self.plan(inode, state)?,
             };
             let mtime = Some(state.dirty_mtime);
             let kill = state.dirty_kill;
-            let pieces = plan.pieces.clone();
+            // Inline bytes are many and small, and no plan of them is kept.
+            let pieces = match plan.objects.is_empty() {
+                true => std::mem::take(&mut plan.pieces),
+                false => plan.pieces.clone(),
+            };
             match self.metadata.write_data(inode.ino, plan.base, pieces, mtime, kill) {
                 Ok(attr) => {
                     self.flushed(inode, state, &attr, plan.form);
