@@ -35,7 +35,6 @@ use pando_types::{Judge, KeyId, Powers, SessionId};
 
 use crate::contract::ClientTag;
 use crate::shard::Shard;
-use crate::txn::plan::{Plan, Session};
 
 /// Most sessions of one key at once, but for the owner's.
 pub const SESSIONS_MAX: usize = 256;
@@ -173,10 +172,9 @@ impl Shard {
         }
     }
 
-    /// Sessions that the key has, or is being given.
+    /// Sessions that the key has, or had and that are not over everywhere.
     fn sessions_of(&self, key: KeyId) -> usize {
-        let begun = self.sessions.values().filter(|of| **of == key).count();
-        let is_its = |plan: &Plan| matches!(plan, Plan::Session(Session::Begins { key: of, .. }) if *of == key);
-        begun + self.txns.values().filter_map(|txn| txn.plan()).filter(|plan| is_its(plan)).count()
+        let living = self.sessions.values().filter(|of| **of == key).count();
+        living + self.session_log.over().filter(|(_, over)| over.key == key).count()
     }
 }

@@ -85,6 +85,7 @@ impl Shard {
             }
             Repeated::UnderWay => return Ok(None),
             Repeated::Wait(key) => return Ok(Some(key)),
+            Repeated::Over => return self.refuse_as_over(ctx, tag, request),
         }
         // That its way has changed is an outcome. Where the name is not, it would tell the shard that has it that the request has run.
         let way = match self.check_way(ctx, request) {
@@ -115,9 +116,29 @@ impl Shard {
         Ok(None)
     }
 
+    /// Its session is over. Only the shard that would run it says so: another may not have heard that, and run it yet.
+    fn refuse_as_over(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tag: ClientTag,
+        request: &Request,
+    ) -> Result<Option<LockKey>, Halt> {
+        let refusal = match self.answers_for(ctx, &request.op) {
+            Err(Stop::Wait(key)) => return Ok(Some(key)),
+            Err(Stop::Refuse(
+                there @ (Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)),
+            )) => there,
+            Err(Stop::Halt(Halt::Unreadable(_))) => Refusal::Errno(Errno::EIO),
+            Err(Stop::Halt(halt)) => return Err(halt),
+            Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
+        };
+        self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+        Ok(None)
+    }
+
     fn repeated(
         &mut self,
-        ctx: &Ctx<'_>,
+        ctx: &mut Ctx<'_>,
         tag: ClientTag,
         request: &Request,
     ) -> Result<Repeated, Halt> {
@@ -125,17 +146,16 @@ impl Shard {
         if id.sequence == 0 {
             return Ok(Repeated::No);
         }
-        match self.is_its(tag.1, id.session) {
+        let was_of = self.session_log.was_of(id.session);
+        match self.is_its(tag.1, id.session).or(was_of.map(|key| key == tag.1)) {
             Some(true) => {}
             Some(false) => return Ok(Repeated::Refuse(Refusal::NoSession)),
-            None => {
-                let key = LockKey::Session(id.session);
-                return Ok(match self.locks.free(key) {
-                    Ok(()) => Repeated::Refuse(Refusal::NoSession),
-                    // It has begun, and the word is on its way here, with whose it is.
-                    Err(_) => Repeated::Wait(key),
-                });
+            // It may have begun, and the word be on its way here, with whose it is.
+            None if self.is_unheard(id.session) => {
+                self.ask_about(ctx, id.session, tag);
+                return Ok(Repeated::Wait(LockKey::Session(id.session)));
             }
+            None => return Ok(Repeated::Over),
         }
         if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
             && *sequence >= id.sequence
@@ -148,15 +168,8 @@ impl Shard {
                 txn.repeat(tag);
                 return Ok(Repeated::UnderWay);
             }
-            // It waits to begin again: this repetition may as well, unless its session ends.
-            return Ok(match self.is_ending(id.session) {
-                true => Repeated::Wait(LockKey::Session(id.session)),
-                false => Repeated::No,
-            });
-        }
-        // It ends: nothing more is run that somebody may rely on not to come any more (locks of programs, a session alone).
-        if self.is_ending(id.session) {
-            return Ok(Repeated::Wait(LockKey::Session(id.session)));
+            // It waits to begin again: this repetition may as well.
+            return Ok(Repeated::No);
         }
         let slot = (id.session, id.slot);
         match self.outcomes.newest(slot) {
@@ -168,6 +181,7 @@ impl Shard {
                 }
             }
             Some(newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            _ if was_of.is_some() => Ok(Repeated::Over),
             _ => Ok(Repeated::No),
         }
     }
@@ -280,6 +294,13 @@ impl Shard {
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
+            // Nothing of the session may run here again.
+            Need::Committed
+                if matches!(result, Err(Refusal::NoSession))
+                    && self.session_log.is_end_unsynced(ctx.now.durable) =>
+            {
+                Need::Synced
+            }
             need => need,
         };
         let reply = self.reply_of(ctx.now, request, result);
@@ -470,6 +491,8 @@ enum Repeated {
     Refuse(Refusal),
     UnderWay,
     Wait(LockKey),
+    /// Its session is over.
+    Over,
 }
 
 /// An operation that must come to the coordinator shard came here.

@@ -20,8 +20,6 @@ pub enum TxnKind {
     Unlink,
     /// chmod, chown, utimes of a directory.
     DirSetAttr,
-    /// Begin or end of a session.
-    Session,
     /// Split of a partition.
     Split,
     /// A partition given back to its parent.
@@ -36,7 +34,7 @@ pub enum TxnKind {
 
 impl TxnKind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Mkdir,
         Self::Rmdir,
         Self::Rename,
@@ -44,7 +42,6 @@ impl TxnKind {
         Self::Link,
         Self::Unlink,
         Self::DirSetAttr,
-        Self::Session,
         Self::Split,
         Self::Merge,
         Self::Handover,
@@ -63,7 +60,6 @@ impl TxnKind {
             Self::Link => "link",
             Self::Unlink => "unlink",
             Self::DirSetAttr => "dir_setattr",
-            Self::Session => "session",
             Self::Split => "split",
             Self::Merge => "merge",
             Self::Handover => "handover",
@@ -108,7 +104,11 @@ pub struct Counters {
     pub restarts: u64,
     /// Transactions undone because a vote did not come, or would not have.
     pub votes_given_up: u64,
-    /// Sessions whose end was begun because their lease was over.
+    /// Sessions that began.
+    pub sessions_begun: u64,
+    /// Sessions that ended.
+    pub sessions_ended: u64,
+    /// Of those, since their lease was over.
     pub sessions_expired: u64,
     /// Splits within this shard.
     pub splits_local: u64,

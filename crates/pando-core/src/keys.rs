@@ -53,7 +53,7 @@ pub enum Table {
     Numbers = 1,
     /// Counts for statfs, one record.
     Stat = 2,
-    /// Sessions.
+    /// Sessions; under the table's own key, how much has been heard of them.
     Session = 3,
     /// Outcomes by session and slot.
     Slot = 4,
@@ -194,6 +194,12 @@ fn table_key(kind: Table, parts: &[&[u8]]) -> Vec<u8> {
 #[must_use]
 pub fn session(id: SessionId) -> Vec<u8> {
     table_key(Table::Session, &[&id.0.to_be_bytes()])
+}
+
+/// The session of such a key.
+#[must_use]
+pub fn session_of(key: &[u8]) -> Option<SessionId> {
+    Some(SessionId(u64::from_be_bytes(key.get(2..)?.try_into().ok()?)))
 }
 
 /// Outcome of a session's slot.

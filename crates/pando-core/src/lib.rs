@@ -39,7 +39,6 @@ mod handover;
 mod inode;
 mod invalidation;
 pub mod keys;
-mod leases;
 mod locked;
 mod locks;
 mod members;

@@ -57,14 +57,6 @@ impl Shard {
         if bad { Err(broken("the key of a file's locks")) } else { Ok(()) }
     }
 
-    /// The session is over, and so are its locks.
-    pub(crate) fn drop_locks(&self, ctx: &mut Ctx<'_>, session: SessionId) {
-        for ino in self.locked.of_session(session) {
-            ctx.delete(keys::lock(ino, session));
-            ctx.change_lock(LockChange { session, ino, is_there: false });
-        }
-    }
-
     /// The slot is another shard's, and all locks of its files.
     pub(crate) fn forget_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) {
         let (from, to) = keys::slot_locks(slot);
@@ -74,18 +66,14 @@ impl Shard {
         }
     }
 
-    /// The slot is this shard's, and all locks of its files, but for those of sessions that are over here: their source may not
-    /// have heard it.
-    pub(crate) fn own_locks(&self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
+    /// The slot is this shard's, and all locks of its files. Those of sessions that are over go when nothing of them runs anywhere.
+    pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
         let (from, to) = keys::slot_locks(slot);
         for (key, _) in ctx.rows(&from, &to)? {
             let (ino, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
-            if self.session_lives(session) {
-                ctx.change_lock(LockChange { session, ino, is_there: true });
-            } else {
-                ctx.delete(key);
-            }
+            self.keep_what_is_left(ctx, session);
+            ctx.change_lock(LockChange { session, ino, is_there: true });
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub enum LockKey {
     Partition(DirId, PartitionIndex),
     /// A link inode.
     Link(Ino),
-    /// A session that begins or ends.
+    /// Held by nobody: requests of a session that nothing has been heard of wait here.
     Session(SessionId),
     /// Held by nobody: requests wait here until it is known which versions there are.
     Versions,
@@ -187,11 +187,14 @@ impl Locks {
         self.waiting.contains_key(&key)
     }
 
-    /// Whether any session is beginning or ending.
-    pub fn any_session(&self) -> bool {
+    /// Sessions of which requests wait.
+    pub fn awaited_sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         let (first, last) = (SessionId(0), SessionId(u64::MAX));
         let sessions = LockKey::Session(first)..=LockKey::Session(last);
-        self.held.range(sessions).next().is_some()
+        self.waiting.range(sessions).filter_map(|(key, _)| match key {
+            LockKey::Session(session) => Some(*session),
+            _ => None,
+        })
     }
 
     /// Whether anybody moves a directory to another parent.

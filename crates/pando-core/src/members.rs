@@ -2,28 +2,27 @@
 //!
 //! ```text
 //!   client        shard 0                              the new shard: an empty store, known to nobody
-//!     AddShard ──►  Prepare(Join) ────────────────────►  logs, syncs; from now on sessions wait there
+//!     AddShard ──►  Prepare(Join) ────────────────────►  logs, syncs
 //!                   ◄───────────────────────── Voted ──
 //!                   logs: one shard more, and the sessions there are; syncs
 //!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks which versions of paths there are
 //! ```
 //!
-//! 1. Whether there is such a shard is shard 0's to say, by a record. From that very moment every session begins and ends
-//!    there, too, and every version of paths waits for it, also what was begun before: both count shards when they are decided.
-//! 2. Sessions are told with the decision, and no session begins or ends there before. So what it knows is all, and nothing
-//!    comes back that has ended.
+//! 1. Whether there is such a shard is shard 0's to say, by a record. From that very moment it is told which sessions begin and end,
+//!    and every version of paths waits for it, also what was begun before: that counts shards when it is decided.
+//! 2. Sessions are told with the decision, as of a position in the sequence of begins and ends. What follows is told as to any other shard.
 //! 3. It asks for versions only then; whatever shard 0 had decided before is in the answer, and what comes after waits for it.
 //! 4. It has no slot, and takes none before. Others learn that it is there when it owns one.
 //! 5. Shards are numbered in turn, so who hears of one knows of all below it.
 
 use pando_types::op::Request;
-use pando_types::{Errno, KeyId, SHARDS_MAX, SessionId, ShardIndex};
+use pando_types::peer::SessionTable;
+use pando_types::{Errno, SHARDS_MAX, ShardIndex};
 
 use crate::client::{Ran, not_here};
 use crate::contract::{ClientTag, Halt};
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys::{self, Table};
-use crate::locks::LockKey;
 use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::plan::{Join, Plan};
@@ -41,9 +40,9 @@ impl Shard {
         self.config.shard.0 < self.config.map.shards
     }
 
-    /// Sessions wait until it is.
-    pub(crate) fn must_have_joined(&self) -> Result<(), Stop> {
-        if self.has_joined() { Ok(()) } else { Err(Stop::Wait(LockKey::Join)) }
+    /// All shards but shard 0, as far as is known here.
+    pub(crate) fn others(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.config.map.shards).map(ShardIndex).filter(|shard| *shard != COORDINATOR)
     }
 
     /// Somebody has made a shard.
@@ -74,11 +73,10 @@ impl Shard {
     }
 
     /// This is one of the volume's shards from now on.
-    pub(crate) fn join(&mut self, ctx: &mut Ctx<'_>, sessions: &[(SessionId, KeyId)]) {
-        for (session, key) in sessions {
-            self.put_session(ctx, *session, *key);
-        }
+    pub(crate) fn join(&mut self, ctx: &mut Ctx<'_>, sessions: &SessionTable) -> Result<(), Halt> {
+        self.hear_table(ctx, sessions)?;
         self.add(ctx, self.config.shard);
+        Ok(())
     }
 
     /// What shards there are on record beyond those that the volume was made with.

@@ -7,13 +7,11 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use pando_types::{DirId, Ino, SessionId, TxnId};
+use pando_types::{DirId, Ino, SessionId};
 
 use crate::ctx::{Ctx, OpenChange};
 use crate::keys;
-use crate::locks::LockKey;
 use crate::record::{Holders, Open, OpenAt, Record};
-use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 
 /// All opens on a shard.
@@ -203,14 +201,6 @@ impl Shard {
                 self.set_open(ctx, ino, *session, *count, at);
             }
         }
-    }
-
-    /// Whether the session's opens count: it is known here, or the word of its beginning is on its way. A lock for its end
-    /// says nothing: it may be the second end of a session that is gone, and be given up.
-    pub(crate) fn session_lives(&self, session: SessionId) -> bool {
-        let begins = |owner: TxnId| owner.shard == COORDINATOR && owner.number == session.number();
-        self.sessions.contains_key(&session)
-            || self.locks.hold(LockKey::Session(session)).is_some_and(|(owner, _)| begins(owner))
     }
 
     /// The inode has left this place. Its opens go, unless they are recorded at another one by now: where it was put may

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use pando_types::peer::RowChange;
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirId, KeyId, SessionId};
+use pando_types::{DirId, SessionId};
 
 use crate::contract::{Halt, Row};
 use crate::ctx::{Ctx, broken};
@@ -120,12 +120,12 @@ impl Outcomes {
     }
 
     /// What is in no record, of sessions that live.
-    pub fn keep(&mut self, old: &mut Self, sessions: &BTreeMap<SessionId, KeyId>) {
+    pub fn keep(&mut self, old: &mut Self, counts: impl Fn(SessionId) -> bool) {
         old.restore();
         self.local = core::mem::take(&mut old.local);
         self.refused = core::mem::take(&mut old.refused);
         for outcomes in [&mut self.local, &mut self.refused] {
-            outcomes.retain(|(session, _), _| sessions.contains_key(session));
+            outcomes.retain(|(session, _), _| counts(*session));
         }
     }
 
@@ -135,7 +135,15 @@ impl Outcomes {
         outcomes.insert(slot, refused);
     }
 
-    /// The session is over.
+    /// Whether there is any of a session.
+    pub fn has(&self, session: SessionId) -> bool {
+        let all = (session, 0)..=(session, u16::MAX);
+        self.recorded.range(all.clone()).next().is_some()
+            || self.local.range(all.clone()).next().is_some()
+            || self.refused.range(all).next().is_some()
+    }
+
+    /// All of a session go.
     pub fn end(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
         let all: RangeInclusive<Slot> = (session, 0)..=(session, u16::MAX);
         let gone: Vec<_> = self.recorded.range(all.clone()).map(|(slot, _)| *slot).collect();
@@ -205,7 +213,8 @@ impl Shard {
             let ours = self.outcomes.newest(slot).unwrap_or(0);
             // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
             let is_answer = theirs.sequence == ours && theirs.result.is_some();
-            if self.session_lives(slot.0) && (theirs.sequence > ours || is_answer) {
+            if theirs.sequence > ours || is_answer {
+                self.keep_what_is_left(ctx, slot.0);
                 self.outcomes.take(ctx, slot, theirs);
             }
         }

@@ -40,7 +40,7 @@ macro_rules! records {
 
 records! {
     Content = 1; Header = 1; Entry = 1; Inode = 1; Xattrs = 1; Slice = 1; LinkedName = 1;
-    Numbers = 1; Stat = 1; SessionRecord = 2; Outcome = 2; Open = 1; Decided = 2; Prepared = 4; Arriving = 2; Floor = 2;
+    Numbers = 1; Stat = 1; SessionRecord = 3; SessionsHeard = 1; Outcome = 2; Open = 1; Decided = 3; Prepared = 5; Arriving = 2; Floor = 2;
     Owner = 1; Incoming = 1; LockSet = 1; Shred = 1;
 }
 
@@ -194,6 +194,17 @@ pub struct SessionRecord {
     pub root: DirRef,
     /// By which key its client came: what it belongs to.
     pub key: KeyId,
+    /// It is over: the position of its end.
+    pub over: Option<u64>,
+}
+
+/// How much a shard has heard of sessions (docs/design/sessions.md).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct SessionsHeard {
+    /// All begins and ends up to this position.
+    pub position: u64,
+    /// The highest number of a session that has begun by then.
+    pub last: u64,
 }
 
 /// Outcome of the last changing request of a session's slot, or, as a mere floor, its sequence.

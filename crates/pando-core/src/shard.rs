@@ -14,16 +14,16 @@ use crate::ctx::{Ctx, broken};
 use crate::dirs::Dirs;
 use crate::invalidation::{Broadcast, Versions};
 use crate::keys::{self, Table};
-use crate::leases::Leases;
 use crate::locked::Locked;
 use crate::locks::Locks;
 use crate::numbers::Numbers;
 use crate::opens::Opens;
 use crate::outcomes::Outcomes;
 use crate::record::{
-    Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, SessionRecord, Shred, Stat,
+    Arriving, Decided, Floor, Incoming, Open, Outcome, Prepared, Record, Shred, Stat,
 };
-use crate::sessions::{AloneSession, COORDINATOR};
+use crate::sessions::leases::Leases;
+use crate::sessions::{AloneSession, COORDINATOR, SessionLog};
 use crate::shred::Stuck;
 use crate::sightings::Sightings;
 use crate::split::{Copy, Count, Small};
@@ -64,8 +64,8 @@ pub struct Shard {
     pub(crate) leases: Leases,
     /// Of the coordinator only.
     pub(crate) alone: AloneSession,
-    /// Sessions whose end waits for their transactions here, and the transaction that ends each.
-    pub(crate) ending: BTreeMap<SessionId, TxnId>,
+    /// What has been heard of begins and ends.
+    pub(crate) session_log: SessionLog,
     /// Of requests run here.
     pub(crate) outcomes: Outcomes,
     /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
@@ -173,7 +173,7 @@ impl Shard {
             opens: Opens::default(),
             locked: Locked::default(),
             sessions: BTreeMap::new(),
-            ending: BTreeMap::new(),
+            session_log: SessionLog::default(),
             outcomes: Outcomes::default(),
             running: BTreeMap::new(),
             txns: BTreeMap::new(),
@@ -219,11 +219,10 @@ impl Shard {
     }
 
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
-        for (key, value) in table(ctx, Table::Session)? {
-            let session = SessionId(number(&key, 2)?);
-            self.sessions.insert(session, SessionRecord::decode(&value)?.key);
-            if self.config.shard == COORDINATOR {
-                self.leases.grant(session, ctx.now.nanos);
+        self.load_session_records(ctx)?;
+        if self.config.shard == COORDINATOR {
+            for session in self.sessions.keys() {
+                self.leases.grant(*session, ctx.now.nanos);
             }
         }
         for (key, value) in table(ctx, Table::Slot)? {
@@ -322,6 +321,8 @@ impl Shard {
                         self.consider_split(ctx, dir, partition)
                     } else if let Some((dir, partition)) = self.shrunk.pop_front() {
                         self.consider_merge(ctx, dir, partition)
+                    } else if let Some(session) = self.session_log.next_to_clean() {
+                        self.clean_session(ctx, session)
                     } else {
                         Ok(())
                     }
@@ -343,6 +344,9 @@ impl Shard {
                 self.hear_versions(ctx, *peer);
                 Ok(())
             }
+            Say::Sessions { .. } | Say::SessionsHeard { .. } | Say::AskSessions { .. } => {
+                self.hear_sessions(ctx, *peer)
+            }
             Say::Shrunk { dir, partition } => self.told_shrunk(ctx, peer.from, dir, partition),
         }
     }
@@ -351,7 +355,8 @@ impl Shard {
     #[must_use]
     pub fn has_ready(&self) -> bool {
         let splits = [self.grown.is_empty(), self.ripe.is_empty(), self.counting.is_empty()];
-        !self.ready.is_empty() || !self.shrunk.is_empty() || splits.contains(&false)
+        let others = !self.shrunk.is_empty() || self.session_log.is_cleaning();
+        !self.ready.is_empty() || others || splits.contains(&false)
     }
 
     /// What it has done since it started.

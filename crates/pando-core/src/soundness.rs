@@ -146,7 +146,11 @@ fn sound(own: ShardIndex, peer: &Peer) -> bool {
         }
         Say::Prepare(place, prepare) => sound_prepare(own, peer.from, place, prepare),
         Say::Versions { .. } => peer.from == COORDINATOR,
-        Say::VersionsKnown(_) | Say::AskVersions(_) => own == COORDINATOR,
+        Say::Sessions { .. } => peer.from == COORDINATOR,
+        Say::VersionsKnown(_)
+        | Say::AskVersions(_)
+        | Say::SessionsHeard { .. }
+        | Say::AskSessions { .. } => own == COORDINATOR,
         _ => true,
     }
 }
@@ -166,7 +170,7 @@ fn sound_prepare(own: ShardIndex, from: ShardIndex, place: &Place, prepare: &Pre
                 && arrival.slots.iter().all(|(key, value)| is_outcome(key, value))
         }
         Prepare::Graph(_) | Prepare::Invalidate { .. } => own == COORDINATOR,
-        Prepare::Session(_) | Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
+        Prepare::Join => from == COORDINATOR && *place == Place::Shard(own),
         _ => true,
     }
 }
@@ -183,10 +187,9 @@ pub fn answers(prepare: &Prepare, seen: &Seen) -> bool {
         }
         Prepare::Arrive(_) | Prepare::TakeSlot(_) => matches!(seen, Seen::Arrived(_)),
         Prepare::Invalidate { .. } => matches!(seen, Seen::Version(_)),
-        Prepare::Link { new: true, .. }
-        | Prepare::NewHome(_)
-        | Prepare::Session(_)
-        | Prepare::Join => *seen == Seen::Nothing,
+        Prepare::Link { new: true, .. } | Prepare::NewHome(_) | Prepare::Join => {
+            *seen == Seen::Nothing
+        }
     }
 }
 
@@ -221,9 +224,6 @@ fn fits(prepare: &Prepare, change: &Change) -> bool {
             arrival.dir == *dir && header.is_ok_and(|header| header.partition == *partition)
         }
         (Prepare::TakeSlot(arrival), Change::OwnSlot(news)) => arrival.slot == *news,
-        (Prepare::Session(session), Change::OpenSession(of, _) | Change::EndSession(of)) => {
-            session == of
-        }
         (Prepare::Join, Change::Join(_)) => true,
         _ => false,
     }

@@ -28,7 +28,7 @@ pub struct Watch {
 impl Shard {
     /// Begins to watch. `None`: this shard has not joined the volume yet.
     pub fn watch(&mut self, id: u64) -> Option<Watching> {
-        if self.must_have_joined().is_err() {
+        if !self.has_joined() {
             return None;
         }
         // A question that was asked twice, and comes late, makes nobody forget.
@@ -36,7 +36,7 @@ impl Shard {
             self.watch = Some(Watch { id, seen: BTreeSet::new(), before: None });
         }
         let sessions = self.sessions.keys().copied().collect();
-        Some(Watching { sessions, shards: self.config.map.shards })
+        Some(Watching { sessions, heard: self.sessions_heard(), shards: self.config.map.shards })
     }
 
     /// Settles: tells what it remembers, from `first` on, once what was under way when this was first asked is over.

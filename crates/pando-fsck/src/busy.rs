@@ -308,7 +308,6 @@ pub fn lock_of(volume: &Volume, prepare: &Prepare) -> Option<Place> {
             let into = parent(header.partition).filter(|_| arrival.given_back);
             Place::Partition(arrival.dir.id, into.unwrap_or(header.partition))
         }
-        Prepare::Session(session) => Place::Session(*session),
         Prepare::Look(_)
         | Prepare::LookFile { .. }
         | Prepare::Invalidate { .. }
@@ -339,11 +338,8 @@ fn places_of(volume: &Volume, change: &Change) -> Vec<Place> {
         }
         Change::PutLink { inode, .. } => vec![Place::Link(inode.attr.ino)],
         Change::AddName { ino, .. } | Change::DropName { ino, .. } => vec![Place::Link(*ino)],
-        Change::OpenSession(session, _) | Change::EndSession(session) => {
-            vec![Place::Session(*session)]
-        }
-        Change::Join(sessions) => {
-            sessions.iter().map(|(session, _)| Place::Session(*session)).collect()
+        Change::Join(table) => {
+            table.living.iter().map(|(session, _)| Place::Session(*session)).collect()
         }
         // All of it: see `is_handed_over`.
         Change::OwnSlot(_) => Vec::new(),

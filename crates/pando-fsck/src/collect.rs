@@ -141,13 +141,24 @@ impl Round<'_> {
         Err(format!("shard {shard} knows {known} shards, not {}: one is being added", self.shards))
     }
 
-    /// All shards watch. Sessions that live on any.
+    /// All shards watch. Sessions that live on any. Shard 0, which is the first, says which are over; every other shard has to have heard
+    /// that before any row is read.
     fn begin(&mut self) -> Result<BTreeSet<SessionId>, String> {
         let mut living = BTreeSet::new();
+        let mut over_at = 0;
         for shard in self.each() {
-            let Watching { sessions, shards } = self.volume.watch(shard, self.id)?;
-            self.must_know_all(shard, shards)?;
-            living.extend(sessions);
+            loop {
+                let Watching { sessions, heard, shards } = self.volume.watch(shard, self.id)?;
+                self.must_know_all(shard, shards)?;
+                if shard == ShardIndex(0) {
+                    over_at = heard;
+                }
+                if heard >= over_at {
+                    living.extend(sessions);
+                    break;
+                }
+                self.volume.pause()?;
+            }
         }
         Ok(living)
     }

@@ -19,6 +19,7 @@ pub enum Key {
     LinkName(Ino, DirId, Vec<u8>),
     Numbers,
     Stat,
+    SessionsHeard,
     Session(SessionId),
     Slot(SessionId, u16),
     Open(Ino, SessionId),
@@ -99,6 +100,8 @@ impl Key {
             ends(0).map(|()| Self::Numbers)?
         } else if is(Table::Stat) {
             ends(0).map(|()| Self::Stat)?
+        } else if is(Table::Session) && rest.is_empty() {
+            Self::SessionsHeard
         } else if is(Table::Session) {
             ends(8)?;
             Self::Session(SessionId(u64_at(rest, 0)?))
@@ -221,6 +224,7 @@ mod tests {
             (keys::link(ino, Kind::Inline), Key::LinkCold(ino, Cold::Inline)),
             (keys::table(Table::Numbers), Key::Numbers),
             (keys::table(Table::Stat), Key::Stat),
+            (keys::table(Table::Session), Key::SessionsHeard),
             (keys::session(session), Key::Session(session)),
             (keys::slot(session, 3), Key::Slot(session, 3)),
             (keys::open(ino, session), Key::Open(ino, session)),

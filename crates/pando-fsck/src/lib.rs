@@ -75,6 +75,8 @@ pub use repair::{Repaired, repair};
 pub use source::{Gap, Objects, Page, Progress, Repairs, Row, Rows, Stored, Unwatched, Watch};
 pub use volume::Volume;
 
+use pando_core::record::SessionRecord;
+
 use busy::Busy;
 use finding::At;
 use gaps::Readable;
@@ -127,7 +129,10 @@ fn check_readable(
         not_kept,
         ..Report::default()
     };
-    report.pending.sessions = sweep.tables.sessions.len() as u64;
+    let is_known =
+        |record: &Option<_>| record.is_none_or(|known: SessionRecord| known.over.is_none());
+    let living = sweep.tables.sessions.values().filter(|shards| shards.values().any(is_known));
+    report.pending.sessions = living.count() as u64;
     match mode {
         Mode::Stopped => {
             findings.retain(|finding| !finding.under.iter().any(|place| busy.holds(place)));

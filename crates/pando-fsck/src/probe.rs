@@ -1,7 +1,7 @@
 //! Reading single records, where they must be: for looking closely at what is suspected.
 
 use pando_core::keys::{self, Kind};
-use pando_core::record::{Content, Entry, Header, LinkedName, Open, Record};
+use pando_core::record::{Content, Entry, Header, LinkedName, Open, Record, SessionsHeard};
 use pando_types::peer::Inode;
 use pando_types::{DirId, Ino, Order, SessionId, ShardIndex};
 
@@ -142,9 +142,16 @@ impl Probe<'_> {
         self.records(shard, (from, to))
     }
 
-    /// Whether a shard knows a session.
+    /// Whether a shard has a record of a session, or may not have heard of it yet.
     pub fn knows_session(&mut self, shard: ShardIndex, id: SessionId) -> Result<bool, String> {
-        Ok(cursor::get(self.rows, shard, &keys::session(id))?.is_some())
+        if cursor::get(self.rows, shard, &keys::session(id))?.is_some() {
+            return Ok(true);
+        }
+        let heard = cursor::get(self.rows, shard, &keys::table(keys::Table::Session))?;
+        let last = heard
+            .and_then(|value| SessionsHeard::decode(&value).ok())
+            .map_or(0, |heard| heard.last);
+        Ok(shard != ShardIndex(0) && id.number() > last)
     }
 
     /// All rows of a link inode.

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use pando_core::keys::{self, Kind, Table};
 use pando_core::record::{
     Arriving, Content, Decided, Entry, Floor, Header, LinkedName, Numbers, Open, OpenAt, Outcome,
-    Owner, Prepared, Record, SessionRecord, Stat, Xattrs,
+    Owner, Prepared, Record, SessionRecord, SessionsHeard, Stat, Xattrs,
 };
 use pando_fsck::Code;
 use pando_types::op::{ObjectId, Place};
-use pando_types::peer::{Change, EntryValue, Inode, Prepare};
+use pando_types::peer::{Change, EntryValue, Inode, Prepare, SessionTable};
 use pando_types::reply::{Slice, Spread};
 use pando_types::{
     DirId, DirRef, FileKind, Ino, KeyId, LockSet, Order, PartitionIndex, Radix, SessionId,
@@ -372,24 +372,28 @@ fixtures! {
     };
 
     a_session_that_is_over: SessionNotEverywhere, Mended, |c| {
-        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode());
+        all_have_heard(c);
+        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode());
     };
-    a_session_that_one_shard_lacks: SessionNotEverywhere, Left, |c| {
+    a_session_that_one_shard_lacks: SessionNotEverywhere, Mended, |c| {
+        all_have_heard(c);
         for shard in [ZERO, ONE, TWO] {
-            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode());
+            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode());
         }
     };
     a_session_of_two_keys: SessionOfTwoKeys, Mended, |c| {
         everybody_knows(c);
-        let record = SessionRecord { root: ROOT, key: KeyId(9) };
+        let record = SessionRecord { root: ROOT, key: KeyId(9), over: None };
         c.put(TWO, &keys::session(STRANGER), &record.encode());
     };
     an_open_of_a_session_that_is_over: OpenOfUnknownSession, Mended, |c| {
+        all_have_heard(c);
         let (shard, key) = c.entry(c.dir("a"), "plain");
         let at = OpenAt::Name(c.dir("a").id, keys::order_of(&key).unwrap().0);
         c.put(shard, &keys::open(c.ino("plain"), STRANGER), &Open { count: 1, at }.encode());
     };
     a_lock_of_a_session_that_is_over: LockOfUnknownSession, Mended, |c| {
+        all_have_heard(c);
         let (shard, _) = c.link_row(c.ino("plain"), Kind::Entry);
         c.put(shard, &keys::lock(c.ino("plain"), STRANGER), &LockSet::default().encode());
     };
@@ -411,6 +415,7 @@ fixtures! {
         c.put(shard, &keys::open(c.ino("pipe"), STRANGER), &Open { count: 1, at }.encode());
     };
     an_outcome_of_a_session_that_is_over: OutcomeOfUnknownSession, Mended, |c| {
+        all_have_heard(c);
         let outcome = Outcome { sequence: 3, result: None, at: None };
         c.put(TWO, &keys::slot(STRANGER, 0), &outcome.encode());
     };
@@ -440,7 +445,7 @@ fixtures! {
     a_decision_given_up: FloorAboveTransaction, Mended, |c| {
         let number = decided(c, 1);
         let txn = TxnId { shard: ZERO, number };
-        let record = prepared(c, Prepare::Session(STRANGER));
+        let record = prepared(c, Prepare::Join);
         // What is below the floor is forgotten when it is raised.
         let done = keys::finished(TxnId { shard: ZERO, number: 0 }, 0);
         for (key, _) in c.rows(ONE, &done[..4]) {
@@ -543,12 +548,21 @@ fn slice_of(object: ObjectId, len: u64) -> Slice {
     Slice { offset: 0, range: support::object_range(object, len) }
 }
 
+/// All shards have heard of as many sessions; the stranger's was one of them.
+fn all_have_heard(c: &mut Cluster) {
+    for shard in Cluster::all_shards() {
+        let heard = SessionsHeard { position: 99, last: 99 };
+        c.put(shard, &keys::table(Table::Session), &heard.encode());
+    }
+}
+
 fn everybody_knows(c: &mut Cluster) {
+    all_have_heard(c);
     for shard in Cluster::all_shards() {
         c.put(
             shard,
             &keys::session(STRANGER),
-            &SessionRecord { root: ROOT, key: KeyId::OWNER }.encode(),
+            &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode(),
         );
     }
 }
@@ -557,13 +571,13 @@ fn prepared(c: &Cluster, prepare: Prepare) -> Vec<u8> {
     Prepared { place: Place::Home(c.dir("empty")), prepare }.encode()
 }
 
-/// A decision of shard 0 that ends a session on another shard; its number.
+/// A decision of shard 0 that lets another shard join; its number.
 fn decided(c: &mut Cluster, shard: u16) -> u64 {
     let numbers = c.record::<Numbers>(ZERO, &keys::table(Table::Numbers));
     let number = numbers.txns - 1;
-    let steps = vec![(1, ShardIndex(shard), vec![Change::EndSession(STRANGER)])];
+    let steps = vec![(1, ShardIndex(shard), vec![Change::Join(SessionTable::default())])];
     let request = Default::default();
-    let what = "session".to_owned();
+    let what = "join".to_owned();
     let decided = Decided { what, request, steps, then: Vec::new(), next_step: 2 };
     c.put(ZERO, &keys::txn(number), &decided.encode());
     number

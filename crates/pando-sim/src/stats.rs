@@ -346,7 +346,6 @@ fn what(table: Table, value: &[u8]) -> String {
                     Prepare::Link { new: false, .. } => "link",
                     Prepare::Arrive(arrival) if arrival.given_back => "merge",
                     Prepare::Arrive(_) => "arrive",
-                    Prepare::Session(_) => "session",
                     Prepare::TakeSlot(_) => "take slot",
                     Prepare::Join => "join",
                 };

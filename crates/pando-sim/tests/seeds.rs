@@ -85,7 +85,7 @@ fn enough_was_hit(stats: &Stats) {
     assert!(stats.broken_with_request > 5_000, "{} requests lost", stats.broken_with_request);
     assert!(stats.crashed_together > 1_000, "{} processes", stats.crashed_together);
     assert!(stats.cuts_one_way > 1_000 && stats.cuts_both_ways > 1_000, "too few cuts");
-    for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "session", "split"] {
+    for kind in ["mkdir", "rmdir", "rename", "rename_dir", "link", "unlink", "split"] {
         let count = stats.cut_in.get(kind).copied().unwrap_or(0);
         assert!(count > 10, "no {kind} was cut off one way: {:?}", stats.cut_in);
     }

@@ -146,6 +146,31 @@ pub enum Say {
     VersionsKnown(u64),
     /// To shard 0, from a shard that has just started: which versions are there?
     AskVersions(Epoch),
+    /// From shard 0: which sessions have begun and ended (docs/design/sessions.md).
+    Sessions {
+        /// What it tells of them.
+        told: SessionsTold,
+        /// The highest number of a session that has begun by then.
+        last: u64,
+        /// Ends up to this position are known everywhere.
+        known: u64,
+        /// Answers a [`Say::AskSessions`].
+        answers: Option<SessionAsk>,
+    },
+    /// To shard 0: what this shard has heard of sessions, durably.
+    SessionsHeard {
+        /// All events up to this position.
+        position: u64,
+        /// Ends up to this position are known everywhere.
+        known: u64,
+    },
+    /// To shard 0: what follows this position?
+    AskSessions {
+        /// All events up to it have been heard.
+        position: u64,
+        /// A request waits of a session of which nothing has been heard.
+        about: Option<SessionAsk>,
+    },
     /// To the owner of a partition: its parent may be ready to take it back. Nothing depends on it; without it the owner asks
     /// by itself, later.
     Shrunk {
@@ -154,6 +179,51 @@ pub enum Say {
         /// The partition.
         partition: PartitionIndex,
     },
+}
+
+/// One event in the sequence of all begins and ends of sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SessionEvent {
+    /// A session begins; it belongs to this key.
+    Begins(SessionId, KeyId),
+    /// A session ends.
+    Ends(SessionId),
+}
+
+/// A shard asks whether a session has begun. An answer to an earlier question says nothing of one that has begun since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionAsk {
+    /// The session.
+    pub session: SessionId,
+    /// Which start of the shard asks.
+    pub epoch: Epoch,
+    /// Which of its questions this is.
+    pub number: u64,
+}
+
+/// What shard 0 tells another of the sequence of begins and ends.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SessionsTold {
+    /// Those that follow a position.
+    Events {
+        /// The position.
+        since: u64,
+        /// The events, in order.
+        events: Vec<SessionEvent>,
+    },
+    /// All that it comes to: for a shard that is further behind than shard 0 remembers.
+    All(SessionTable),
+}
+
+/// Which sessions live, as of a position in the sequence of begins and ends.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct SessionTable {
+    /// The position.
+    pub position: u64,
+    /// The highest number of a session that has begun by then.
+    pub last: u64,
+    /// Those that live, and whose they are.
+    pub living: Vec<(SessionId, KeyId)>,
 }
 
 /// What a page does to the copy of a moving range.
@@ -221,8 +291,6 @@ pub enum Prepare {
     },
     /// Take over a partition whose rows have been copied.
     Arrive(Arrival),
-    /// A session begins or ends everywhere.
-    Session(SessionId),
     /// Tell all shards that these directories are about to change for whoever comes through them; lock nothing. Asked of
     /// shard 0, once all else is locked.
     Invalidate {
@@ -263,7 +331,7 @@ impl Prepare {
             Self::NewHome(_) => 3,
             Self::Partition { .. } => 4,
             Self::Link { .. } => 5,
-            Self::Arrive(_) | Self::Session(_) | Self::Invalidate { .. } => 6,
+            Self::Arrive(_) | Self::Invalidate { .. } => 6,
             Self::TakeSlot(_) | Self::Join => 6,
         }
     }
@@ -305,6 +373,8 @@ pub struct Arrival {
     pub opens: Vec<(Ino, u64, SessionId, u32)>,
     /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Begins and ends of sessions up to this position have been heard by the source; the target has to have heard them, too.
+    pub heard: u64,
 }
 
 /// An open file: inode, its entry (`None`: it is a link inode), who has it open, how often.
@@ -325,6 +395,8 @@ pub struct SlotArrival {
     pub opens: Vec<OpenHere>,
     /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
+    /// As in [`Arrival::heard`].
+    pub heard: u64,
 }
 
 /// A participant's answer.
@@ -575,10 +647,6 @@ pub enum Change {
     },
     /// The slot that has arrived is owned from now on.
     OwnSlot(SlotNews),
-    /// A session begins, and belongs to this key.
-    OpenSession(SessionId, KeyId),
-    /// A session is over.
-    EndSession(SessionId),
-    /// The new shard is one of the volume's; these sessions live, each of a key.
-    Join(Vec<(SessionId, KeyId)>),
+    /// The new shard is one of the volume's; this is known of sessions.
+    Join(SessionTable),
 }

@@ -12,6 +12,8 @@ use crate::op::ObjectId;
 pub struct Watching {
     /// Sessions that live there, ascending.
     pub sessions: Vec<SessionId>,
+    /// It has heard all begins and ends of sessions up to this position (docs/design/sessions.md).
+    pub heard: u64,
     /// Shards of the volume, as far as it knows.
     pub shards: u16,
 }

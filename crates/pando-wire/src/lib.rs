@@ -36,7 +36,7 @@ use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 
 /// Version of frames this build speaks.
-pub const VERSION: u8 = 12;
+pub const VERSION: u8 = 13;
 /// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.

@@ -115,6 +115,7 @@ impl Mover for Handover {
             tally: Tally::default(),
             opens: shard.opens_of_slot(ctx, slot)?,
             slots: copy.outcomes.clone().unwrap_or_default(),
+            heard: shard.sessions_heard(),
         };
         Ok(Next::Ask(Place::Shard(self.slot.owner), Prepare::TakeSlot(arrival)))
     }

@@ -88,6 +88,9 @@ impl Shard {
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
+        if !self.has_heard_as_much(ctx, arrival.heard) {
+            return Ok(None);
+        }
         if !self.make_way(ctx, &arrival.rows)? {
             return Ok(None);
         }

@@ -104,10 +104,6 @@ impl Shard {
         self.broadcast.pending.retain(|_, pending| pending.at != at);
     }
 
-    fn others(&self) -> impl Iterator<Item = ShardIndex> + use<> {
-        (0..self.config.map.shards).map(ShardIndex).filter(|shard| *shard != COORDINATOR)
-    }
-
     fn known_by(&self, shard: ShardIndex) -> u64 {
         self.broadcast.others.get(&shard).map_or(0, |other| other.known)
     }

@@ -227,6 +227,7 @@ impl Mover for Move {
             tally: Tally::default(),
             opens: shard.opens.in_range(self.dir.id, &orders),
             slots: copy.outcomes.clone().unwrap_or_default(),
+            heard: shard.sessions_heard(),
         };
         Ok(Next::Ask(Place::Shard(self.target), Prepare::Arrive(arrival)))
     }

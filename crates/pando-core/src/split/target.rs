@@ -130,6 +130,9 @@ impl Shard {
         let known = known.filter(|record| record.txn == txn && record.next_page == arrival.pages);
         let (Some(record), false) = (known, is_held) else { return Ok(None) };
         let mut record = record.clone();
+        if !self.has_heard_as_much(ctx, arrival.heard) {
+            return Ok(None);
+        }
         if self.headers(ctx, arrival.dir.id)?.iter().any(|h| h.ino != arrival.dir.ino) {
             return Ok(None);
         }

@@ -33,6 +33,7 @@ impl Shard {
         self.tick_copies(ctx)?;
         self.tick_counts(now);
         self.end_expired(ctx)?;
+        self.tick_sessions(ctx);
         self.ask_coordinators(ctx);
         // A step may not fit. What others are told is not dropped with it.
         if self.concerned.acted.is_empty() { self.shred_on(ctx) } else { Ok(()) }
@@ -85,7 +86,7 @@ impl Shard {
         let moves = [self.copies_wake(), self.counts_wake()];
         let others =
             [later, resend, ask, self.versions_wake(), self.leases.next_look(), self.votes_wake()];
-        let moves = moves.into_iter().chain([self.shreds_wake()]);
+        let moves = moves.into_iter().chain([self.shreds_wake(), self.sessions_wake()]);
         moves.chain(others).flatten().min()
     }
 }

@@ -1,15 +1,14 @@
 //! What a decision changes at one participant. Nothing here can fail: all was checked under the lock.
 
 use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
-use pando_types::{DirRef, Ino, Name, SessionId, Timestamp};
+use pando_types::{DirRef, Ino, Name, Timestamp};
 
 use crate::contract::Halt;
-use crate::ctx::{Ctx, OpenChange, Stop, broken};
+use crate::ctx::{Ctx, Stop, broken};
 use crate::inode::{self, Loc};
 use crate::keys::{self, Kind};
 use crate::names::{self, FoundEntry};
 use crate::record::{Content, Header, LinkedName, OpenAt, Record};
-use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::shred::Under;
 
@@ -116,18 +115,7 @@ impl Shard {
             Change::DropName { ino, dir, name, at } => self.drop_name(ctx, *ino, *dir, name, *at),
             Change::Own { dir, partition } => self.own_arrived(ctx, *dir, *partition),
             Change::OwnSlot(news) => self.own_slot(ctx, *news),
-            Change::OpenSession(session, key) => {
-                if self.config.shard == COORDINATOR {
-                    self.leases.grant(*session, ctx.now.nanos);
-                }
-                self.put_session(ctx, *session, *key);
-                Ok(())
-            }
-            Change::EndSession(session) => self.end_session(ctx, *session),
-            Change::Join(sessions) => {
-                self.join(ctx, sessions);
-                Ok(())
-            }
+            Change::Join(sessions) => self.join(ctx, sessions),
         }
     }
 
@@ -286,29 +274,6 @@ impl Shard {
             return self.destroy_link(ctx, &inode, Under::Its);
         }
         inode::put(ctx, &Loc::Link(ino), &inode);
-        Ok(())
-    }
-
-    /// The session's opens, locks and outcomes go; inodes that only it kept alive are destroyed.
-    fn end_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
-        for (ino, at) in self.opens.of_session(session) {
-            ctx.delete(keys::open(ino, session));
-            ctx.change_open(OpenChange::Clear(ino, session));
-            if at == OpenAt::Link
-                && !self.opens.by_others(ino, session)
-                && let Some(inode) = self.link_inode(ctx, ino)?
-                && inode.attr.nlink == 0
-            {
-                self.destroy_link(ctx, &inode, Under::NothingOfMany)?;
-            }
-        }
-        self.drop_locks(ctx, session);
-        self.outcomes.end(ctx, session);
-        self.running.retain(|(owner, _), _| *owner != session);
-        self.sessions.remove(&session);
-        self.leases.drop(session);
-        self.alone.over(session);
-        ctx.delete(keys::session(session));
         Ok(())
     }
 }

@@ -383,7 +383,6 @@ impl Shard {
         decision: Decision,
     ) -> Result<(), Halt> {
         let id = self.id(number);
-        self.no_longer_votes(&txn);
         for (step, change) in decision.changes {
             txn.steps[step].changes.push(change);
         }
@@ -404,11 +403,8 @@ impl Shard {
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision. But who
-            // ends a session never comes back to see that it ended.
-            let is_session = txn.kind == Some(TxnKind::Session);
-            let need = if is_session { Need::Synced } else { Need::Committed };
-            self.answer(ctx, tag, &request, Ok(decision.body), need);
+            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
+            self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
         (txn.plan, txn.sent, txn.then) = (None, None, decision.then);
@@ -547,13 +543,13 @@ impl Shard {
         refusal: Option<Refusal>,
     ) -> Result<(), Halt> {
         // A refusal is recorded as well: only where the name still is.
-        let refusal = if self.has_strayed(ctx, &txn)? { None } else { refusal };
+        let is_over = refusal == Some(Refusal::NoSession);
+        let refusal = if !is_over && self.has_strayed(ctx, &txn)? { None } else { refusal };
         // What speaks against it may be so only since its way has changed.
         let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
+        let has_changed = has_changed && !is_over;
         let refusal = refusal.map(|refusal| if has_changed { Refusal::Stale } else { refusal });
         let id = self.id(number);
-        // It is in no table any more.
-        self.no_longer_votes(&txn);
         ctx.trace = txn.trace().unwrap_or(ctx.trace);
         for (index, step) in txn.steps.iter().enumerate() {
             let say = Say::Finish(None);

@@ -31,7 +31,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{Change, Prepare, Say, Seen};
-use pando_types::{Errno, SessionId, ShardIndex};
+use pando_types::{Errno, ShardIndex};
 
 use crate::contract::ClientTag;
 use crate::counters::TxnKind;
@@ -125,21 +125,6 @@ impl Txn {
     /// What it does; `None` if it was recovered.
     pub(crate) const fn kind(&self) -> Option<TxnKind> {
         self.kind
-    }
-
-    /// Whether it says to other shards that a session begins or ends, or is about to.
-    pub(crate) fn is_about_a_session(&self) -> bool {
-        let is =
-            |change: &Change| matches!(change, Change::OpenSession(..) | Change::EndSession(_));
-        self.kind == Some(TxnKind::Session)
-            || self.finishing.iter().any(|(_, _, changes)| changes.iter().any(is))
-    }
-
-    /// The session whose end waits until this is decided or undone. None has it that may be that end itself, or that waits for a shard
-    /// which may never join.
-    pub(crate) fn holds_up(&self) -> Option<SessionId> {
-        let is_exempt = matches!(self.plan, Some(Plan::Session(_) | Plan::Join(_)));
-        self.undecided().filter(|_| !is_exempt).map(|request| request.head.id.session)
     }
 
     /// The request, and where its answer goes.

@@ -47,7 +47,6 @@ pub fn lock_of(config: &Config, prepare: &Prepare) -> Result<(Option<LockKey>, H
             let partition = holder(arrival, &header)?;
             (Some(LockKey::Partition(arrival.dir.id, partition)), hold)
         }
-        Prepare::Session(session) => (Some(LockKey::Session(*session)), Hold::Plain),
         Prepare::TakeSlot(arrival) => {
             (Some(LockKey::Slot(arrival.slot.slot)), Hold::Arrival { from: 0, to: 0 })
         }
@@ -87,7 +86,6 @@ impl Shard {
         let is_void = |floor: &Floor| floor.is_void(peer.txn.number);
         let at = (peer.txn, peer.step);
         if self.floors.get(&peer.txn.shard).is_some_and(is_void) {
-            self.forget_ending(peer.txn);
             if let Say::Finish(decision) = &peer.say {
                 self.let_go(ctx, at)?;
                 if decision.is_some() {
@@ -290,10 +288,6 @@ impl Shard {
                 Some(tally) => Seen::Arrived(tally),
                 None => return Ok(Vote::Busy),
             },
-            Prepare::Session(session) => {
-                self.see_session(txn, *session)?;
-                Seen::Nothing
-            }
             Prepare::Join => {
                 self.locks.free_for(LockKey::Join, txn)?;
                 Seen::Nothing
@@ -426,7 +420,6 @@ impl Shard {
     /// Undoes what a step prepared; without one, whatever of it waits.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
         self.locks.forget(at.0, at.1);
-        self.forget_ending(at.0);
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;

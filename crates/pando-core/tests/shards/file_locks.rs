@@ -3,7 +3,6 @@
 use crate::support::Cluster;
 use pando_core::keys::{self, Table};
 use pando_types::op::Op;
-use pando_types::peer::Say;
 use pando_types::reply::{Body, Refusal};
 use pando_types::{
     DirRef, Errno, Ino, Lock, LockHolder, LockKind, LockOwner, LockRange, LockSet, LockSpace,
@@ -144,24 +143,31 @@ fn a_lease_that_ends_frees_what_was_locked() {
 
 /// Else it could write after somebody else has its lock.
 #[test]
-fn a_session_whose_end_is_prepared_runs_nothing_more() {
+fn the_locks_of_a_session_that_is_over_stay_until_every_shard_has_heard_it() {
     let (mut c, ino, one, two) = two_sessions();
     assert_eq!(lock(&mut c, one, ino, exclusive(1)), None);
     let at = owner(&mut c, ino);
+    let deaf = (1..SHARDS).map(ShardIndex).find(|shard| *shard != at).unwrap();
     c.act_in(two);
-    c.start(ShardIndex(0), Op::EndSession(one), None);
-    // As far as it goes before anybody decides: each shard is asked in turn, and answers.
-    let is_decided = |c: &Cluster| c.is_on_its_way(|peer| matches!(peer.say, Say::Finish(Some(_))));
-    while !is_decided(&c) && c.step() {}
-    assert!(is_decided(&c));
-    for shard in (0..SHARDS).map(ShardIndex) {
+    c.silence([deaf]);
+    assert_eq!(c.run(ShardIndex(0), Op::EndSession(one)), Ok(Body::Done));
+    for shard in (0..SHARDS).map(ShardIndex).filter(|shard| *shard != deaf) {
         c.act_in(one);
         let answer = c.poke(shard, 9, Op::GarbageDone(shard, Vec::new()));
-        assert!(matches!(answer, None | Some(Err(Refusal::NoSession))), "{shard}: {answer:?}");
+        assert_eq!(answer, Some(Err(Refusal::NoSession)), "{shard}");
     }
-    c.settle();
+    for _ in 0..2 {
+        assert!(lock(&mut c, two, ino, exclusive(1)).is_some(), "it may write by {deaf}");
+        c.restart_one(at);
+        c.pass_time(1_000_000_000);
+    }
+    c.act_in(one);
     assert_eq!(c.poke(at, 9, Op::Lock(ino, exclusive(1))), Some(Err(Refusal::NoSession)));
+    c.silence([]);
+    c.pass_time(1_000_000_000);
+    c.settle();
     assert_eq!(lock(&mut c, two, ino, exclusive(1)), None);
+    assert_eq!(rows(&c), 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod births;
 mod births_model;
 mod clocks;
 mod counts;
+mod ends;
 mod file_locks;
 mod floors;
 mod full;

@@ -6,11 +6,11 @@ use pando_core::record::{Entry, Header, Record};
 use pando_types::op::Place;
 use pando_types::peer::{
     Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer, Prepare,
-    RowChange, Say, Seen, SlotArrival, Tally, Vote,
+    RowChange, Say, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{Access, SlotNews};
 use pando_types::{
-    DirId, DirRef, Epoch, Errno, Ino, KeyId, Order, PartitionIndex, Radix, SessionId, ShardIndex,
+    DirId, DirRef, Epoch, Errno, Ino, Order, PartitionIndex, Radix, SessionId, ShardIndex,
     SlotIndex, Timestamp, TxnId,
 };
 
@@ -182,6 +182,7 @@ fn what_cannot_be_prepared_is_voted_down() {
         tally: Tally::default(),
         opens: Vec::new(),
         slots: Vec::new(),
+        heard: 0,
     };
     let good = arrival(header(1, 1));
     let row = bad_rows(DirId([9; 16])).remove(0);
@@ -206,11 +207,11 @@ fn what_cannot_be_prepared_is_voted_down() {
         tally: Tally::default(),
         opens: Vec::new(),
         slots: Vec::new(),
+        heard: 0,
     };
     prepares.push(Prepare::TakeSlot(SlotArrival { rows: vec![row], ..take.clone() }));
     prepares.push(Prepare::TakeSlot(SlotArrival { slots: vec![outcome], ..take }));
-    // Only shard 0 begins and ends sessions.
-    prepares.push(Prepare::Session(SessionId(1)));
+    // Only shard 0 lets others join.
     prepares.push(Prepare::Join);
     for (number, prepare) in (0..).zip(prepares) {
         let say = Say::Prepare(place.clone(), prepare);
@@ -223,7 +224,9 @@ fn what_cannot_be_prepared_is_voted_down() {
         refused(&mut c, to, peer(number, Say::Prepare(Place::Shard(to), prepare)), &no());
     }
     let versions = Say::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
-    for say in [versions, Say::VersionsKnown(u64::MAX), Say::AskVersions(Epoch(1))] {
+    let told = SessionsTold::All(SessionTable { position: 9, ..SessionTable::default() });
+    let sessions = Say::Sessions { told, last: 9, known: 9, answers: None };
+    for say in [versions, Say::VersionsKnown(u64::MAX), Say::AskVersions(Epoch(1)), sessions] {
         refused(&mut c, to, peer(9, say), &[]);
     }
     let of_another = TxnId { shard: HERE, number: 1 << 40 };
@@ -286,9 +289,7 @@ fn a_decision_for_what_is_not_prepared_or_not_there_changes_nothing() {
         Change::DropName { ino: Ino(77), dir, name: there.clone(), at },
         Change::Own { dir, partition },
         Change::OwnSlot(SlotNews { slot: SlotIndex(9), version: 9, owner: HERE }),
-        Change::OpenSession(SessionId(9), KeyId(9)),
-        Change::EndSession(c.session()),
-        Change::Join(Vec::new()),
+        Change::Join(SessionTable::default()),
     ] {
         refused(&mut c, home, peer(1, Say::Finish(Some(vec![change]))), &[]);
     }

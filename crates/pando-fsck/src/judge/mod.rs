@@ -96,6 +96,7 @@ pub fn judge(
     }
     judge.opens()?;
     judge.sessions()?;
+    judge.sessions_heard()?;
     judge.session_keys()?;
     judge.counters(&beyond)?;
     judge.transactions()?;

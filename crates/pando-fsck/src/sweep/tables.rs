@@ -6,10 +6,10 @@ use pando_core::Write;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{
     Arriving, Decided, Floor, Incoming, Numbers, Open, OpenAt, Outcome, Owner, Prepared,
-    Record as _, SessionRecord, Shred, Stat,
+    Record as _, SessionRecord, SessionsHeard, Shred, Stat,
 };
 use pando_placement::range;
-use pando_types::{DirId, Ino, KeyId, LockSet, SessionId, ShardIndex, SlotIndex};
+use pando_types::{DirId, Ino, LockSet, SessionId, ShardIndex, SlotIndex};
 
 use super::{Sweep, ino_words};
 use crate::busy::Place;
@@ -24,8 +24,10 @@ use crate::source::{Row, Rows};
 pub struct Tables {
     pub numbers: BTreeMap<ShardIndex, (Row, Numbers)>,
     pub stats: BTreeMap<ShardIndex, (Row, Stat)>,
-    /// Shards that know a session, and to which key each takes it to belong; `None`: its record there cannot be read.
-    pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<KeyId>>>,
+    /// What shards record of a session; `None`: that cannot be read.
+    pub sessions: BTreeMap<SessionId, BTreeMap<ShardIndex, Option<SessionRecord>>>,
+    /// How much each shard has heard of sessions.
+    pub heard: BTreeMap<ShardIndex, SessionsHeard>,
     /// Opens of living sessions: on which shard, of which inode, where it is, the row.
     pub opens: Vec<(ShardIndex, Ino, OpenAt, Row)>,
     /// By coordinator: what its counter of transactions must have reached, and a row that says so.
@@ -34,6 +36,18 @@ pub struct Tables {
     pub unreadable_dirs: BTreeSet<DirId>,
     /// Link inodes that cannot be read.
     pub unreadable_links: BTreeSet<Ino>,
+}
+
+impl Tables {
+    /// How much a shard has heard of sessions.
+    pub fn heard_by(&self, shard: ShardIndex) -> SessionsHeard {
+        self.heard.get(&shard).copied().unwrap_or_default()
+    }
+
+    /// Whether a session may have begun of which this shard has not heard. Shard 0 has heard of all.
+    pub fn may_have_begun(&self, shard: ShardIndex, session: SessionId) -> bool {
+        shard != ShardIndex(0) && session.number() > self.heard_by(shard).last
+    }
 }
 
 impl Sweep<'_> {
@@ -61,10 +75,14 @@ impl Sweep<'_> {
                     self.tables.stats.insert(shard, (row, stat));
                 }
             }
+            Key::SessionsHeard => {
+                if let Some(heard) = self.decode::<SessionsHeard>(shard, &what, key, value) {
+                    self.tables.heard.insert(shard, heard);
+                }
+            }
             Key::Session(session) => {
                 let record = self.decode::<SessionRecord>(shard, &what, key, value);
-                let of = record.map(|record| record.key);
-                self.tables.sessions.entry(session).or_default().insert(shard, of);
+                self.tables.sessions.entry(session).or_default().insert(shard, record);
                 self.number(ShardIndex(0), session.number().saturating_add(1), &evidence);
             }
             Key::Slot(session, _) => {
@@ -238,7 +256,7 @@ impl Sweep<'_> {
         });
     }
 
-    /// Whether a session lives on this shard; else its row is a finding.
+    /// Whether a session has a record on this shard, or may have begun without having been heard of there; else its row is a finding.
     fn of_session(
         &mut self,
         shard: ShardIndex,
@@ -248,7 +266,9 @@ impl Sweep<'_> {
         (key, value): Row,
     ) -> bool {
         let known = self.tables.sessions.get(&session);
-        if known.is_some_and(|shards| shards.contains_key(&shard)) {
+        if known.is_some_and(|shards| shards.contains_key(&shard))
+            || self.tables.may_have_begun(shard, session)
+        {
             return true;
         }
         let row = Evidence::row(shard, &key, Some(&value));
@@ -282,6 +302,7 @@ fn table_words(key: &Key) -> String {
     match key {
         Key::Numbers => NUMBERS.to_owned(),
         Key::Stat => "the count of files and bytes".to_owned(),
+        Key::SessionsHeard => "how much has been heard of sessions".to_owned(),
         Key::Session(session) => format!("session {session}"),
         Key::Slot(session, slot) => format!("the outcome in slot {slot} of session {session}"),
         Key::Open(ino, session) => format!("{}, open in session {session}", ino_words(*ino)),

@@ -108,6 +108,8 @@ fn of_peer(peer: &Peer) -> Wants {
         }
         Say::Prepare(..) | Say::Voted(_) | Say::Finish(_) => Wants::Reserve(bytes),
         Say::Finished | Say::Ask | Say::PageDone(_) | Say::Elsewhere(_) => Wants::Reserve(bytes),
+        Say::Sessions { .. } | Say::SessionsHeard { .. } => Wants::Reserve(bytes),
+        Say::AskSessions { .. } => Wants::Nothing,
         // It may begin a merge, which in the end takes as much room as it gives back.
         Say::Shrunk { .. } => Wants::Space(bytes),
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => Wants::Nothing,
@@ -123,5 +125,6 @@ pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
         Say::Voted(_) | Say::Finish(_) | Say::Finished | Say::Ask | Say::PageDone(_) => None,
         Say::Versions { .. } | Say::VersionsKnown(_) | Say::AskVersions(_) => None,
         Say::Shrunk { .. } | Say::Elsewhere(_) => None,
+        Say::Sessions { .. } | Say::SessionsHeard { .. } | Say::AskSessions { .. } => None,
     }
 }

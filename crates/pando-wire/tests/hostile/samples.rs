@@ -7,7 +7,8 @@ use pando_types::op::{
 };
 use pando_types::peer::{
     Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer, Prepare,
-    RowChange, Say, Seen, SlotArrival, Tally, Vote,
+    RowChange, Say, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold, SlotArrival, Tally,
+    Vote,
 };
 use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
@@ -334,6 +335,11 @@ fn entry() -> EntryRows {
     EntryRows { value: EntryValue::File(inode()), inode: inode_rows() }
 }
 
+fn session_table() -> SessionTable {
+    let living = vec![(SessionId(5), KeyId::OWNER), (SessionId(6), KeyId(1 << 60))];
+    SessionTable { position: 300, last: 6, living }
+}
+
 fn says() -> Vec<Say> {
     let slots = || vec![(b"slot".to_vec(), b"outcome".to_vec())];
     let place = || Place::Order(DIR, Order(1 << 50));
@@ -356,8 +362,8 @@ fn says() -> Vec<Say> {
             tally: TALLY,
             opens: vec![(Ino(77), 1 << 50, SessionId(5), 1)],
             slots: slots(),
+            heard: 300,
         }),
-        Prepare::Session(SessionId(5)),
         Prepare::Invalidate { dirs: vec![Ino(5), Ino(6)], graph: Some(2) },
         Prepare::TakeSlot(SlotArrival {
             slot: SLOT,
@@ -366,12 +372,21 @@ fn says() -> Vec<Say> {
             tally: TALLY,
             opens: vec![(Ino(77), Some((DIR.id, 1 << 50)), SessionId(5), 1)],
             slots: slots(),
+            heard: 300,
         }),
         Prepare::Join,
         Prepare::LookFile { dir: DIR, name: name(), ino: Ino(77) },
     ];
     let mut says: Vec<_> =
         prepares.into_iter().map(|prepare| Say::Prepare(place(), prepare)).collect();
+    let ask = SessionAsk { session: SessionId(9), epoch: Epoch(3), number: 300 };
+    let events =
+        vec![SessionEvent::Begins(SessionId(5), KeyId(7)), SessionEvent::Ends(SessionId(5))];
+    for told in [SessionsTold::Events { since: 298, events }, SessionsTold::All(session_table())] {
+        says.push(Say::Sessions { told, last: 6, known: 299, answers: Some(ask) });
+    }
+    says.push(Say::SessionsHeard { position: 300, known: 299 });
+    says.push(Say::AskSessions { position: 300, about: Some(ask) });
     says.push(Say::Prepare(Place::Link(Ino(78)), Prepare::Home(DIR)));
     says.push(Say::Prepare(Place::Shard(SHARD), Prepare::Join));
     says.extend(votes().into_iter().map(Say::Voted));
@@ -458,9 +473,7 @@ fn changes() -> Vec<Change> {
         Change::DropName { ino: Ino(78), dir, name: name(), at },
         Change::Own { dir, partition },
         Change::OwnSlot(SLOT),
-        Change::OpenSession(SessionId(5), KeyId(7)),
-        Change::EndSession(SessionId(5)),
-        Change::Join(vec![(SessionId(5), KeyId::OWNER), (SessionId(6), KeyId(1 << 60))]),
+        Change::Join(session_table()),
     ]
 }
 
@@ -575,7 +588,7 @@ fn tolds() -> Vec<Told> {
         Told::Move(MoveTold::Done),
         Told::Move(MoveTold::Over("why".to_owned())),
         Told::Founded,
-        Told::Watching(Watching { sessions: vec![SessionId(7)], shards: 4 }),
+        Told::Watching(Watching { sessions: vec![SessionId(7)], heard: 300, shards: 4 }),
         Told::Settled(Settled::Forgotten),
         Told::Settled(Settled::TooMuch),
         Told::Settled(Settled::NotYet),

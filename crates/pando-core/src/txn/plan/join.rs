@@ -28,7 +28,7 @@ impl Join {
             return Next::Restart;
         }
         view.shard.add(view.ctx, self.shard);
-        let change = Change::Join(view.shard.session_keys().collect());
+        let change = Change::Join(view.shard.session_table());
         Next::Decide(Decision {
             changes: alloc::vec![(0, change)],
             then: alloc::vec::Vec::new(),

@@ -12,7 +12,6 @@ mod lock;
 mod mkdir;
 mod rename;
 mod rmdir;
-mod session;
 mod unlink;
 
 pub use dir_setattr::DirSetAttr;
@@ -23,7 +22,6 @@ pub use lock::LockOf;
 pub use mkdir::Mkdir;
 pub use rename::Rename;
 pub use rmdir::Rmdir;
-pub use session::Session;
 pub use unlink::Unlink;
 
 use alloc::vec::Vec;
@@ -92,8 +90,6 @@ pub enum Plan {
     Exchange(Exchange),
     /// Attributes of a directory.
     DirSetAttr(DirSetAttr),
-    /// Sessions.
-    Session(Session),
     /// Splits and merges.
     Move(Move),
     /// Handovers.
@@ -115,7 +111,6 @@ impl Plan {
             Self::Rename(rename) if rename.moves_dir() => TxnKind::RenameDir,
             Self::Rename(_) | Self::Exchange(_) => TxnKind::Rename,
             Self::DirSetAttr(_) => TxnKind::DirSetAttr,
-            Self::Session(_) => TxnKind::Session,
             Self::Move(moving) => moving.kind(),
             Self::Handover(_) => TxnKind::Handover,
             Self::Join(_) => TxnKind::Join,
@@ -143,7 +138,6 @@ impl Plan {
             Self::Rename(plan) => plan.next(&mut view),
             Self::Exchange(plan) => plan.next(&mut view),
             Self::DirSetAttr(plan) => plan.next(&mut view),
-            Self::Session(plan) => plan.next(&mut view),
             Self::Move(plan) => plan.next(&mut view),
             Self::Handover(plan) => plan.next(&mut view),
             Self::Join(plan) => Ok(plan.next(&mut view)),

@@ -2,31 +2,27 @@
 //! everywhere, as if it had said so itself (DESIGN §6, §7). At the coordinator shard only.
 //!
 //! ```text
-//!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session, as a transaction
+//!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session
 //! ```
 //!
 //! 1. Leases are soft state: after a restart of this shard every session has a whole one. One that [begins anew](crate::anew) goes on counting.
 //! 2. Time in which this shard did not run (its process was stopped, its machine asleep) is nobody's fault and does not
 //!    count: renewals could not arrive. So time is counted in small steps, and a longer gap as one step.
-//! 3. Once the end of a session has begun, it is not renewed any more. Until all shards have heard, some still serve it:
-//!    what a client must not see is a shard that serves it *again*.
 
 use alloc::collections::BTreeMap;
 use pando_types::SessionId;
 use pando_types::reply::{Body, Refusal};
 
-use crate::contract::Halt;
+use super::COORDINATOR;
 use crate::ctx::{Ctx, Stop};
-use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
-use crate::txn::plan::{Plan, Session};
 
 /// Looks at the clock in one lease: how finely time is counted.
 const STEPS: u64 = 8;
+/// Sessions that end at one look.
+const EXPIRED_MAX: usize = 64;
 /// A gap between two looks counts at most so many steps; more than one, since a timer may be late.
 const GAP_MAX: u64 = 2;
-/// Sessions whose end is under way at once, so that the loss of very many clients does not stop all else.
-const ENDING_MAX: usize = 16;
 
 /// All leases.
 #[derive(Debug)]
@@ -39,13 +35,11 @@ pub struct Leases {
     looked: u64,
     /// When each session's lease ends, in terms of `running`.
     until: BTreeMap<SessionId, u64>,
-    /// Transactions that end sessions.
-    ending: BTreeMap<SessionId, u64>,
 }
 
 impl Leases {
     pub fn new(lease: u64, now: u64) -> Self {
-        Self { lease, running: 0, looked: now, until: BTreeMap::new(), ending: BTreeMap::new() }
+        Self { lease, running: 0, looked: now, until: BTreeMap::new() }
     }
 
     /// A whole lease from now on.
@@ -67,24 +61,23 @@ impl Leases {
     /// The session is over.
     pub fn drop(&mut self, session: SessionId) {
         self.until.remove(&session);
-        self.ending.remove(&session);
     }
 
-    /// Whether the session is known, and its end has not begun.
-    pub fn may_renew(&self, session: SessionId) -> bool {
-        self.until.contains_key(&session) && !self.ending.contains_key(&session)
-    }
-
-    fn look(&mut self, now: u64) {
+    /// Time goes on.
+    pub(super) fn look(&mut self, now: u64) {
         let most = (self.lease / STEPS).saturating_mul(GAP_MAX).max(1);
         self.running += now.saturating_sub(self.looked).min(most);
         self.looked = self.looked.max(now);
     }
 
-    fn expired(&self) -> impl Iterator<Item = SessionId> {
+    /// Sessions whose lease is over, some at a time: the loss of very many clients is not to stop all else.
+    pub(super) fn expired(&self) -> impl Iterator<Item = SessionId> {
         let is_over = |until: u64| until <= self.running;
-        let waits = |session: &SessionId| !self.ending.contains_key(session);
-        self.until.iter().filter(move |(_, until)| is_over(**until)).map(|(s, _)| *s).filter(waits)
+        self.until
+            .iter()
+            .filter(move |(_, until)| is_over(**until))
+            .map(|(s, _)| *s)
+            .take(EXPIRED_MAX)
     }
 
     /// When to look at the clock again.
@@ -100,30 +93,11 @@ impl Shard {
         if self.config.shard != COORDINATOR {
             return Err(crate::client::not_here());
         }
-        if !self.leases.may_renew(session) {
+        if !self.sessions.contains_key(&session) {
             return Err(Refusal::NoSession.into());
         }
         self.leases.grant(session, ctx.now.nanos);
         Ok(Body::Lease(self.config.lease))
-    }
-
-    /// Ends the sessions whose lease is over.
-    pub(crate) fn end_expired(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Halt> {
-        self.leases.look(ctx.now.nanos);
-        let txns = &self.txns;
-        self.leases.ending.retain(|_, number| txns.contains_key(number));
-        let room = ENDING_MAX.saturating_sub(self.leases.ending.len());
-        // One that is alone is of this process: it lives.
-        let expired = self.leases.expired().filter(|session| !self.alone.is(*session));
-        let expired: alloc::vec::Vec<_> = expired.take(room).collect();
-        for session in expired {
-            let number = self.numbers.txn(ctx).number;
-            self.leases.ending.insert(session, number);
-            self.counters.sessions_expired += 1;
-            self.enter(number, None, Plan::Session(Session::Ends(session)));
-            self.advance(ctx, number)?;
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,207 @@
+//! Sessions begin and end without a vote (docs/design/sessions.md): what each shard hears of it, and what it does until then.
+
+use pando_core::Need;
+use pando_core::keys::{self, Table};
+use pando_types::op::{FileAt, FileRef, Op, RequestId};
+use pando_types::peer::{Floor, Peer, Say, SessionsTold};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{DirRef, KeyId, SessionId, ShardIndex, TxnId};
+
+use crate::support::{Cluster, dir_at};
+
+const ROOT: DirRef = DirRef::ROOT;
+const ZERO: ShardIndex = ShardIndex(0);
+const ONE: ShardIndex = ShardIndex(1);
+const TWO: ShardIndex = ShardIndex(2);
+const SECOND: u64 = 1_000_000_000;
+const NO_SESSION: Result<Body, Refusal> = Err(Refusal::NoSession);
+
+fn begin(c: &mut Cluster) -> SessionId {
+    c.begin_session();
+    c.session()
+}
+
+/// Ends a session, as somebody without one.
+fn end(c: &mut Cluster, session: SessionId) {
+    let ended = c.run_as(ZERO, RequestId::default(), Op::EndSession(session));
+    assert_eq!(ended, Ok(Body::Done));
+}
+
+fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
+    c.session_keys(shard).iter().any(|(of, _)| *of == session)
+}
+
+#[test]
+fn a_shard_that_is_away_keeps_nobody_out_and_holds_up_no_end_elsewhere() {
+    let mut c = Cluster::new(3, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
+    c.settle();
+    c.silence([TWO]);
+    let dead = begin(&mut c);
+    let ino = c.create(dir, "file").unwrap().ino;
+    let file = FileRef { ino, at: FileAt::Name(dir, c.name("file")) };
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+    assert_eq!(c.rows_of_table(Table::Open), 1);
+    end(&mut c, dead);
+    let next = begin(&mut c);
+    c.create(dir, "another").unwrap();
+    c.pass_time(SECOND);
+    assert_eq!(c.rows_of_table(Table::Open), 0, "what it had open is closed");
+    assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, dead)), [false, false, false]);
+    assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, next)), [true, true, false]);
+    c.silence([]);
+    c.pass_time(SECOND);
+    c.settle();
+    assert_eq!([ZERO, ONE, TWO].map(|shard| knows(&c, shard, next)), [true, true, true]);
+    assert_eq!(c.rows_of(ONE, &keys::session(dead)), 0, "all have heard it");
+    assert_eq!(c.rows_of(ONE, &keys::slot(dead, 0)), 0);
+}
+
+#[test]
+fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refused() {
+    let mut c = Cluster::new(3, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
+    c.settle();
+    c.silence([TWO]);
+    let session = begin(&mut c);
+    let op = c.create_op(dir, "file", false);
+    let waits = c.start(TWO, op.clone(), None);
+    let id = RequestId { session: SessionId(1 << 40), slot: 0, sequence: 1 };
+    let made_up = c.send_as(TWO, id, op);
+    c.pass_time(SECOND);
+    assert_eq!((c.answer(waits), c.answer(made_up)), (None, None));
+    c.silence([]);
+    c.pass_time(SECOND);
+    c.settle();
+    assert!(knows(&c, TWO, session));
+    assert!(matches!(c.answer(waits), Some(Ok(Body::Created(..)))));
+    assert_eq!(c.answer(made_up), Some(NO_SESSION));
+}
+
+/// Somebody makes up the number of a session that begins only then: its own request is not refused for that.
+#[test]
+fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
+    let mut c = Cluster::new(3, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
+    c.settle();
+    let op = c.create_op(dir, "file", false);
+    let next = SessionId(begin(&mut c).number() + 1);
+    c.settle();
+    let id = |sequence| RequestId { session: next, slot: 0, sequence };
+    let made_up = c.send_as(TWO, id(1), op.clone());
+    // Shard 0 has answered, and the session begins; nothing of that has reached shard 2.
+    assert!(c.step_of(|peer| matches!(peer.say, Say::AskSessions { .. })));
+    assert_eq!(begin_at_once(&mut c), next);
+    let own = c.send_as(TWO, id(2), op);
+    assert!(c.step_of(|peer| matches!(peer.say, Say::Sessions { answers: Some(_), .. })));
+    assert_eq!((c.answer(made_up), c.answer(own)), (Some(NO_SESSION), None));
+    c.settle();
+    let own = c.answer(own);
+    assert!(matches!(own, Some(Ok(Body::Created(..)))), "{own:?}");
+}
+
+/// A session that begins while nothing is delivered.
+fn begin_at_once(c: &mut Cluster) -> SessionId {
+    let tag = c.send_as(ZERO, RequestId::default(), Op::OpenSession);
+    match c.answer(tag) {
+        Some(Ok(Body::Session(session))) => session,
+        other => panic!("no session: {other:?}"),
+    }
+}
+
+#[test]
+fn what_ran_in_a_session_that_is_over_is_answered_until_every_shard_has_heard_it() {
+    let mut c = Cluster::new(3, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
+    c.settle();
+    let session = begin(&mut c);
+    let op = c.create_op(dir, "file", false);
+    let ran = c.start(ONE, op.clone(), None);
+    c.settle();
+    let id = c.id_of(ran);
+    assert!(matches!(c.answer(ran), Some(Ok(Body::Created(..)))));
+    c.silence([TWO]);
+    end(&mut c, session);
+    for restarts in [false, true] {
+        if restarts {
+            c.restart_one(ONE);
+        }
+        let again = c.run_as(ONE, id, op.clone());
+        assert!(matches!(again, Ok(Body::Created(..))), "{again:?}");
+        let newer = RequestId { sequence: id.sequence + 1, ..id };
+        assert_eq!(c.run_as(ONE, newer, op.clone()), NO_SESSION);
+        c.key = KeyId(9);
+        assert_eq!(c.run_as(ONE, id, op.clone()), NO_SESSION, "it is another's");
+        c.key = KeyId::OWNER;
+    }
+    c.silence([]);
+    c.pass_time(SECOND);
+    c.settle();
+    assert_eq!(c.run_as(ONE, id, op), NO_SESSION);
+    assert_eq!(c.rows_of(ONE, &keys::slot(session, 0)), 0);
+}
+
+/// Longer than shard 0 remembers, and across its restart: the whole table is told.
+#[test]
+fn a_shard_that_was_away_for_very_long_hears_which_sessions_live() {
+    for restarts in [false, true] {
+        let mut c = Cluster::new(3, 1_000);
+        c.settle();
+        let (lives, dies) = (begin(&mut c), begin(&mut c));
+        c.settle();
+        c.silence([TWO]);
+        end(&mut c, dies);
+        let sessions = if restarts { 10 } else { 2_100 };
+        for _ in 0..sessions {
+            let session = begin_at_once(&mut c);
+            end(&mut c, session);
+        }
+        let new = begin(&mut c);
+        if restarts {
+            c.restart_one(ZERO);
+        }
+        assert!(knows(&c, TWO, dies) && !knows(&c, TWO, new));
+        c.silence([]);
+        c.watch();
+        c.pass_time(SECOND);
+        c.settle();
+        let is_whole =
+            |peer: &Peer| matches!(&peer.say, Say::Sessions { told: SessionsTold::All(_), .. });
+        assert!(c.take_sent().iter().any(|(_, to, peer)| *to == TWO && is_whole(peer)));
+        let known = [lives, dies, new].map(|session| knows(&c, TWO, session));
+        assert_eq!(known, [true, false, true]);
+        assert_eq!(c.session_keys(TWO), c.session_keys(ZERO));
+        assert_eq!(c.rows_of(TWO, &keys::session(dies)), 0, "all have heard it");
+    }
+}
+
+/// Shard 0 lost what it had told: another shard has heard more than it knows of.
+#[test]
+fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
+    let mut c = Cluster::new(2, 1_000);
+    let before = begin(&mut c);
+    c.settle();
+    let say = Say::SessionsHeard { position: 1_000, known: 0 };
+    let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
+    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, cut: 0, txn, step: 0, floor, say }]);
+    let session = begin(&mut c);
+    c.settle();
+    assert!(knows(&c, ONE, session) && knows(&c, ONE, before));
+    end(&mut c, before);
+    c.settle();
+    assert!(!knows(&c, ONE, before));
+}
+
+#[test]
+fn of_a_session_that_is_over_nothing_is_said_before_that_is_on_disk() {
+    let mut c = Cluster::new(2, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
+    c.settle();
+    let session = begin(&mut c);
+    let op = c.create_op(dir, "late", false);
+    c.settle();
+    end(&mut c, session);
+    let id = RequestId { session, slot: 7, sequence: 1 << 30 };
+    assert_eq!(c.run_as(ONE, id, op), NO_SESSION);
+    assert_eq!(c.last_need, Some(Need::Synced), "it might run yet, after a loss of power");
+}
