@@ -99,4 +99,18 @@ pub enum Planted {
     SyncFileUnsynced,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
+    /// Every vote is told before it is synced.
+    VoteUnsynced,
+    /// Participants are told that transactions are over which are not.
+    FloorOverLiving,
+    /// What a rename found before it held a lock is not looked at again under it.
+    LookTrusted,
+    /// A write leaves setuid and setgid.
+    SetuidKept,
+    /// The end of a session leaves what it had open.
+    OpensOutlive,
+    /// A further name of a file does not raise its link count.
+    LinkNotCounted,
+    /// A request of which another copy is under way begins again.
+    CopyRunsBeside,
 }

@@ -61,7 +61,7 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
     let power = |seed| SimConfig::by_path(seed).with_power_loss();
     let (stats, failed) = batch(1, SEEDS / 3, 1, power);
     if let Some(first) = failed.first() {
-        panic!("seed {}: {}", first.seed, first.fault);
+        panic!("{}\n{}", first.fault, explain(power(first.seed)));
     }
     assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
 }

@@ -100,6 +100,8 @@ impl Shard {
         }
         ctx.add_bytes(inode.attr.size.wrapping_sub(before).cast_signed());
         let kill = perm::kill_by_content(&inode.attr, by, kill);
+        #[cfg(feature = "planted")]
+        let kill = kill.filter(|_| !self.is_planted(crate::Planted::SetuidKept));
         attr::take_off(&mut inode.attr, kill);
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
         inode.attr.ctime = ctx.time;

@@ -13,6 +13,7 @@
 
 mod agree;
 mod closely;
+mod excuse;
 mod footprint;
 mod history;
 mod loose;
@@ -23,6 +24,7 @@ mod search;
 mod tests;
 
 pub use agree::file_of;
+pub use excuse::{Excuse, Excuses};
 pub use history::{Event, EventIndex, Fate, History, Sight};
 pub use report::Failure;
 pub use search::{Order, linearize};
