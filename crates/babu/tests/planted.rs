@@ -17,7 +17,7 @@ fn lose_power(seed: u64) {
 
 #[test]
 fn a_sync_that_does_nothing() {
-    is_found_as(" < ", Planted::SyncDoesNothing, lose_power);
+    is_found_as("durable groups are gone", Planted::SyncDoesNothing, lose_power);
 }
 
 #[test]
@@ -27,12 +27,12 @@ fn a_torn_group_that_is_believed() {
 
 #[test]
 fn files_that_are_not_synced_before_their_manifest() {
-    is_found_as("Report", Planted::FilesUnsynced, lose_power_after_checkpoint);
+    is_found_as("the check of the store", Planted::FilesUnsynced, lose_power_after_checkpoint);
 }
 
 #[test]
 fn a_tombstone_that_is_dropped() {
-    is_found_as("left == right", Planted::TombstoneDropped, reads::agree);
+    is_found_as("all that is read", Planted::TombstoneDropped, reads::agree);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_filter_that_denies() {
 
 #[test]
 fn a_snapshot_that_holds_what_was_written_after_it() {
-    is_found_as("left == right", Planted::SnapshotSeesLater, reads::agree);
+    is_found_as("all that is read", Planted::SnapshotSeesLater, reads::agree);
 }
 
 #[test]

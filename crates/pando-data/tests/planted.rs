@@ -24,7 +24,7 @@ fn beside(seed: u64) {
 
 #[test]
 fn a_truncation_that_leaves_bytes() {
-    is_found_as("left == right", Planted::TruncationLeavesBytes, alone);
+    is_found_as("the size", Planted::TruncationLeavesBytes, alone);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_hole_under_what_was_written_before() {
 
 #[test]
 fn an_append_at_a_stale_size() {
-    is_found_as("left == right", Planted::AppendAtStaleSize, alone);
+    is_found_as("where an append goes", Planted::AppendAtStaleSize, alone);
 }
 
 #[test]

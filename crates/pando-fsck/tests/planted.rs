@@ -20,7 +20,7 @@ fn is_found(fault: Planted, words: &str, code: Code, then: Then, inflict: fn(&mu
 
 #[test]
 fn a_link_count_that_is_not_compared() {
-    is_found(Planted::NamesUncounted, "left == right", Code::WrongLinkCount, Mended, |c| {
+    is_found(Planted::NamesUncounted, "what is found", Code::WrongLinkCount, Mended, |c| {
         let (shard, key) = c.link_row(c.ino("linked"), Kind::Entry);
         c.change::<Inode>(shard, &key, |inode| inode.attr.nlink = 2);
     });
@@ -28,7 +28,7 @@ fn a_link_count_that_is_not_compared() {
 
 #[test]
 fn an_orphan_that_is_never_reported() {
-    is_found(Planted::OrphanUnreported, "left == right", Code::Orphan, Mended, |c| {
+    is_found(Planted::OrphanUnreported, "what is found", Code::Orphan, Mended, |c| {
         let (shard, key) = c.entry(c.dir("a"), "plain");
         let Some((_, EntryValue::File(mut inode))) = c.record::<Entry>(shard, &key).is else {
             panic!("not a file")
@@ -42,7 +42,7 @@ fn an_orphan_that_is_never_reported() {
 
 #[test]
 fn a_layout_that_is_not_looked_at() {
-    is_found(Planted::MisfitUnseen, "left == right", Code::WrongDataLayout, Left, |c| {
+    is_found(Planted::MisfitUnseen, "what is found", Code::WrongDataLayout, Left, |c| {
         let (shard, key) = c.beside(c.dir("a"), "symlink", Kind::Inline);
         c.delete(shard, &key);
     });
@@ -50,7 +50,13 @@ fn a_layout_that_is_not_looked_at() {
 
 #[test]
 fn a_repair_that_removes_a_needed_object() {
-    is_found(Planted::ObjectRepaired, "ObjectMissing", Code::GarbageStillNamed, Mended, |c| {
-        c.put(ShardIndex(2), &keys::garbage(c.made.object), &[1]);
-    });
+    is_found(
+        Planted::ObjectRepaired,
+        "what a repair leaves",
+        Code::GarbageStillNamed,
+        Mended,
+        |c| {
+            c.put(ShardIndex(2), &keys::garbage(c.made.object), &[1]);
+        },
+    );
 }

@@ -64,10 +64,10 @@ pub fn work(db: Db, rng: &mut Rng, kind: Kind) -> Promises {
 
 pub fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, context: &str) -> u64 {
     let report = babu::check(disk).unwrap();
-    assert!(report.is_clean(), "{context}: {report:?}");
+    assert!(report.is_clean(), "{context}: the check of the store: {report:?}");
     let (db, recovered) = open(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
     let last = recovered.last_lsn.0;
-    assert!(last >= at_least, "{context}: {last} < {at_least}");
+    assert!(last >= at_least, "{context}: durable groups are gone: {last} < {at_least}");
     let files = disk.list().unwrap();
     assert!(!files.contains(&"MANIFEST.new".to_owned()), "{context}");
     let indexes = files.iter().filter(|name| name.starts_with("idx-")).count();

@@ -8,18 +8,18 @@ fn compare_reads(run: &mut Run, rng: &mut Rng) {
     run.db.settle();
     let run = &*run;
     let model = run.model();
-    assert_eq!(&world(&run.db).unwrap(), run.world());
+    assert_eq!(&world(&run.db).unwrap(), run.world(), "all that is read");
     for _ in 0..5 {
         let key = rng.key();
         let found = run.db.get(&key).unwrap();
-        assert_eq!(found.as_deref(), model.get(&key).map(|v| &v[..]), "{key:?}");
+        assert_eq!(found.as_deref(), model.get(&key).map(|v| &v[..]), "read of {key:?}");
         let (a, b) = (rng.key(), rng.key());
         let (from, to) = (a.clone().min(b.clone()), a.max(b));
         let scanned: Vec<_> =
             run.db.scan(&from, Some(&to)).map(|entry| entry.unwrap().0.to_vec()).collect();
         let expected: Vec<_> =
             model.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();
-        assert_eq!(scanned, expected, "{from:?}..{to:?}");
+        assert_eq!(scanned, expected, "scan of {from:?}..{to:?}");
         let prefix = &from[..rng.below(from.len() + 1)];
         let scanned = run.db.prefix(prefix).count();
         let expected = model.keys().filter(|key| key.starts_with(prefix)).count();

@@ -33,14 +33,15 @@ impl Run {
             }
             4 => {
                 let data = vec![step as u8; (len as usize).min(2000)];
-                assert_eq!(fs.write(FILE, None, &data, None).unwrap(), self.model.len() as u64);
+                let at = fs.write(FILE, None, &data, None).unwrap();
+                assert_eq!(at, self.model.len() as u64, "where an append goes");
                 self.lay(self.model.len() as u64, &data);
             }
             5 => {
                 let set = SetAttr { size: Some(offset), ..SetAttr::default() };
                 let attr = fs.setattr(&Credentials::ROOT, FILE, set).unwrap();
                 self.model.resize(offset as usize, 0);
-                assert_eq!(attr.size, offset);
+                assert_eq!(attr.size, offset, "the size");
             }
             6 => {
                 let zero = numbers.below(2) == 0;
@@ -91,7 +92,7 @@ impl Run {
 
     fn check(&self, offset: u64, end: u64) {
         let size = self.model.len() as u64;
-        assert_eq!(self.fs.getattr(FILE).unwrap().size, size);
+        assert_eq!(self.fs.getattr(FILE).unwrap().size, size, "the size");
         let read = self.fs.read(FILE, offset, end - offset).unwrap();
         let expected = &self.model[offset.min(size) as usize..end.min(size) as usize];
         assert!(read == expected, "bytes {offset}..{end}");

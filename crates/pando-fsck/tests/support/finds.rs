@@ -21,7 +21,7 @@ pub fn finds(code: Code, then: Then, inflict: fn(&mut Cluster)) {
     inflict(&mut c);
     let report = c.check();
     let codes: BTreeSet<Code> = report.findings.iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, BTreeSet::from([code]), "{:#?}", report.findings);
+    assert_eq!(codes, BTreeSet::from([code]), "what is found: {:#?}", report.findings);
     for finding in &report.findings {
         assert_eq!(finding.is_repairable(), then == Mended, "{finding:#?}");
     }
@@ -33,7 +33,7 @@ pub fn finds(code: Code, then: Then, inflict: fn(&mut Cluster)) {
         return;
     }
     assert_eq!(repaired.mended.first().map(|finding| finding.code), Some(code));
-    assert!(repaired.left.is_clean(), "{:#?}", repaired.left.findings);
+    assert!(repaired.left.is_clean(), "what a repair leaves: {:#?}", repaired.left.findings);
     c.serves();
     let after = c.check();
     assert!(after.is_clean(), "{:#?}", after.findings);
