@@ -414,6 +414,10 @@ impl Client {
                 true => RequestId { sequence: errand.head.id.sequence + 1, ..errand.head.id },
                 false => errand.head.id,
             };
+            let shard = match was_lost && is_planted!(RetryAstray) {
+                true => self.routes.beside(shard),
+                false => shard,
+            };
             let request = Box::new(Request {
                 head: Head {
                     id,

@@ -25,6 +25,8 @@ std::thread_local! {
 pub enum Planted {
     /// A request that was lost is sent again under a new identity.
     RetryRenumbered,
+    /// A request that was lost is sent again to the shard beside the one that may have run it.
+    RetryAstray,
     /// A slot is used again while it is in doubt whether its last request ran.
     SlotFreedInDoubt,
     /// What a request in doubt changes is changed by another meanwhile.

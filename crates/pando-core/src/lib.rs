@@ -91,8 +91,10 @@ pub enum Planted {
     SubdirsNotCounted,
     /// A directory may move whoever else moves, or has since its walk began.
     ClaimUnchecked,
-    /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
+    /// A removed directory's id is free before all its partitions are dropped.
     TombstoneLost,
+    /// The burial of a directory takes whatever has its id.
+    BuriesAnother,
     /// A slot stays open to changes in the exchange that hands it over.
     SlotUnlocked,
     /// A file is said to be durable before it is.
@@ -113,4 +115,6 @@ pub enum Planted {
     LinkNotCounted,
     /// A request of which another copy is under way begins again.
     CopyRunsBeside,
+    /// Only outcomes of what moves go along with a slot or a half: floors of all others stay.
+    FloorsLeftBehind,
 }

@@ -5,6 +5,9 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+mod forgiven;
+
+use forgiven::too_much;
 use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
 
@@ -31,7 +34,10 @@ fn fresh_seeds_hold() {
                 true => kind(seed).with_power_loss(),
                 false => kind(seed),
             };
-            let (_, failed) = batch(from, seeds, failures, config);
+            let (stats, failed) = batch(from, seeds, failures, config);
+            println!("{name}, loss of power {loses_power}: {:?}", stats.excuses);
+            let forgiven = too_much(name, loses_power, &stats);
+            assert_eq!(forgiven, None, "{name}, loss of power {loses_power}");
             for failed in &failed {
                 let what = failed.fault.lines().take(3).collect::<Vec<_>>().join("; ");
                 println!("{name}, loss of power {loses_power}, seed {}: {what}", failed.seed);

@@ -105,7 +105,7 @@ impl Shard {
                 let content: Option<Content> = ctx.load(&key)?;
                 let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
                 #[cfg(feature = "planted")]
-                let is_its_own = is_its_own || self.is_planted(crate::Planted::TombstoneLost);
+                let is_its_own = is_its_own || self.is_planted(crate::Planted::BuriesAnother);
                 if is_its_own {
                     ctx.delete(key);
                 }

@@ -48,8 +48,21 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         (Err(Errno::ESTALE), Err(Errno::ENOENT)) if event.loose => {
             Verdict::Excused(Excuse::LooseDirectory)
         }
+        #[cfg(feature = "planted")]
+        _ if FORGIVES_ALL.get() => Verdict::Excused(Excuse::OtherObjection),
         _ => Verdict::Different,
     }
+}
+
+#[cfg(feature = "planted")]
+std::thread_local! {
+    static FORGIVES_ALL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// A planted fault of the judge: in this thread it takes any answer for another reason to refuse.
+#[cfg(feature = "planted")]
+pub fn forgive_all(is_planted: bool) {
+    FORGIVES_ALL.set(is_planted);
 }
 
 /// What a lookup or a change of a directory tells of attributes is an event of its own.

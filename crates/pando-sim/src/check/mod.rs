@@ -24,6 +24,8 @@ mod search;
 mod tests;
 
 pub use agree::file_of;
+#[cfg(feature = "planted")]
+pub use agree::forgive_all;
 pub use excuse::{Excuse, Excuses};
 pub use history::{Event, EventIndex, Fate, History, Sight};
 pub use report::Failure;
