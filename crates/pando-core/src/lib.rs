@@ -117,4 +117,8 @@ pub enum Planted {
     CopyRunsBeside,
     /// Only outcomes of what moves go along with a slot or a half: floors of all others stay.
     FloorsLeftBehind,
+    /// A write leaves the version of the data.
+    DataVersionStays,
+    /// A write leaves the time of the last change of the content.
+    TimeStays,
 }

@@ -15,7 +15,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op as Wire, Request};
 use pando_types::{Credentials, Errno, SessionId, ShardIndex};
 
-use crate::check::{Event, Excuse, Excuses, History, linearize};
+use crate::check::{Event, Excuse, Excuses, History, go_forward, linearize};
 use crate::client_run::{ClientRun, Shared, lock};
 use crate::config::{Durability, MILLISECOND, SECOND, SimConfig};
 use crate::executor::TaskIndex;
@@ -329,6 +329,8 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         return Err(format!("{ino:?} was given twice"));
     }
     if keeps_its_word {
+        let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
+        go_forward(history, is_one_clock)?;
         let order = linearize(history).map_err(|failure| failure.to_string())?;
         excuses.extend(order.excuses);
     } else {

@@ -17,6 +17,7 @@ mod excuse;
 mod footprint;
 mod history;
 mod loose;
+mod marks;
 mod report;
 mod search;
 
@@ -28,5 +29,6 @@ pub use agree::file_of;
 pub use agree::forgive_all;
 pub use excuse::{Excuse, Excuses};
 pub use history::{Event, EventIndex, Fate, History, Sight};
+pub use marks::go_forward;
 pub use report::Failure;
 pub use search::{Order, linearize};

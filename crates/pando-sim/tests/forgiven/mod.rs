@@ -16,7 +16,7 @@ const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
     (Excuse::LooseDirectory, [5, 5, 15, 5, 5]),
     (Excuse::CheckedBefore, [160, 280, 240, 15, 180]),
     (Excuse::DirectoryCounts, [5_100, 8_000, 1_450, 8_100, 7_000]),
-    (Excuse::LooseWalk, [45, 80, 800, 5, 55]),
+    (Excuse::LooseWalk, [60, 80, 2_000, 5, 60]),
     (Excuse::Lingering, [5, 5, 5, 5, 5]),
     (Excuse::SessionOver, [380, 530, 290, 950, 420]),
     (Excuse::Unordered, [0; 5]),
