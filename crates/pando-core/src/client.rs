@@ -144,6 +144,8 @@ impl Shard {
                 // Its client has had an answer, or it would not have gone on to this one.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
+            #[cfg(feature = "planted")]
+            let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
             if let Some(txn) = txn.and_then(|number| self.txns.get_mut(&number)) {
                 txn.repeat(tag);
                 return Ok(Repeated::UnderWay);

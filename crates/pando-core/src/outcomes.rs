@@ -193,6 +193,10 @@ impl Shard {
         rows.extend(
             soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
         );
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::FloorsLeftBehind) {
+            rows.retain(|(_, value)| Outcome::decode(value).is_ok_and(|its| its.result.is_some()));
+        }
         Ok(rows)
     }
 

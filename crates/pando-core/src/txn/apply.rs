@@ -105,7 +105,7 @@ impl Shard {
                 let content: Option<Content> = ctx.load(&key)?;
                 let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
                 #[cfg(feature = "planted")]
-                let is_its_own = is_its_own || self.is_planted(crate::Planted::TombstoneLost);
+                let is_its_own = is_its_own || self.is_planted(crate::Planted::BuriesAnother);
                 if is_its_own {
                     ctx.delete(key);
                 }
@@ -262,6 +262,10 @@ impl Shard {
     ) -> Result<(), Halt> {
         let mut inode = self.locked_link(ctx, ino)?;
         inode.attr.nlink += 1;
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::LinkNotCounted) {
+            inode.attr.nlink -= 1;
+        }
         inode.attr.ctime = at;
         inode.attr.change += 1;
         inode::put(ctx, &Loc::Link(ino), &inode);
@@ -291,7 +295,13 @@ impl Shard {
 
     /// The session's opens, locks and outcomes go; inodes that only it kept alive are destroyed.
     fn end_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId) -> Result<(), Halt> {
-        for (ino, at) in self.opens.of_session(session) {
+        let opens = self.opens.of_session(session);
+        #[cfg(feature = "planted")]
+        let opens = match self.is_planted(crate::Planted::OpensOutlive) {
+            true => alloc::vec::Vec::new(),
+            false => opens,
+        };
+        for (ino, at) in opens {
             ctx.delete(keys::open(ino, session));
             ctx.change_open(OpenChange::Clear(ino, session));
             if at == OpenAt::Link

@@ -222,8 +222,11 @@ impl Cluster {
     }
 
     fn recovered(&self, index: usize, store: &mut Store) -> Shard {
-        let (shard, effects) =
-            Shard::recover(self.configs[index].clone(), self.moment(), store).unwrap();
+        let recovered = Shard::recover(self.configs[index].clone(), self.moment(), store);
+        #[cfg_attr(not(feature = "planted"), expect(unused_mut, reason = "nothing is planted"))]
+        let (mut shard, effects) = recovered.unwrap();
+        #[cfg(feature = "planted")]
+        crate::planted::plant_into(&mut shard);
         store.apply(effects.writes);
         shard
     }
