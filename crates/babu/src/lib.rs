@@ -91,6 +91,9 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[macro_use]
+mod planted;
+
 mod ahead;
 mod ballast;
 mod batch;
@@ -153,6 +156,8 @@ pub use lsn::{Epoch, Lsn};
 pub use memdisk::MemDisk;
 pub use open::Recovered;
 pub use options::{Durability, Options};
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use realdisk::RealDisk;
 pub use scan::{Scan, TryScan};
 pub use snapshot::select::{Part, Pattern, Selection};

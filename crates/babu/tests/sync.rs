@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use babu::{Around, Batch, Db, Disk, DiskFile, Durability, Lsn, MemDisk, Options};
+use common::around::{Noting, accompanied, put};
 use common::{contents, open, small_options};
 
 type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
@@ -93,13 +94,6 @@ impl DiskFile for GateFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.file.allocate(len)
     }
-}
-
-fn put(db: &mut Db, number: u8) -> Lsn {
-    let mut batch = Batch::new();
-    batch.put(&[number], b"value");
-    db.apply(&batch, b"");
-    db.write().unwrap()
 }
 
 #[test]
@@ -244,80 +238,9 @@ fn with_durability_against_loss_of_power_a_write_that_has_returned_is_durable() 
     assert_eq!((recovered.last_lsn, contents(&db).unwrap()), expected);
 }
 
-/// Notes what the disk had synced when it was called, and writes a group, if it is given one to write.
-struct Noting {
-    disk: MemDisk,
-    before: Mutex<Vec<u64>>,
-    after: Mutex<u32>,
-    meanwhile: Mutex<Option<Db>>,
-}
-
-impl Noting {
-    fn around(db: &Db, disk: &MemDisk) -> Arc<Noting> {
-        let disk = disk.clone();
-        let (before, after, meanwhile) = Default::default();
-        let noting = Arc::new(Noting { disk, before, after, meanwhile });
-        db.syncer().set_around(noting.clone());
-        noting
-    }
-
-    fn calls(&self) -> (usize, u32) {
-        (self.before.lock().unwrap().len(), *self.after.lock().unwrap())
-    }
-}
-
-impl Around for Noting {
-    fn before(&self) -> io::Result<()> {
-        self.before.lock().unwrap().push(self.disk.counters().syncs);
-        if let Some(db) = &mut *self.meanwhile.lock().unwrap() {
-            put(db, 99);
-        }
-        Ok(())
-    }
-
-    fn after(&self) {
-        *self.after.lock().unwrap() += 1;
-    }
-}
-
 #[test]
 fn whoever_syncs_the_log_what_it_relies_on_is_made_durable_before() {
-    let disk = MemDisk::new();
-    let (mut db, _) = open(&disk).unwrap();
-    let noting = Noting::around(&db, &disk);
-    let syncer = db.syncer();
-    let mut calls = 0;
-    let mut expect_one_more = |how: &str, syncs_before: u64| {
-        calls += 1;
-        assert_eq!(noting.calls(), (calls, calls as u32), "{how}");
-        assert!(
-            noting.before.lock().unwrap()[calls - 1] <= syncs_before,
-            "{how}: it came too late"
-        );
-    };
-    let syncs = disk.counters().syncs;
-    let last = put(&mut db, 1);
-    syncer.sync_to(last).unwrap();
-    expect_one_more("one group", syncs);
-    syncer.sync_to(last).unwrap();
-    syncer.sync().unwrap();
-    assert_eq!(noting.calls(), (1, 1), "a mark relies on nothing");
-
-    let syncs = disk.counters().syncs;
-    put(&mut db, 2);
-    db.freeze().unwrap();
-    syncer.sync().unwrap();
-    expect_one_more("a log that has ended", syncs);
-
-    // Its index files are synced before its log.
-    put(&mut db, 3);
-    db.freeze().unwrap();
-    let durable = db.durable_lsn();
-    let job = db.checkpoint_job().unwrap();
-    let done = job.run().unwrap();
-    expect_one_more("a checkpoint", disk.counters().syncs);
-    assert!(db.durable_lsn() > durable, "it has synced the log");
-    db.install(done).remove().unwrap();
+    accompanied();
 }
 
 #[test]

@@ -310,7 +310,10 @@ impl Client {
             Ok(Answer::NoSession) => {
                 self.session_over(session.id);
                 let was_lost = std::mem::replace(&mut way.is_unsure, false);
-                if was_lost && !concerns_only_its_session(way.errand.asked.op) {
+                if was_lost
+                    && !concerns_only_its_session(way.errand.asked.op)
+                    && !is_planted!(LostSaysNotRun)
+                {
                     return Ok(Err(Failure::Unsure(Errno::EIO)));
                 }
                 Err(Over)
@@ -354,7 +357,8 @@ impl Client {
                 }
                 Refusal::Redirect(history) => {
                     self.counters.redirected();
-                    route.dir().is_some_and(|dir| self.routes.learn(dir, &history))
+                    let dir = route.dir().filter(|_| !is_planted!(RedirectNotLearned));
+                    dir.is_some_and(|dir| self.routes.learn(dir, &history))
                 }
                 Refusal::Slot(news) => {
                     self.counters.redirected();
@@ -406,8 +410,17 @@ impl Client {
             if self.sessions.is_closed() {
                 return Err(Unanswered::Stopped);
             }
+            let id = match was_lost && is_planted!(RetryRenumbered) {
+                true => RequestId { sequence: errand.head.id.sequence + 1, ..errand.head.id },
+                false => errand.head.id,
+            };
+            let shard = match was_lost && is_planted!(RetryAstray) {
+                true => self.routes.beside(shard),
+                false => shard,
+            };
             let request = Box::new(Request {
                 head: Head {
+                    id,
                     clock: self.clock.load(Ordering::Relaxed),
                     version: self.version.load(Ordering::Relaxed),
                     ..errand.head
@@ -538,8 +551,10 @@ struct UnderWay<'a> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if !self.is_unsure {
+        if !self.is_unsure || is_planted!(SlotFreedInDoubt) {
             self.session.slots.free(self.slot);
+        }
+        if !self.is_unsure {
             return;
         }
         self.client.counters.gave_up();

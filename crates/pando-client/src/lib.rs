@@ -27,6 +27,9 @@
 //! 3. A slot whose request may still run is not used, nor is what that request changes changed by another.
 //! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
 
+#[macro_use]
+mod planted;
+
 mod alone;
 mod block;
 mod by_way;
@@ -69,4 +72,6 @@ pub use counters::Counters;
 pub use files::WriteError;
 pub use listing::DirEntry;
 pub use pages::{BUFFERED_MAX, Listing};
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use transport::{BoxFuture, Called, Calling, Transport, TransportError};

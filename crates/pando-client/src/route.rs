@@ -170,6 +170,11 @@ impl Routes {
         (0..self.cluster.load().shards).map(ShardIndex)
     }
 
+    /// The next shard.
+    pub(crate) fn beside(&self, shard: ShardIndex) -> ShardIndex {
+        ShardIndex((shard.0 + 1) % self.cluster.load().shards)
+    }
+
     /// Learns who owns a slot; true if that was news.
     pub(crate) fn learn_slot(&self, news: SlotNews) -> bool {
         let mut is_news = false;

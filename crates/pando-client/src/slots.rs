@@ -43,8 +43,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// For its next request.
-    const fn next(self) -> Self {
-        Self { sequence: self.sequence + 1, ..self }
+    fn next(self) -> Self {
+        match is_planted!(SequenceReused) && self.sequence > 0 {
+            true => self,
+            false => Self { sequence: self.sequence + 1, ..self },
+        }
     }
 }
 

@@ -39,6 +39,9 @@ use crate::shard::Shard;
 /// Most sessions of one key at once, but for the owner's.
 pub const SESSIONS_MAX: usize = 256;
 
+/// Most sessions of one key that have ended and left something here, which goes when every shard has heard that.
+const SESSIONS_OVER_MAX: usize = 16 * SESSIONS_MAX;
+
 /// What an operation needs to be run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
@@ -150,7 +153,7 @@ impl Shard {
             Asks::Owns if key != KeyId::OWNER => Err(Improper::NotOwner.into()),
             Asks::Ends(session) if key != KeyId::OWNER => self.must_own(key, session),
             Asks::OfSession(session) => self.must_own(key, session),
-            Asks::Begins if key != KeyId::OWNER && self.sessions_of(key) >= SESSIONS_MAX => {
+            Asks::Begins if key != KeyId::OWNER && self.has_too_many(key) => {
                 Err(Improper::Sessions.into())
             }
             _ => Ok(()),
@@ -172,9 +175,10 @@ impl Shard {
         }
     }
 
-    /// Sessions that the key has, or had and that are not over everywhere.
-    fn sessions_of(&self, key: KeyId) -> usize {
+    /// Whether the key has as many sessions as it may, or has had too many that are not over everywhere.
+    fn has_too_many(&self, key: KeyId) -> bool {
         let living = self.sessions.values().filter(|of| **of == key).count();
-        living + self.session_log.over().filter(|(_, over)| over.key == key).count()
+        let over = self.session_log.over().filter(|(_, over)| over.key == Some(key)).count();
+        living >= SESSIONS_MAX || over >= SESSIONS_OVER_MAX
     }
 }

@@ -221,7 +221,9 @@ impl Shard {
         self.ready.extend(waiting.filter(goes_on));
         self.later = core::mem::take(&mut old.later);
         self.later.retain(|_, input| goes_on(input));
+        let sessions = &self.sessions;
         let running = core::mem::take(&mut old.running).into_iter();
+        let running = running.filter(|((session, _), _)| sessions.contains_key(session));
         self.running = running.map(|(slot, (sequence, _))| (slot, (sequence, None))).collect();
         for (number, txn) in core::mem::take(&mut old.txns) {
             if txn.plan().is_none() {

@@ -132,6 +132,7 @@ impl Shard {
             Err(Stop::Halt(halt)) => return Err(halt),
             Ok(()) | Err(Stop::Refuse(_)) => Refusal::NoSession,
         };
+        self.running.remove(&(request.head.id.session, request.head.id.slot));
         self.reply(ctx, tag, request, Err(refusal), Need::Committed);
         Ok(None)
     }
@@ -147,7 +148,8 @@ impl Shard {
             return Ok(Repeated::No);
         }
         let was_of = self.session_log.was_of(id.session);
-        match self.is_its(tag.1, id.session).or(was_of.map(|key| key == tag.1)) {
+        let was_its = was_of.flatten().map(|key| key == tag.1);
+        match self.is_its(tag.1, id.session).or(was_its) {
             Some(true) => {}
             Some(false) => return Ok(Repeated::Refuse(Refusal::NoSession)),
             // It may have begun, and the word be on its way here, with whose it is.
@@ -157,13 +159,16 @@ impl Shard {
             }
             None => return Ok(Repeated::Over),
         }
-        if let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
+        if was_of.is_none()
+            && let Some((sequence, txn)) = self.running.get(&(id.session, id.slot))
             && *sequence >= id.sequence
         {
             if *sequence > id.sequence {
                 // Its client has had an answer, or it would not have gone on to this one.
                 return Ok(Repeated::Answer(Err(Refusal::Answered)));
             }
+            #[cfg(feature = "planted")]
+            let txn = txn.filter(|_| self.planted != Some(crate::Planted::CopyRunsBeside));
             if let Some(txn) = txn.and_then(|number| self.txns.get_mut(&number)) {
                 txn.repeat(tag);
                 return Ok(Repeated::UnderWay);

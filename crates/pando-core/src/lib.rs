@@ -90,12 +90,34 @@ pub enum Planted {
     SubdirsNotCounted,
     /// A directory may move whoever else moves, or has since its walk began.
     ClaimUnchecked,
-    /// A removed directory's id is free before all its partitions are dropped, and its burial takes whatever is there.
+    /// A removed directory's id is free before all its partitions are dropped.
     TombstoneLost,
+    /// The burial of a directory takes whatever has its id.
+    BuriesAnother,
     /// A slot stays open to changes in the exchange that hands it over.
     SlotUnlocked,
     /// A file is said to be durable before it is.
     SyncFileUnsynced,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
+    /// Every vote is told before it is synced.
+    VoteUnsynced,
+    /// Participants are told that transactions are over which are not.
+    FloorOverLiving,
+    /// What a rename found before it held a lock is not looked at again under it.
+    LookTrusted,
+    /// A write leaves setuid and setgid.
+    SetuidKept,
+    /// The end of a session leaves what it had open.
+    OpensOutlive,
+    /// A further name of a file does not raise its link count.
+    LinkNotCounted,
+    /// A request of which another copy is under way begins again.
+    CopyRunsBeside,
+    /// Only outcomes of what moves go along with a slot or a half: floors of all others stay.
+    FloorsLeftBehind,
+    /// A write leaves the version of the data.
+    DataVersionStays,
+    /// A write leaves the time of the last change of the content.
+    TimeStays,
 }

@@ -27,6 +27,11 @@ impl Locked {
         }
     }
 
+    /// Sessions that have locks.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.0.iter().map(|(session, _)| *session)
+    }
+
     /// Files that a session has locks of.
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = Ino> + '_ {
         self.0.range((session, Ino(0))..=(session, Ino(u64::MAX))).map(|(_, ino)| *ino)

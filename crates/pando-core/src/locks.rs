@@ -9,7 +9,7 @@ use core::ops::Range;
 use pando_types::peer::Say;
 use pando_types::{DirId, Ino, PartitionIndex, SessionId, ShardIndex, SlotIndex, TxnId};
 
-use crate::contract::Input;
+use crate::contract::{ClientTag, Input};
 use crate::ctx::Stop;
 
 /// What can be locked. The order is the order in which a transaction takes them.
@@ -185,6 +185,15 @@ impl Locks {
     /// Whether anybody waits for it.
     pub fn is_awaited(&self, key: LockKey) -> bool {
         self.waiting.contains_key(&key)
+    }
+
+    /// Clients whose requests wait for this.
+    pub fn waiting_clients(&self, key: LockKey) -> impl Iterator<Item = ClientTag> + '_ {
+        let waiting = self.waiting.get(&key).into_iter().flatten();
+        waiting.filter_map(|input| match input {
+            Input::Client(tag, _) => Some(*tag),
+            _ => None,
+        })
     }
 
     /// Sessions of which requests wait.

@@ -109,11 +109,11 @@ impl Opens {
     }
 
     /// Inodes that a session has open.
-    pub fn of_session(&self, session: SessionId) -> Vec<(Ino, OpenAt)> {
+    pub fn of_session(&self, session: SessionId) -> Vec<Ino> {
         self.by_ino
             .iter()
             .filter(|(_, (_, by))| by.contains_key(&session))
-            .map(|(ino, (at, _))| (*ino, *at))
+            .map(|(ino, _)| *ino)
             .collect()
     }
 

@@ -135,6 +135,12 @@ impl Outcomes {
         outcomes.insert(slot, refused);
     }
 
+    /// Sessions of which there is one.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        let all = self.recorded.keys().chain(self.local.keys()).chain(self.refused.keys());
+        all.map(|(session, _)| *session)
+    }
+
     /// Whether there is any of a session.
     pub fn has(&self, session: SessionId) -> bool {
         let all = (session, 0)..=(session, u16::MAX);
@@ -201,6 +207,10 @@ impl Shard {
         rows.extend(
             soft.map(|(slot, outcome)| (keys::slot(slot.0, slot.1), as_moved(outcome.clone()))),
         );
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::FloorsLeftBehind) {
+            rows.retain(|(_, value)| Outcome::decode(value).is_ok_and(|its| its.result.is_some()));
+        }
         Ok(rows)
     }
 

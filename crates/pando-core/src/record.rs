@@ -192,8 +192,8 @@ pub struct Stat {
 pub struct SessionRecord {
     /// Root directory of a sub-tree mount (DESIGN §12); the root for now.
     pub root: DirRef,
-    /// By which key its client came: what it belongs to.
-    pub key: KeyId,
+    /// By which key its client came: what it belongs to. `None` where it is over, and that is not known.
+    pub key: Option<KeyId>,
     /// It is over: the position of its end.
     pub over: Option<u64>,
 }

@@ -16,6 +16,9 @@
 //!
 //! It knows nothing of names, directories, permissions or the kernel.
 
+#[macro_use]
+mod planted;
+
 pub mod cache;
 mod client;
 mod dirty;
@@ -31,6 +34,8 @@ pub use fs::maintenance::Maintenance;
 pub use fs::range::{Allocate, Seek};
 pub use fs::{DataFs, Limits, OpenInfo, SyncObjects};
 pub use metadata::{Metadata, WriteError};
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use store::{
     Listing, LocalStore, ObjectStore, RemoteStore, Space, StoreError, SyncHook, Syncs, sync_hook,
 };

@@ -150,6 +150,9 @@ impl ColdRows {
 
     /// What does not fit the inode, in words.
     pub fn misfit(&self, inode: &Inode) -> Option<String> {
+        if is_planted!(MisfitUnseen) {
+            return None;
+        }
         if self.wrong.is_some() {
             return self.wrong.clone();
         }

@@ -48,6 +48,9 @@
 //! | object to be deleted | 16 |
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod planted;
+
 mod busy;
 mod code;
 mod collect;
@@ -71,6 +74,8 @@ pub use code::Code;
 pub use collect::{Collected, Watched, collect};
 pub use finding::{Finding, Pending, Report};
 pub use pando_core::Write;
+#[cfg(feature = "planted")]
+pub use planted::Planted;
 pub use repair::{Repaired, repair};
 pub use source::{Gap, Objects, Page, Progress, Repairs, Row, Rows, Stored, Unwatched, Watch};
 pub use volume::Volume;

@@ -144,10 +144,11 @@ impl Probe<'_> {
 
     /// Whether a shard has a record of a session, or may not have heard of it yet.
     pub fn knows_session(&mut self, shard: ShardIndex, id: SessionId) -> Result<bool, String> {
+        // In this order: it may begin in between.
+        let heard = cursor::get(self.rows, shard, &keys::table(keys::Table::Session))?;
         if cursor::get(self.rows, shard, &keys::session(id))?.is_some() {
             return Ok(true);
         }
-        let heard = cursor::get(self.rows, shard, &keys::table(keys::Table::Session))?;
         let last = heard
             .and_then(|value| SessionsHeard::decode(&value).ok())
             .map_or(0, |heard| heard.last);

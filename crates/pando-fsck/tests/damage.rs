@@ -17,15 +17,9 @@ use pando_types::{
     DirId, DirRef, FileKind, Ino, KeyId, LockSet, Order, PartitionIndex, Radix, SessionId,
     ShardIndex, SlotIndex, TxnId,
 };
+use support::finds::Then::{Left, Mended};
+use support::finds::finds;
 use support::{Cluster, name};
-
-/// What `--repair` can do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Then {
-    Mended,
-    Left,
-}
-use Then::{Left, Mended};
 
 const ROOT: DirRef = DirRef::ROOT;
 const ZERO: ShardIndex = ShardIndex(0);
@@ -33,30 +27,6 @@ const ONE: ShardIndex = ShardIndex(1);
 const TWO: ShardIndex = ShardIndex(2);
 /// A session that nobody knows, numbered as one that there was.
 const STRANGER: SessionId = SessionId(2);
-
-fn finds(code: Code, then: Then, inflict: fn(&mut Cluster)) {
-    let mut c = Cluster::healthy();
-    assert!(c.check().is_clean());
-    inflict(&mut c);
-    let report = c.check();
-    let codes: BTreeSet<Code> = report.findings.iter().map(|finding| finding.code).collect();
-    assert_eq!(codes, BTreeSet::from([code]), "{:#?}", report.findings);
-    for finding in &report.findings {
-        assert_eq!(finding.is_repairable(), then == Mended, "{finding:#?}");
-    }
-    let repaired = c.repair();
-    if then == Left {
-        assert!(repaired.mended.is_empty(), "{:#?}", repaired.mended);
-        assert!(repaired.left.findings.iter().all(|finding| finding.code == code));
-        assert!(!repaired.left.is_clean());
-        return;
-    }
-    assert_eq!(repaired.mended.first().map(|finding| finding.code), Some(code));
-    assert!(repaired.left.is_clean(), "{:#?}", repaired.left.findings);
-    c.serves();
-    let after = c.check();
-    assert!(after.is_clean(), "{:#?}", after.findings);
-}
 
 macro_rules! fixtures {
     ($($test:ident: $code:ident, $then:ident, $inflict:expr;)*) => {
@@ -373,17 +343,17 @@ fixtures! {
 
     a_session_that_is_over: SessionNotEverywhere, Mended, |c| {
         all_have_heard(c);
-        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode());
+        c.put(TWO, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: Some(KeyId::OWNER), over: None }.encode());
     };
     a_session_that_one_shard_lacks: SessionNotEverywhere, Mended, |c| {
         all_have_heard(c);
         for shard in [ZERO, ONE, TWO] {
-            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode());
+            c.put(shard, &keys::session(STRANGER), &SessionRecord { root: ROOT, key: Some(KeyId::OWNER), over: None }.encode());
         }
     };
     a_session_of_two_keys: SessionOfTwoKeys, Mended, |c| {
         everybody_knows(c);
-        let record = SessionRecord { root: ROOT, key: KeyId(9), over: None };
+        let record = SessionRecord { root: ROOT, key: Some(KeyId(9)), over: None };
         c.put(TWO, &keys::session(STRANGER), &record.encode());
     };
     an_open_of_a_session_that_is_over: OpenOfUnknownSession, Mended, |c| {
@@ -562,7 +532,7 @@ fn everybody_knows(c: &mut Cluster) {
         c.put(
             shard,
             &keys::session(STRANGER),
-            &SessionRecord { root: ROOT, key: KeyId::OWNER, over: None }.encode(),
+            &SessionRecord { root: ROOT, key: Some(KeyId::OWNER), over: None }.encode(),
         );
     }
 }

@@ -153,7 +153,8 @@ fn what_a_session_that_is_gone_kept_alive_goes_with_its_data() {
     let session = c.session;
     for shard in Cluster::all_shards() {
         let key = keys::session(session);
-        let record = SessionRecord { root: DirRef::ROOT, key: KeyId::OWNER, over: None }.encode();
+        let record =
+            SessionRecord { root: DirRef::ROOT, key: Some(KeyId::OWNER), over: None }.encode();
         assert_eq!(c.get(shard, &key), Some(record));
         c.delete(shard, &key);
     }

@@ -66,11 +66,12 @@ pub fn explain(config: SimConfig) -> String {
         _ => "",
     };
     let verdict = run(SimConfig { verbose: true, ..config });
-    let Verdict { fault, tail, .. } = verdict;
+    let Verdict { fault, tail, stats, .. } = verdict;
     let tail = &tail[tail.len().saturating_sub(TAIL)..];
     format!(
-        "seed {seed}: {}\nthe last events:\n{}\nonce more: PANDO_SIM_{kind}=1 {power}PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
+        "seed {seed}: {}\nthe last events:\n{}\nforgiven: {:?}\nonce more: PANDO_SIM_{kind}=1 {power}PANDO_SIM_SEED={seed} cargo test -p pando-sim one_seed -- --nocapture",
         fault.as_deref().unwrap_or("nothing wrong this time"),
-        tail.join("\n")
+        tail.join("\n"),
+        stats.excuses
     )
 }

@@ -9,7 +9,7 @@ use pando_types::{Credentials, Errno, Judge, SessionId};
 
 use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
-use crate::execute::execute;
+use crate::execute::{Executed, execute};
 use crate::keeping::{Keeper, Promises};
 use crate::mail::Mail;
 use crate::random::Random;
@@ -248,7 +248,8 @@ impl ClientRun {
         if let Judge::Shard(groups) = &mut marked.credentials.judge {
             groups.push(MARK + event as u32);
         }
-        let (outcome, is_loose) = execute(client, &marked, random.between(1, 9) as u32).await;
+        let executed = execute(client, &marked, random.between(1, 9) as u32).await;
+        let Executed { outcome, is_loose, attr } = executed;
         lock(&self.shared.history).walked(event, is_loose);
         let lost_session = client.counters().sessions_over() > over_before;
         lock(&self.known).ended(&call.op);
@@ -272,7 +273,11 @@ impl ClientRun {
             self.notice_losses(client, None).await;
             return outcome;
         }
-        lock(&self.shared.history).respond(event, outcome.clone(), lanes.1);
+        {
+            let mut history = lock(&self.shared.history);
+            history.respond(event, outcome.clone(), lanes.1);
+            history.mark(event, attr);
+        }
         // The kernel knows nothing of what is done by path.
         if !matches!(call.op, Op::Mkdir(..) | Op::ByPath { .. }) {
             lock(&self.known).learn(random, &call.op, &outcome);

@@ -9,25 +9,42 @@ use pando_model::{Call, Op, Outcome, Stat, Value};
 use pando_types::op::{NewNode, Payload, Piece};
 use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Kill, Name};
 
-/// Runs `call` and tells what came of it, and whether it went by a path that no shard judged in the end. A page of a listing holds
-/// `page` entries.
-pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> (Outcome, bool) {
-    if let Op::ByPath { way, to_way, op } = &call.op {
-        let paths = Paths::new(client, call.credentials.clone());
-        let outcome = by_path(&paths, (way, to_way), op).await;
-        return (outcome, paths.was_loose());
-    }
-    (by_number(client, call, page).await, false)
+/// What came of a call.
+pub struct Executed {
+    /// The answer, as the model has it.
+    pub outcome: Outcome,
+    /// It went by a path that no shard judged in the end.
+    pub is_loose: bool,
+    /// What the answer tells of an inode, with its times and versions.
+    pub attr: Option<Attr>,
 }
 
-async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
+/// Runs `call` and tells what came of it. A page of a listing holds `page` entries.
+pub async fn execute(client: &Arc<Client>, call: &Call, page: u32) -> Executed {
+    let mut attr = None;
+    if let Op::ByPath { way, to_way, op } = &call.op {
+        let paths = Paths::new(client, call.credentials.clone());
+        let outcome = by_path(&paths, (way, to_way), op, &mut attr).await;
+        return Executed { outcome, is_loose: paths.was_loose(), attr };
+    }
+    let outcome = by_number(client, call, page, &mut attr).await;
+    Executed { outcome, is_loose: false, attr }
+}
+
+async fn by_number(
+    client: &Arc<Client>,
+    call: &Call,
+    page: u32,
+    seen: &mut Option<Attr>,
+) -> Outcome {
     let by = &call.credentials;
+    let mut stat = |attr: Attr| Ok(Value::Stat(to_stat(seen.insert(attr))));
     match &call.op {
         Op::Lookup(dir, name) => stat(client.lookup(by, *dir, name).await?),
         Op::Create { dir, name, kind, mode, symlink, exclusive, open } => {
             let node = NewNode { kind: *kind, mode: *mode, rdev: 0, symlink: symlink.clone() };
             let (attr, new) = client.create(by, *dir, name, node, *exclusive, *open).await?;
-            Ok(Value::Created(to_stat(&attr), new))
+            Ok(Value::Created(to_stat(seen.insert(attr)), new))
         }
         Op::Mkdir(dir, name, mode) => stat(client.mkdir(by, *dir, name, *mode).await?),
         Op::Unlink(dir, name) => done(client.unlink(by, *dir, name).await?),
@@ -46,7 +63,7 @@ async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
         Op::Release(ino) if ino.0 % 2 == 0 => done(client.release(*ino).await?),
         Op::Release(ino) => done(client.release_all(&[*ino]).await?),
         Op::Read(ino, offset, len) => read(client, *ino, *offset, *len).await,
-        Op::Write(ino, offset, bytes) => write(client, by, *ino, *offset, bytes).await,
+        Op::Write(ino, offset, bytes) => stat(write(client, by, *ino, *offset, bytes).await?),
         Op::GetXattr(ino, name) => Ok(Value::Bytes(client.getxattr(by, *ino, name).await?)),
         Op::ListXattr(ino) => {
             Ok(Value::Names(client.listxattr(by, *ino).await?.into_iter().collect()))
@@ -62,13 +79,19 @@ async fn by_number(client: &Arc<Client>, call: &Call, page: u32) -> Outcome {
     }
 }
 
-async fn by_path(paths: &Paths<'_>, (way, to_way): (&[Name], &[Name]), op: &Op) -> Outcome {
+async fn by_path(
+    paths: &Paths<'_>,
+    (way, to_way): (&[Name], &[Name]),
+    op: &Op,
+    seen: &mut Option<Attr>,
+) -> Outcome {
     let at = |name| path(way, Some(name));
+    let mut stat = |attr: Attr| Ok(Value::Stat(to_stat(seen.insert(attr))));
     match op {
         Op::Lookup(_, name) => stat(paths.lstat(&at(name)).await?),
         Op::Create { name, mode, .. } => {
             let (attr, new) = paths.create(&at(name), *mode, true).await?;
-            Ok(Value::Created(to_stat(&attr), new))
+            Ok(Value::Created(to_stat(seen.insert(attr)), new))
         }
         Op::Mkdir(_, name, mode) => stat(paths.mkdir(&at(name), *mode).await?),
         Op::Unlink(_, name) => done(paths.unlink(&at(name)).await?),
@@ -92,10 +115,6 @@ fn path(way: &[Name], last: Option<&Name>) -> Vec<u8> {
         root if root.is_empty() => b"/".to_vec(),
         path => path,
     }
-}
-
-fn stat(attr: Attr) -> Outcome {
-    Ok(Value::Stat(to_stat(&attr)))
 }
 
 const fn done((): ()) -> Outcome {
@@ -135,12 +154,12 @@ pub async fn write(
     ino: Ino,
     offset: u64,
     bytes: &[u8],
-) -> Outcome {
+) -> Result<Attr, Errno> {
     let piece = Piece { offset, payload: Payload::Inline(bytes.to_vec()) };
     // As a mount has it from its kernel.
     let kill = (by.uid != 0).then_some(Kill::UnlessOf(by.gid));
     match client.write_data(ino, None, vec![piece], None, kill).await {
-        Ok(attr) => stat(attr),
+        Ok(attr) => Ok(attr),
         Err(WriteError::Errno(errno) | WriteError::Unsure(errno)) => Err(errno),
         Err(WriteError::DataChanged) => panic!("nothing was asked of the data version"),
     }

@@ -15,7 +15,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_types::op::{Head, Op as Wire, Request};
 use pando_types::{Credentials, Errno, SessionId, ShardIndex};
 
-use crate::check::{Event, History, linearize};
+use crate::check::{Event, Excuse, Excuses, History, go_forward, linearize};
 use crate::client_run::{ClientRun, Shared, lock};
 use crate::config::{Durability, MILLISECOND, SECOND, SimConfig};
 use crate::executor::TaskIndex;
@@ -286,7 +286,9 @@ impl Run {
         (self.world.stats.promises.0, self.world.stats.promises.1) =
             (promises.made, promises.looks);
         let fault = promises.broken.first().cloned().or(fault);
-        let fault = fault.or_else(|| judge(&self.world, &history).err());
+        let mut excuses = Excuses::new();
+        let fault = fault.or_else(|| judge(&self.world, &history, &mut excuses).err());
+        self.world.stats.excuses = excuses;
         Verdict {
             fault,
             hash: self.world.trace.hash(),
@@ -310,14 +312,15 @@ impl fsck::Live for Run {
     }
 }
 
-fn judge(world: &World, history: &History) -> Result<(), String> {
+fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), String> {
     let keeps_its_word = world.config.durability != Durability::OsWithPowerLoss;
     // Unless a session was over, every request is answered in the end.
-    let gave_up = |event: &&Event| event.lost == Some(Errno::EIO) && !event.lost_session;
-    if let Some(event) = history.events().iter().find(gave_up)
-        && keeps_its_word
-    {
-        return Err(format!("a client gave up: {event:?}"));
+    let gave_up = history.events().iter().filter(|event| event.lost == Some(Errno::EIO));
+    let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
+    Excuse::SessionOver.count(over.len(), excuses);
+    match gave_up.first() {
+        Some(event) if keeps_its_word => return Err(format!("a client gave up: {event:?}")),
+        _ => Excuse::PowerLost.count(gave_up.len(), excuses),
     }
     if let Some(event) = history.events().iter().find(|event| event.walked.is_forbidden()) {
         return Err(format!("asked without its way, though not refused eight times: {event:?}"));
@@ -326,7 +329,12 @@ fn judge(world: &World, history: &History) -> Result<(), String> {
         return Err(format!("{ino:?} was given twice"));
     }
     if keeps_its_word {
-        linearize(history).map_err(|failure| failure.to_string())?;
+        let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
+        go_forward(history, is_one_clock)?;
+        let order = linearize(history).map_err(|failure| failure.to_string())?;
+        excuses.extend(order.excuses);
+    } else {
+        Excuse::Unordered.count(1, excuses);
     }
     at_rest(world)?;
     let faults = fsck::at_rest(&world.hosts);
@@ -338,10 +346,11 @@ fn at_rest(world: &World) -> Result<(), String> {
     for (index, host) in world.hosts.iter().enumerate() {
         let Some(process) = &host.process else { return Err(format!("shard {index} is dead")) };
         let sessions: Vec<SessionId> = process.core().sessions().collect();
+        let over: Vec<SessionId> = process.core().sessions_over().collect();
         let in_flight = process.core().in_flight();
-        if !sessions.is_empty() || in_flight != [0; 4] {
+        if !sessions.is_empty() || !over.is_empty() || in_flight != [0; 4] {
             return Err(format!(
-                "shard {index} is not at rest: sessions {sessions:?}; locks, transactions, prepared steps, opens {in_flight:?}"
+                "shard {index} is not at rest: sessions {sessions:?}, over {over:?}; locks, transactions, prepared steps, opens {in_flight:?}"
             ));
         }
     }

@@ -11,7 +11,7 @@ use pando_model::Op;
 use pando_types::Errno;
 use pando_types::peer::{Claim, Prepare};
 
-use crate::check::History;
+use crate::check::{Excuses, History};
 use crate::cuts::Cut;
 use crate::host::{Host, Process};
 use crate::network::Bytes;
@@ -181,8 +181,8 @@ pub struct Stats {
     pub doubts: (u64, u64, u64),
     /// Operations answered.
     pub operations: u64,
-    /// Answers that the model could only excuse.
-    pub excused: u64,
+    /// What the judge forgave.
+    pub excuses: Excuses,
     /// What a shard was in the middle of when it died.
     pub crashed_in: BTreeMap<String, u64>,
     /// Transactions committed that had a participant on another shard, by kind.
@@ -399,7 +399,7 @@ impl AddAssign<&Self> for Stats {
         self.doubts.2 += other.doubts.2;
         add(&mut self.cut_in, &other.cut_in);
         self.operations += other.operations;
-        self.excused += other.excused;
+        add(&mut self.excuses, &other.excuses);
         self.splits.0 += other.splits.0;
         self.splits.1 += other.splits.1;
         self.copies += other.copies;

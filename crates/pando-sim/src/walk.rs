@@ -7,7 +7,7 @@ use pando_model::{Call, Op, Outcome, Value};
 use pando_types::{Credentials, FileKind, Ino};
 
 use crate::client_run::{ClientRun, lock};
-use crate::execute::execute;
+use crate::execute::{Executed, execute};
 
 /// Walks the tree from the root and notes all there is as part of the history.
 pub async fn walk(run: Arc<ClientRun>) {
@@ -20,8 +20,10 @@ pub async fn walk(run: Arc<ClientRun>) {
     let perform = async |op: Op| -> Outcome {
         let call = Call { who: run.who, credentials: Credentials::ROOT, op };
         let event = lock(&run.shared.history).invoke(lane, call.clone(), true);
-        let (outcome, _) = execute(&client, &call, 5).await;
-        lock(&run.shared.history).respond(event, outcome.clone(), aside);
+        let Executed { outcome, attr, .. } = execute(&client, &call, 5).await;
+        let mut history = lock(&run.shared.history);
+        history.respond(event, outcome.clone(), aside);
+        history.mark(event, attr);
         outcome
     };
     let mut dirs = VecDeque::from([Ino::ROOT]);

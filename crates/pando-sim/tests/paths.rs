@@ -3,6 +3,9 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
+mod forgiven;
+
+use forgiven::too_much;
 use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
 
@@ -25,6 +28,7 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
     if let Some(first) = failed.first() {
         panic!("{}\n{}", first.fault, explain(SimConfig::by_path(first.seed)));
     }
+    assert_eq!(too_much("PATHS", false, &stats), None);
     if count >= SEEDS {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 500, "{moved} directories renamed");
@@ -61,7 +65,8 @@ fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
     let power = |seed| SimConfig::by_path(seed).with_power_loss();
     let (stats, failed) = batch(1, SEEDS / 3, 1, power);
     if let Some(first) = failed.first() {
-        panic!("seed {}: {}", first.seed, first.fault);
+        panic!("{}\n{}", first.fault, explain(power(first.seed)));
     }
+    assert_eq!(too_much("PATHS", true, &stats), None);
     assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
 }

@@ -1,120 +1,140 @@
-//! Faults that are planted are found, within the seeds that `tests/seeds.rs` runs.
+//! Faults that are planted are found, each by the check that is named here, within the seeds that `tests/seeds.rs` runs. Each of those
+//! seeds holds without the fault.
 
-use pando_core::Planted;
-use pando_sim::batch::batch;
+mod forgiven;
+
 use pando_sim::config::SimConfig;
+use pando_sim::run::run;
+use pando_sim::stats::Stats;
+
+type Client = pando_client::Planted;
+type Core = pando_core::Planted;
+type Shell = pando_server::host::Planted;
+type Store = babu::Planted;
 
 const SEEDS: u64 = 300;
 
-fn is_found(what: &str, plant: impl Fn(&mut SimConfig) + Sync) {
-    is_found_among(what, SimConfig::new, plant);
-}
+/// No order of the history explains all answers.
+const ORDER: &str = "; the best one holds ";
+/// What `pando-fsck` finds.
+const STRUCTURE: &str = "structure";
+/// What was fsynced is not there.
+const PROMISE: &str = "fsynced as";
+/// A client does not come to its end.
+const END: &str = "did not come to an end";
+/// When all clients are gone, something of them is left.
+const REST: &str = "is not at rest";
+/// A store takes what it finds for damage.
+const REFUSED: &str = "cannot open";
+/// A shard is told what no shard may say.
+const IMPROPER: &str = "was refused as one that cannot be";
+/// A client hears `EIO` of what has no reason to fail.
+const GAVE_UP: &str = "a client gave up";
 
-/// As what it is found.
-fn is_found_among(
-    what: &str,
-    runs: fn(u64) -> SimConfig,
-    plant: impl Fn(&mut SimConfig) + Sync,
-) -> String {
-    let planted = |seed| {
+/// A version that has to go up has not.
+const VERSIONS: &str = "a write raised no version";
+/// A time is not what was set.
+const TIMES: &str = "a write left the time of the last one";
+
+/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what others find does not count.
+fn is_found_by(checks: &[&str], runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig)) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    let mut others = Vec::new();
+    for seed in 1..=SEEDS {
+        plant_in_thread(None, None);
+        assert_eq!(run(runs(seed)).fault, None, "seed {seed}, without the fault");
         let mut config = runs(seed);
         plant(&mut config);
-        config
+        let Some(fault) = run(config).fault else { continue };
+        let first = fault.lines().next().unwrap_or_default();
+        if checks.iter().any(|check| first.contains(check)) {
+            let first = first.chars().take(80).collect::<String>();
+            println!("{name}, seed {seed}: {first}; other checks before: {}", others.len());
+            return;
+        }
+        others.push((seed, first.chars().take(80).collect::<String>()));
+    }
+    panic!("not found in {SEEDS} seeds by {checks:?}; by others: {others:?}");
+}
+
+fn plant_in_thread(client: Option<Client>, store: Option<Store>) {
+    Client::plant(client);
+    Store::plant(store);
+}
+
+macro_rules! planted {
+    ($($test:ident: $part:ident::$fault:ident, $runs:expr, $checks:expr;)*) => {
+        $(#[test] fn $test() { is_found_by(&$checks, $runs, |config| planted!(@$part $fault config)); })*
     };
-    let (_, failed) = batch(1, SEEDS, 1, planted);
-    let first = failed.first().unwrap_or_else(|| panic!("{what} was not found in {SEEDS} seeds"));
-    println!("{what}: seed {}: {}", first.seed, first.fault.lines().next().unwrap_or_default());
-    first.fault.clone()
+    (@Core $fault:ident $config:ident) => { $config.planted = Some(Core::$fault) };
+    (@Shell $fault:ident $config:ident) => { $config.planted_in_shell = Some(Shell::$fault) };
+    (@Client $fault:ident $config:ident) => {{ let _ = $config; plant_in_thread(Some(Client::$fault), None) }};
+    (@Store $fault:ident $config:ident) => {{ let _ = $config; plant_in_thread(None, Some(Store::$fault)) }};
 }
 
-#[test]
-fn an_outcome_that_is_not_recorded_is_found() {
-    is_found("OutcomeNotRecorded", |c| c.planted = Some(Planted::OutcomeNotRecorded));
+// With `LookTrusted`, seed 1 of that kind runs on for more than a minute: its seeds begin with 2.
+planted! {
+    an_outcome_that_is_not_recorded: Core::OutcomeNotRecorded, SimConfig::new, [ORDER];
+    an_intent_forgotten_early: Core::IntentForgottenEarly, SimConfig::new, [STRUCTURE];
+    a_split_whose_tail_is_open: Core::SplitTailUnlocked, SimConfig::new, [STRUCTURE];
+    a_change_during_the_copy_that_is_not_sent_again: Core::ChangeNotResent, SimConfig::splitting, [STRUCTURE];
+    a_partition_that_stays_open_while_it_is_given_back: Core::MergeTailUnlocked, SimConfig::splitting, [STRUCTURE];
+    a_slot_that_is_open_in_its_exchange: Core::SlotUnlocked, SimConfig::handing_over, [STRUCTURE];
+    a_shard_that_misses_a_version: Core::VersionNotLearned, SimConfig::by_path, [ORDER];
+    an_announcement_before_the_locks: Core::VersionBeforeLocks, SimConfig::by_path, [ORDER];
+    a_directory_closed_without_a_word_to_the_shards: Core::SubdirsNotCounted, SimConfig::by_path, [ORDER];
+    moves_that_are_not_checked_against_each_other: Core::ClaimUnchecked, SimConfig::moving, [STRUCTURE];
+    a_file_that_is_said_to_be_durable_before_it_is: Core::SyncFileUnsynced, SimConfig::losing_power, [PROMISE];
+    numbers_that_are_reserved_in_memory_only: Core::ReservationLost, SimConfig::splitting, [STRUCTURE];
+    a_vote_before_its_sync: Core::VoteUnsynced, SimConfig::losing_power, [IMPROPER];
+    a_floor_above_what_lives: Core::FloorOverLiving, SimConfig::new, [STRUCTURE];
+    a_first_look_that_is_trusted: Core::LookTrusted, |seed| SimConfig::moving(1 + seed), [STRUCTURE];
+    setuid_that_stays_at_a_write: Core::SetuidKept, SimConfig::new, [ORDER];
+    opens_that_outlive_their_session: Core::OpensOutlive, SimConfig::new, [STRUCTURE];
+    a_write_that_leaves_the_version_of_the_data: Core::DataVersionStays, SimConfig::new, [VERSIONS];
+    a_write_that_leaves_the_time_of_the_content: Core::TimeStays, SimConfig::new, [TIMES];
+    a_link_that_is_not_counted: Core::LinkNotCounted, SimConfig::new, [STRUCTURE];
+    a_copy_that_runs_beside: Core::CopyRunsBeside, SimConfig::new, [ORDER];
+
+    a_reply_before_the_log_is_written: Shell::ReplyBeforeLogWrite, SimConfig::new, [ORDER];
+    a_reply_before_the_sync: Shell::ReplyBeforeSync, SimConfig::new, [ORDER];
+    peers_told_before_the_sync: Shell::PeersBeforeSync, SimConfig::losing_power, [STRUCTURE];
+    a_timer_that_never_fires: Shell::NoTicks, SimConfig::new, [END];
+
+    a_retry_under_a_new_number: Client::RetryRenumbered, SimConfig::new, [ORDER];
+    a_retry_that_goes_to_a_wrong_owner: Client::RetryAstray, SimConfig::new, [ORDER];
+    a_redirect_that_is_not_learned: Client::RedirectNotLearned, SimConfig::new, [GAVE_UP];
+    a_sequence_that_comes_again: Client::SequenceReused, SimConfig::new, [GAVE_UP];
+    a_lost_request_that_is_called_not_run: Client::LostSaysNotRun, SimConfig::new, [ORDER];
+
+    a_sync_that_does_nothing: Store::SyncDoesNothing, SimConfig::losing_power, [REFUSED];
 }
 
+/// A request or a session waits on a timer that stands still; which of them is looked at first differs by seed.
 #[test]
-fn an_intent_forgotten_early_is_found() {
-    is_found("IntentForgottenEarly", |c| c.planted = Some(Planted::IntentForgottenEarly));
+fn timers_that_go_by_the_time_of_day() {
+    is_found_by(&[END, REST], SimConfig::new, |config| {
+        (config.one_clock, config.end_within) = (true, 20_000_000_000);
+    });
 }
 
+/// A judge that takes any answer for another reason to refuse lets all seeds pass, and is found by what it forgives.
 #[test]
-fn a_split_whose_tail_is_open_is_found() {
-    is_found("SplitTailUnlocked", |c| c.planted = Some(Planted::SplitTailUnlocked));
-}
-
-#[test]
-fn a_change_during_the_copy_that_is_not_sent_again_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ChangeNotResent);
-    is_found_among("ChangeNotResent", SimConfig::splitting, plant);
-}
-
-#[test]
-fn a_partition_that_stays_open_while_it_is_given_back_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::MergeTailUnlocked);
-    is_found_among("MergeTailUnlocked", SimConfig::splitting, plant);
-}
-
-#[test]
-fn a_slot_that_is_open_in_its_exchange_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SlotUnlocked);
-    is_found_among("SlotUnlocked", SimConfig::handing_over, plant);
-}
-
-#[test]
-fn a_lost_tombstone_is_found() {
-    is_found("TombstoneLost", |c| c.planted = Some(Planted::TombstoneLost));
-}
-
-#[test]
-fn a_reply_before_the_log_is_written_is_found() {
-    let fault = pando_server::host::Planted::ReplyBeforeLogWrite;
-    is_found("ReplyBeforeLogWrite", |c| c.planted_in_shell = Some(fault));
-}
-
-#[test]
-fn a_shard_that_misses_a_version_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::VersionNotLearned);
-    is_found_among("VersionNotLearned", SimConfig::by_path, plant);
-}
-
-#[test]
-fn an_announcement_before_the_locks_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::VersionBeforeLocks);
-    is_found_among("VersionBeforeLocks", SimConfig::by_path, plant);
-}
-
-#[test]
-fn a_directory_closed_without_a_word_to_the_shards_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SubdirsNotCounted);
-    is_found_among("SubdirsNotCounted", SimConfig::by_path, plant);
-}
-
-#[test]
-fn moves_that_are_not_checked_against_each_other_are_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ClaimUnchecked);
-    is_found_among("ClaimUnchecked", SimConfig::moving, plant);
-}
-
-#[test]
-fn a_file_that_is_said_to_be_durable_before_it_is_is_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::SyncFileUnsynced);
-    let what = is_found_among("SyncFileUnsynced", SimConfig::losing_power, plant);
-    assert!(what.contains("fsynced as"), "{what}");
-}
-
-#[test]
-fn numbers_that_are_reserved_in_memory_only_are_found() {
-    let plant = |c: &mut SimConfig| c.planted = Some(Planted::ReservationLost);
-    is_found_among("ReservationLost", SimConfig::splitting, plant);
-}
-
-#[test]
-fn timers_that_go_by_the_time_of_day_are_found() {
-    let plant = |c: &mut SimConfig| {
-        (c.one_clock, c.end_within) = (true, 20_000_000_000);
+fn a_judge_that_forgives_everything() {
+    let forgiven = |is_planted: bool| {
+        pando_sim::check::forgive_all(is_planted);
+        let mut all = Stats::default();
+        for seed in 1..=forgiven::RUNS_MIN {
+            let verdict = run(SimConfig::new(seed));
+            assert_eq!(verdict.fault, None, "seed {seed}");
+            all += &verdict.stats;
+        }
+        pando_sim::check::forgive_all(false);
+        forgiven::too_much("ANY", false, &all)
     };
-    let what = is_found_among("one clock", SimConfig::new, plant);
-    // A request or a session waits on a timer that stands still; which of them is looked at first differs by seed.
-    let waits = ["did not come to an end", "is not at rest: sessions [SessionId("];
-    assert!(waits.iter().any(|words| what.contains(words)), "{what}");
+    assert_eq!(forgiven(false), None);
+    let what = forgiven(true).expect("too much is forgiven");
+    assert!(what.starts_with("OtherObjection "), "{what}");
+    println!("{what}");
 }

@@ -69,7 +69,8 @@ fn a_whole_volume_is_said_to_be_whole() {
 fn damage_is_named_and_mended_only_if_that_is_wanted() {
     let scratch = Scratch::new();
     let folder = formatted(&scratch);
-    let session = SessionRecord { root: DirRef::ROOT, key: KeyId::OWNER, over: None }.encode();
+    let session =
+        SessionRecord { root: DirRef::ROOT, key: Some(KeyId::OWNER), over: None }.encode();
     write(&mut store(&folder, 2), Write::Put(keys::session(SessionId(0)), session));
     for _ in 0..2 {
         let output = fsck(&folder, &[]);

@@ -179,7 +179,8 @@ impl IndexFile {
 
     /// False only if the file has no entry with this key.
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
-        self.filter.may_contain(filter::hash(key, self.filter_prefix_bytes))
+        let hash = filter::hash(key, self.filter_prefix_bytes);
+        self.filter.may_contain(hash) && !(is_planted!(FilterDenies) && hash.is_multiple_of(16))
     }
 
     /// Asks for what [`IndexFile::may_contain`] will look at.

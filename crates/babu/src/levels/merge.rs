@@ -270,7 +270,8 @@ impl<'a> Merger<'a> {
         while let Some(entry) = waited(merge.advance())? {
             let (key, value) = (entry.key(), entry.value());
             let is_needed = value.is_some()
-                || (ranges.end_of(key).is_none()
+                || (!is_planted!(TombstoneDropped)
+                    && ranges.end_of(key).is_none()
                     && levels.has_below(target, key, Some(&successor(key))));
             if is_needed {
                 run.push(key, value)?;

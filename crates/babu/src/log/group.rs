@@ -102,7 +102,7 @@ pub(crate) fn decode(bytes: &[u8], seal: Seal, offset: u64) -> Result<Group<'_>,
     let mut fields = Fields(bytes);
     fields.bytes(4).ok_or(SHORT)?;
     let checksum = fields.u32().ok_or(SHORT)?;
-    if seal.at(offset).over(&bytes[8..]).value() != checksum {
+    if seal.at(offset).over(&bytes[8..]).value() != checksum && !is_planted!(TornGroupBelieved) {
         return Err(Fault::Broken("has a wrong checksum"));
     }
     let version = fields.u16().ok_or(SHORT)?;

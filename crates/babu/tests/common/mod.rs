@@ -1,8 +1,13 @@
 //! What the tests share: a small random generator, a model, and a store driven beside it.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod around;
+pub mod crashes;
+pub mod damages;
+pub mod found;
 #[path = "../../src/fuzz.rs"]
 pub mod fuzz;
+pub mod reads;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

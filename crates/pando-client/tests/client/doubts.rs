@@ -42,7 +42,7 @@ fn impatient(cluster: &std::sync::Arc<Cluster>, slots: u16) -> Client {
 }
 
 #[test]
-fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free() {
+pub fn a_request_given_up_is_sent_until_it_is_answered_and_then_its_slot_is_free() {
     for lose_reply in [false, true] {
         let cluster = Cluster::new();
         let client = impatient(&cluster, 1);
@@ -85,7 +85,7 @@ fn what_was_opened_for_nobody_is_released() {
 }
 
 #[test]
-fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
+pub fn what_is_in_doubt_is_not_changed_by_what_comes_after_it() {
     let cluster = Cluster::new();
     let client = impatient(&cluster, 8);
     cluster.on_request(|_, _, _| Some(Fate::LoseRequest));

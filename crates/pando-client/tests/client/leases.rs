@@ -45,7 +45,7 @@ fn a_request_that_may_have_run_in_a_session_that_is_over_fails() {
 }
 
 #[test]
-fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
+pub fn what_is_open_is_opened_anew_before_anything_else_is_changed() {
     let cluster = Cluster::new();
     let client = cluster.client();
     let create = |text| {

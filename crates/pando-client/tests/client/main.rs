@@ -12,6 +12,8 @@ mod locks;
 mod pages;
 mod paths;
 mod places;
+#[cfg(feature = "planted")]
+mod planted;
 mod releases;
 mod routing;
 mod sessions;

@@ -100,10 +100,20 @@ impl Shard {
         }
         ctx.add_bytes(inode.attr.size.wrapping_sub(before).cast_signed());
         let kill = perm::kill_by_content(&inode.attr, by, kill);
+        #[cfg(feature = "planted")]
+        let kill = kill.filter(|_| !self.is_planted(crate::Planted::SetuidKept));
         attr::take_off(&mut inode.attr, kill);
+        #[cfg(feature = "planted")]
+        let (was, version) = (inode.attr.mtime, inode.attr.data_version);
         inode.attr.mtime = mtime.unwrap_or(ctx.time);
         inode.attr.ctime = ctx.time;
         inode.attr.data_version += 1;
+        #[cfg(feature = "planted")]
+        match self.planted {
+            Some(crate::Planted::TimeStays) => inode.attr.mtime = was,
+            Some(crate::Planted::DataVersionStays) => inode.attr.data_version = version,
+            _ => {}
+        }
         inode.attr.change += 1;
         inode::put(ctx, &loc, &inode);
         Ok(Body::Attr(inode.attr))

@@ -49,11 +49,12 @@ impl Shard {
             }
             let session = keys::session_of(&key).ok_or_else(|| broken("a session's key"))?;
             let record = SessionRecord::decode(&value)?;
-            match record.over {
-                Some(at) => self.session_log.add_over(session, Over { key: record.key, at }),
-                None => {
-                    self.sessions.insert(session, record.key);
+            match (record.over, record.key) {
+                (Some(at), key) => self.session_log.add_over(session, Over::new(key, at)),
+                (None, Some(key)) => {
+                    self.sessions.insert(session, key);
                 }
+                (None, None) => return Err(broken("a session that lives is nobody's")),
             }
         }
         Ok(())
@@ -62,7 +63,7 @@ impl Shard {
     /// The session lives here from now on.
     pub(crate) fn put_session(&mut self, ctx: &mut Ctx<'_>, session: SessionId, key: KeyId) {
         self.sessions.insert(session, key);
-        let record = SessionRecord { root: DirRef::ROOT, key, over: None };
+        let record = SessionRecord { root: DirRef::ROOT, key: Some(key), over: None };
         ctx.put(keys::session(session), record.encode());
     }
 
@@ -85,6 +86,11 @@ impl Shard {
     pub(crate) fn session_table(&self) -> SessionTable {
         let SessionsHeard { position, last } = self.session_log.heard;
         SessionTable { position, last, living: self.session_keys().collect() }
+    }
+
+    /// Sessions that are over, and of which something is left here. None, once every shard has heard of all ends.
+    pub fn sessions_over(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.session_log.over().map(|(session, _)| session)
     }
 
     /// How many begins and ends of sessions have been heard here.

@@ -9,7 +9,7 @@
 
 use alloc::vec::Vec;
 use pando_types::reply::Refusal;
-use pando_types::{DirRef, KeyId, Lsn, SessionId};
+use pando_types::{DirRef, Ino, KeyId, Lsn, SessionId};
 
 use crate::contract::Halt;
 use crate::ctx::{Ctx, LockChange, OpenChange};
@@ -20,16 +20,24 @@ use crate::shred::Under;
 
 /// Opens, or files with locks, that go in one step.
 const STEP: usize = 128;
-/// What could not be done is tried again after this long, nanoseconds.
-const AGAIN_AFTER: u64 = 1_000_000_000;
 
 /// A session that is over here, and not known to be over everywhere, or has left something.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Over {
-    /// Whose it was.
-    pub key: KeyId,
+    /// Whose it was, if that is known.
+    pub key: Option<KeyId>,
     /// Position of its end.
     pub at: u64,
+    /// Inodes that it had open when that was first looked at, and that were not seen to yet.
+    pub opens: Option<Vec<Ino>>,
+    /// Of those, what could not be read.
+    pub stuck: Vec<Ino>,
+}
+
+impl Over {
+    pub const fn new(key: Option<KeyId>, at: u64) -> Self {
+        Self { key, at, opens: None, stuck: Vec::new() }
+    }
 }
 
 impl Shard {
@@ -41,10 +49,11 @@ impl Shard {
         at: u64,
     ) -> Result<(), Halt> {
         let Some(key) = self.sessions.remove(&session) else { return Ok(()) };
+        let key = Some(key);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
         self.session_log.note_end(Lsn(ctx.now.seen.0 + 1));
-        self.session_log.add_over(session, Over { key, at });
+        self.session_log.add_over(session, Over::new(key, at));
         self.leases.drop(session);
         self.alone.over(session);
         self.running.retain(|(owner, _), _| *owner != session);
@@ -67,15 +76,10 @@ impl Shard {
         if self.session_lives(session) || self.session_log.was_of(session).is_some() {
             return;
         }
-        let (key, at) = (KeyId::OWNER, self.session_log.heard.position);
+        let (key, at) = (None, self.session_log.heard.position);
         let record = SessionRecord { root: DirRef::ROOT, key, over: Some(at) };
         ctx.put(keys::session(session), record.encode());
-        self.session_log.add_over(session, Over { key, at });
-    }
-
-    /// Takes up what sessions that are over have left.
-    pub(super) fn tick_over(&mut self, ctx: &Ctx<'_>) {
-        self.session_log.clean_again(ctx.now.nanos, AGAIN_AFTER);
+        self.session_log.add_over(session, Over::new(key, at));
     }
 
     /// A step of what a session that is over has left.
@@ -84,18 +88,37 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         session: SessionId,
     ) -> Result<(), Halt> {
-        let opens = self.opens.of_session(session);
-        for (ino, at) in opens.iter().take(STEP) {
-            self.drop_open_of_over(ctx, session, (*ino, *at))?;
+        let now = ctx.now.nanos;
+        if self.session_log.opens_of_over(session).is_none() {
+            let opens = self.opens.of_session(session);
+            #[cfg(feature = "planted")]
+            let opens = match self.is_planted(crate::Planted::OpensOutlive) {
+                true => Vec::new(),
+                false => opens,
+            };
+            self.session_log.set_opens_of_over(session, opens);
         }
-        if opens.len() > STEP {
-            self.session_log.clean_soon(session);
+        let Some(opens) = self.session_log.opens_of_over(session) else { return Ok(()) };
+        let step = opens.split_off(opens.len().saturating_sub(STEP));
+        let has_more = !opens.is_empty();
+        for ino in step {
+            match self.drop_open_of_over(ctx, session, ino) {
+                // It holds up no other.
+                Err(Halt::Unreadable(_)) => self.session_log.note_stuck(session, ino),
+                done => done?,
+            }
+        }
+        if has_more {
+            self.session_log.clean_soon(now);
             return Ok(());
         }
+        let is_stuck = self.session_log.take_up_stuck(session, now);
         let locked: Vec<_> = self.locked.of_session(session).take(STEP + 1).collect();
-        let has_left = !locked.is_empty() || self.outcomes.has(session);
+        let has_left = is_stuck || !locked.is_empty() || self.outcomes.has(session);
         if has_left && self.session_log.is_over_somewhere(session) {
-            self.session_log.is_clean(session);
+            if !is_stuck {
+                self.session_log.is_clean(session);
+            }
             return Ok(());
         }
         self.outcomes.end(ctx, session);
@@ -104,8 +127,8 @@ impl Shard {
             ctx.change_lock(LockChange { session, ino: *ino, is_there: false });
         }
         if locked.len() > STEP {
-            self.session_log.clean_soon(session);
-        } else {
+            self.session_log.clean_soon(now);
+        } else if !is_stuck {
             ctx.delete(keys::session(session));
             self.session_log.forget_over(session);
         }
@@ -117,17 +140,20 @@ impl Shard {
         &self,
         ctx: &mut Ctx<'_>,
         session: SessionId,
-        (ino, at): (pando_types::Ino, OpenAt),
+        ino: Ino,
     ) -> Result<(), Halt> {
-        ctx.delete(keys::open(ino, session));
-        ctx.change_open(OpenChange::Clear(ino, session));
-        if at == OpenAt::Link
+        if self.opens.count_of(ino, session) == 0 {
+            return Ok(());
+        }
+        if self.opens.place(ino) == Some(OpenAt::Link)
             && !self.opens.by_others(ino, session)
             && let Some(inode) = self.link_inode(ctx, ino)?
             && inode.attr.nlink == 0
         {
             self.destroy_link(ctx, &inode, Under::NothingOfMany)?;
         }
+        ctx.delete(keys::open(ino, session));
+        ctx.change_open(OpenChange::Clear(ino, session));
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionTable, SessionsTold};
 use pando_types::reply::Refusal;
-use pando_types::{KeyId, Lsn, SessionId, ShardIndex, TxnId};
+use pando_types::{Ino, KeyId, Lsn, SessionId, ShardIndex, TxnId};
 
 use super::{COORDINATOR, Over};
 use crate::contract::{ClientTag, Halt, Input, Need};
@@ -22,8 +22,14 @@ const EVENTS_MAX: usize = 4096;
 /// Sessions that a shard asks about at once. Requests of others wait until something is heard.
 const ASKS_MAX: usize = 64;
 
-/// A shard that has begun anew lets what sessions have left lie for so long, nanoseconds.
+/// What sessions have left is taken up again after this long, nanoseconds,
+const AGAIN_AFTER: u64 = 1_000_000_000;
+/// after this long where only a step of it was made,
+const CLEAN_AFTER: u64 = 1_000_000;
+/// and after this long where something of it could not be done.
 const PUT_OFF: u64 = 10_000_000_000;
+/// What another shard has heard is not further ahead of shard 0 than this.
+const AHEAD_MAX: u64 = 1 << 32;
 
 /// What a shard knows of begins and ends of sessions, besides those that live.
 #[derive(Default, Debug)]
@@ -42,6 +48,10 @@ pub struct SessionLog {
     cleaning: VecDeque<SessionId>,
     /// When the others are looked at again, nanoseconds.
     clean_at: u64,
+    /// Shard 0 has told something since this shard started.
+    is_told: bool,
+    /// When shard 0 was last asked for that, nanoseconds.
+    asked_at: Option<u64>,
     /// Sessions that shard 0 was asked about.
     asks: BTreeMap<SessionId, Ask>,
     /// Of shard 0: the newest events, and how far others are.
@@ -59,8 +69,8 @@ struct Ask {
     /// When, nanoseconds.
     at: u64,
     what: SessionAsk,
-    /// The request that is refused if there is no such session. Later ones may be of one that has begun since.
-    of: ClientTag,
+    /// The requests that are refused if there is no such session. Later ones may be of one that has begun since.
+    of: BTreeSet<ClientTag>,
 }
 
 /// How far another shard is.
@@ -86,7 +96,7 @@ impl SessionLog {
     }
 
     /// Whose a session was that is over.
-    pub fn was_of(&self, session: SessionId) -> Option<KeyId> {
+    pub fn was_of(&self, session: SessionId) -> Option<Option<KeyId>> {
         self.over.get(&session).map(|over| over.key)
     }
 
@@ -125,17 +135,46 @@ impl SessionLog {
         !self.cleaning.is_empty()
     }
 
-    pub fn clean_soon(&mut self, session: SessionId) {
-        self.cleaning.push_back(session);
+    /// There is more to do, after what others want.
+    pub fn clean_soon(&mut self, now: u64) {
+        self.clean_at = now.saturating_add(CLEAN_AFTER);
     }
 
-    /// What was put off is taken up, not more often than every `after` nanoseconds.
-    pub fn clean_again(&mut self, now: u64, after: u64) {
-        if !self.cleaning.is_empty() || now < self.clean_at {
-            return;
+    /// An inode could not be read.
+    pub fn note_stuck(&mut self, session: SessionId, ino: Ino) {
+        if let Some(over) = self.over.get_mut(&session) {
+            over.stuck.push(ino);
         }
-        self.clean_at = now.saturating_add(after);
-        self.cleaning.extend(&self.unclean);
+    }
+
+    /// All inodes have been tried. Whether some could not be read: they are tried again later.
+    pub fn take_up_stuck(&mut self, session: SessionId, now: u64) -> bool {
+        let Some(over) = self.over.get_mut(&session) else { return false };
+        let is_stuck = !over.stuck.is_empty();
+        if is_stuck {
+            over.opens = Some(core::mem::take(&mut over.stuck));
+            self.clean_at = now.saturating_add(PUT_OFF);
+        }
+        is_stuck
+    }
+
+    /// Inodes that a session that is over had open when that was first looked at, and that were not seen to yet.
+    pub fn opens_of_over(&mut self, session: SessionId) -> Option<&mut Vec<Ino>> {
+        self.over.get_mut(&session)?.opens.as_mut()
+    }
+
+    pub fn set_opens_of_over(&mut self, session: SessionId, opens: Vec<Ino>) {
+        if let Some(over) = self.over.get_mut(&session) {
+            over.opens = Some(opens);
+        }
+    }
+
+    /// What was put off is taken up.
+    pub fn clean_again(&mut self, now: u64) {
+        if self.cleaning.is_empty() && now >= self.clean_at && !self.unclean.is_empty() {
+            self.clean_at = now.saturating_add(AGAIN_AFTER);
+            self.cleaning.extend(&self.unclean);
+        }
     }
 
     fn learn_known(&mut self, known: u64) {
@@ -165,6 +204,7 @@ impl SessionLog {
             other.told = other.told.min(self.heard.position);
         }
         (self.said_at, self.behind) = (old.said_at, None);
+        (self.is_told, self.asked_at) = (old.is_told, old.asked_at);
     }
 
     /// All events above this position are remembered.
@@ -210,10 +250,9 @@ impl Shard {
         if log.events.len() > EVENTS_MAX {
             log.events.pop_front();
         }
+        log.said_at = ctx.now.nanos;
         ctx.put(keys::table(Table::Session), log.heard.encode());
-        if !self.session_log.over.is_empty() {
-            self.settle_sessions();
-        }
+        self.settle_sessions();
         self.tell_sessions(ctx, false);
     }
 
@@ -268,6 +307,7 @@ impl Shard {
                 if self.config.shard == COORDINATOR || !self.has_joined() {
                     return Ok(());
                 }
+                self.session_log.is_told = true;
                 self.hear_told(ctx, told, last, known)?;
                 self.wake_heard(ctx, answers);
                 Ok(())
@@ -277,8 +317,13 @@ impl Shard {
                 Ok(())
             }
             Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
-                self.has_heard(ctx, from, position, 0);
+                // What it has heard it may not have on disk, and what is known everywhere it has forgotten if it has just started.
+                if let Some(other) = self.session_log.others.get_mut(&from) {
+                    other.heard = other.heard.map(|heard| heard.min(position));
+                    other.known = 0;
+                }
                 self.tell_shard(ctx, (Need::Synced, from), position, about);
+                self.note_behind();
                 Ok(())
             }
             _ => Ok(()),
@@ -345,7 +390,8 @@ impl Shard {
         if table.position <= heard.position && heard != SessionsHeard::default() {
             return Ok(());
         }
-        let lives = |session: &SessionId| table.living.iter().any(|(living, _)| living == session);
+        let living: BTreeSet<_> = table.living.iter().map(|(session, _)| *session).collect();
+        let lives = |session: &SessionId| living.contains(session);
         let over: Vec<_> =
             self.sessions.keys().copied().filter(|session| !lives(session)).collect();
         for session in over {
@@ -358,6 +404,13 @@ impl Shard {
         }
         let last = heard.last.max(table.last);
         self.session_log.heard = SessionsHeard { position: table.position, last };
+        // Something of one that began and ended meanwhile may have come by others.
+        let opens = self.opens.all().map(|(_, _, session, _)| session);
+        let left: BTreeSet<SessionId> =
+            opens.chain(self.outcomes.sessions()).chain(self.locked.sessions()).collect();
+        for session in left {
+            self.keep_what_is_left(ctx, session);
+        }
         ctx.put(keys::table(Table::Session), self.session_log.heard.encode());
         Ok(())
     }
@@ -377,26 +430,43 @@ impl Shard {
             return;
         }
         let Some(ask) = asks.remove(&session) else { return };
-        for input in self.locks.wake(LockKey::Session(session)) {
+        let key = LockKey::Session(session);
+        for input in self.locks.wake(key) {
             match input {
-                Input::Client(tag, request) if tag == ask.of => {
+                Input::Client(tag, request) if ask.of.contains(&tag) => {
                     self.reply(ctx, tag, &request, Err(Refusal::NoSession), Need::Committed);
                 }
-                input => self.ready.push_back(input),
+                // It came after the question.
+                input => self.locks.wait(key, input),
             }
         }
+        self.ask_about_awaited(ctx);
     }
 
     /// A request waits of a session that nothing has been heard of.
     pub(crate) fn ask_about(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: ClientTag) {
-        let asks = &mut self.session_log.asks;
-        if asks.len() >= ASKS_MAX || asks.contains_key(&session) {
-            return;
+        let asks = &self.session_log.asks;
+        if asks.len() < ASKS_MAX && !asks.contains_key(&session) {
+            self.begin_ask(ctx, session, BTreeSet::from([of]));
         }
+    }
+
+    fn begin_ask(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: BTreeSet<ClientTag>) {
         self.ticket += 1;
         let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.ticket };
-        asks.insert(session, Ask { at: ctx.now.nanos, what, of });
+        self.session_log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
         self.say_ask(ctx, what);
+    }
+
+    /// Asks about sessions that it has not asked about yet.
+    fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
+        let asks = &self.session_log.asks;
+        let room = ASKS_MAX.saturating_sub(asks.len());
+        let awaited = self.locks.awaited_sessions().filter(|session| !asks.contains_key(session));
+        for session in awaited.take(room).collect::<Vec<_>>() {
+            let of = self.locks.waiting_clients(LockKey::Session(session)).collect();
+            self.begin_ask(ctx, session, of);
+        }
     }
 
     /// Whether this shard has heard of sessions what another has, from which something comes; else it asks.
@@ -426,6 +496,10 @@ impl Shard {
     /// Of shard 0: another has heard all up to a position.
     fn has_heard(&mut self, ctx: &mut Ctx<'_>, from: ShardIndex, position: u64, known: u64) {
         let log = &mut self.session_log;
+        if position > log.heard.position.saturating_add(AHEAD_MAX) {
+            self.counters.bad_messages += 1;
+            return;
+        }
         if position > log.heard.position {
             // This shard was restored from an older copy. What it does not know is over.
             log.heard.position = position.saturating_add(1);
@@ -453,12 +527,18 @@ impl Shard {
 
     /// Tells again, asks again.
     pub(crate) fn tick_sessions(&mut self, ctx: &mut Ctx<'_>) {
-        self.tick_over(ctx);
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
-        if self.session_log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
-            self.session_log.said_at = now;
-            self.tell_sessions(ctx, true);
+        self.session_log.clean_again(now);
+        if self.config.shard == COORDINATOR {
+            self.tick_telling(ctx, now, again);
+            return;
+        }
+        if self.start_wake().is_some_and(|at| at <= now) {
+            self.session_log.asked_at = Some(now);
+            let position = self.session_log.heard.position;
+            let say = Say::AskSessions { position, about: None };
+            self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
         }
         let locks = &self.locks;
         self.session_log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
@@ -472,6 +552,25 @@ impl Shard {
         for what in due {
             self.say_ask(ctx, what);
         }
+        self.ask_about_awaited(ctx);
+    }
+
+    /// When a shard that has just started asks what it may have missed.
+    fn start_wake(&self) -> Option<u64> {
+        let log = &self.session_log;
+        let is_due = self.config.shard != COORDINATOR && !log.is_told && self.has_joined();
+        let again = self.config.resend_after;
+        is_due.then(|| log.asked_at.map_or(0, |at| at.saturating_add(again)))
+    }
+
+    fn tick_telling(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
+        if self.settle_sessions() {
+            self.tell_sessions(ctx, false);
+        }
+        if self.session_log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
+            self.session_log.said_at = now;
+            self.tell_sessions(ctx, true);
+        }
     }
 
     /// When `tick_sessions` has something to do.
@@ -481,7 +580,7 @@ impl Shard {
         let asks = log.asks.values().map(|ask| ask.at.saturating_add(again));
         let is_due = !log.unclean.is_empty() && log.cleaning.is_empty();
         let cleans = is_due.then_some(log.clean_at);
-        asks.chain(tells).chain(cleans).min()
+        asks.chain(tells).chain(cleans).chain(self.start_wake()).min()
     }
 }
 

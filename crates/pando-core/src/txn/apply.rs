@@ -104,7 +104,7 @@ impl Shard {
                 let content: Option<Content> = ctx.load(&key)?;
                 let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
                 #[cfg(feature = "planted")]
-                let is_its_own = is_its_own || self.is_planted(crate::Planted::TombstoneLost);
+                let is_its_own = is_its_own || self.is_planted(crate::Planted::BuriesAnother);
                 if is_its_own {
                     ctx.delete(key);
                 }
@@ -250,6 +250,10 @@ impl Shard {
     ) -> Result<(), Halt> {
         let mut inode = self.locked_link(ctx, ino)?;
         inode.attr.nlink += 1;
+        #[cfg(feature = "planted")]
+        if self.is_planted(crate::Planted::LinkNotCounted) {
+            inode.attr.nlink -= 1;
+        }
         inode.attr.ctime = at;
         inode.attr.change += 1;
         inode::put(ctx, &Loc::Link(ino), &inode);

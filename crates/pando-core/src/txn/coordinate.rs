@@ -544,7 +544,11 @@ impl Shard {
     ) -> Result<(), Halt> {
         // A refusal is recorded as well: only where the name still is.
         let is_over = refusal == Some(Refusal::NoSession);
-        let refusal = if !is_over && self.has_strayed(ctx, &txn)? { None } else { refusal };
+        let has_strayed = match self.has_strayed(ctx, &txn) {
+            Err(Halt::Unreadable(_)) if is_over => true,
+            has => has?,
+        };
+        let refusal = if has_strayed { None } else { refusal };
         // What speaks against it may be so only since its way has changed.
         let has_changed = self.has_way_changed(txn.request.as_deref(), &txn.steps);
         let has_changed = has_changed && !is_over;

@@ -36,6 +36,8 @@ impl Shard {
         let pinned = &self.pinned.numbers;
         let from = pinned.last().map_or(0, |last| last + 1);
         let lowest = self.txns.range(from..).next();
+        #[cfg(feature = "planted")]
+        let lowest = lowest.filter(|_| !self.is_planted(crate::Planted::FloorOverLiving));
         let mut below = lowest.map_or(self.numbers.next_txn(), |(lowest, _)| *lowest);
         // It may be out of the table just now.
         if pinned.binary_search(&number).is_err() {

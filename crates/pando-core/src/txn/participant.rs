@@ -210,6 +210,8 @@ impl Shard {
         };
         let locks = prepare.locks();
         let unsynced = !locks || votes_unsynced(&prepare) && self.rests_on_durable(ctx, &prepare);
+        #[cfg(feature = "planted")]
+        let unsynced = unsynced || self.is_planted(crate::Planted::VoteUnsynced);
         if matches!(vote, Vote::Yes(_)) && locks && !self.prepared.contains_key(&at) {
             if let (Some(lock), hold) = lock_of(&self.config, &prepare)? {
                 self.locks.take(lock, peer.txn, hold);

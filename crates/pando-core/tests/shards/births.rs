@@ -1,9 +1,11 @@
 //! The cases of predictable ids in the paper (InfiniFS §3.3.1, Figure 4). It finds a directory's version through rename lists
 //! and back-pointers; here the content record that has an id says that it is taken. The ids are the same.
 
-use pando_types::{DirId, DirRef};
+use pando_types::op::Op;
+use pando_types::peer::{Change, Peer, Say};
+use pando_types::{DirId, DirRef, ShardIndex};
 
-use crate::support::Cluster;
+use crate::support::{Cluster, dir_at};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -129,4 +131,79 @@ fn all_this_holds_when_the_parent_is_split() {
         c.settle();
         assert_eq!(c.mkdir(a, &name).unwrap().id, id(&c, a, &name, 0));
     }
+}
+
+fn makes(peer: &Peer, is_it: impl Fn(&Change) -> bool) -> bool {
+    matches!(&peer.say, Say::Finish(Some(changes)) if changes.iter().any(is_it))
+}
+
+/// An empty directory with a partition away from its home and the root's, and where that is.
+fn scattered(
+    c: &mut Cluster,
+    is_wanted: impl Fn(ShardIndex) -> bool,
+) -> (String, DirRef, ShardIndex) {
+    let (name, dir) = dir_at(c, ROOT, "dir", is_wanted);
+    for n in 0..60 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    // Nothing is delivered: so no partition is given back.
+    for name in (0..60).map(|n| format!("f{n}")) {
+        let (owner, op) = (c.owner(dir, &name), Op::Unlink(dir, c.name(&name)));
+        let tag = c.start(owner, op, None);
+        assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()), "at once");
+    }
+    c.take_all_messages();
+    let homes = [c.home(dir), c.home(ROOT)];
+    let mut others = (0..c.shard_count()).map(ShardIndex).filter(|shard| !homes.contains(shard));
+    let has = others.find(|shard| !c.owned(*shard, dir).is_empty());
+    (name, dir, has.expect("it has split"))
+}
+
+#[test]
+pub fn an_id_is_taken_until_the_last_partition_elsewhere_is_gone() {
+    let mut c = Cluster::new(3, 10);
+    let at = c.home(ROOT);
+    let (name, dir, elsewhere) = scattered(&mut c, |home| home == at);
+    c.start(c.home(ROOT), Op::Rmdir(ROOT, c.name(&name)), None);
+    let drops = |peer: &Peer| makes(peer, |change| matches!(change, Change::DropPartition { .. }));
+    for _ in 0..1_000 {
+        match c.is_on_its_way(drops) {
+            true => break,
+            false if c.step() => {}
+            false => c.pass_time(300_000_000),
+        }
+    }
+    assert!(c.is_on_its_way(drops), "it is decided");
+    // Its partition there stays for now.
+    c.silence([elsewhere]);
+    let next = c.mkdir(ROOT, &name).unwrap();
+    assert_ne!(next.id, dir.id, "the id is free too early");
+    c.silence([]);
+    c.settle();
+    c.rmdir(ROOT, &name).unwrap();
+    c.settle();
+    assert_eq!(c.mkdir(ROOT, &name).unwrap().id, dir.id);
+}
+
+/// A shard that lost power may have forgotten that it has done it, and hear it once more.
+#[test]
+pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
+    let mut c = Cluster::new(3, 10);
+    let coordinator = c.home(ROOT);
+    let (name, dir, _) = scattered(&mut c, |home| home != coordinator);
+    c.watch();
+    c.rmdir(ROOT, &name).unwrap();
+    c.settle();
+    let burial = |peer: &Peer| makes(peer, |change| matches!(change, Change::Bury(_)));
+    let mut sent = c.take_sent().into_iter().map(|(.., peer)| peer);
+    let mut again = sent.find(burial).expect("it is buried");
+    let next = c.mkdir(ROOT, &name).unwrap();
+    assert_eq!((next.id, next.ino == dir.ino), (dir.id, false));
+    // Forgotten: as if it were of a transaction that the shard has not heard of.
+    again.txn.number += 1 << 32;
+    c.deliver(c.home(next), vec![again]);
+    c.settle();
+    let parent = c.run(c.home(next), Op::Parent(next));
+    assert!(parent.is_ok(), "the next life is buried");
 }

@@ -192,6 +192,87 @@ fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     assert!(!knows(&c, ONE, before));
 }
 
+/// What it asks from may be lost with the power.
+#[test]
+fn a_question_does_not_say_that_anything_was_heard() {
+    let mut c = Cluster::new(2, 1_000);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == ONE);
+    c.settle();
+    let dead = begin(&mut c);
+    c.create(dir, "file").unwrap();
+    c.settle();
+    c.silence([ONE]);
+    end(&mut c, dead);
+    let position = 1_000;
+    let say = Say::AskSessions { position, about: None };
+    let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
+    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, cut: 0, txn, step: 0, floor, say }]);
+    c.pass_time(SECOND);
+    c.silence([]);
+    assert!(knows(&c, ONE, dead));
+    c.pass_time(SECOND);
+    c.settle();
+    assert!(!knows(&c, ONE, dead), "it is told nevertheless");
+    assert_eq!(c.rows_of_table(Table::Slot), c.rows_of(ZERO, &keys::table(Table::Slot)));
+}
+
+/// Something came by another shard of a session that began and ended without this one having heard of it.
+#[test]
+fn what_a_session_that_was_never_heard_of_has_left_goes() {
+    let mut c = Cluster::new(3, 1_000);
+    let [(_, from), (_, to)] =
+        [ONE, TWO].map(|at| dir_at(&mut c, ROOT, &format!("dir{at}"), |home| home == at));
+    c.settle();
+    let stays = c.session();
+    c.silence([TWO]);
+    let dead = begin(&mut c);
+    let ino = c.create(from, "file").unwrap().ino;
+    let file = FileRef { ino, at: FileAt::Name(from, c.name("file")) };
+    c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+    c.silence([]);
+    // Transactions get through, and nothing about sessions.
+    c.act_in(stays);
+    c.drop_messages(|peer| matches!(peer.say, Say::Sessions { .. } | Say::AskSessions { .. }));
+    c.rename(from, "file", to, "moved").unwrap();
+    while c.step() {}
+    let opens = [ZERO, ONE, TWO].map(|shard| c.rows_of(shard, &keys::table(Table::Open)));
+    assert_eq!(opens, [0, 0, 1]);
+    assert!(!knows(&c, TWO, dead));
+    end(&mut c, dead);
+    c.restart_one(ZERO);
+    c.drop_messages(|_| false);
+    c.wait(20 * SECOND);
+    c.settle();
+    assert_eq!(c.rows_of_table(Table::Open), 0);
+    assert_eq!(c.sessions_over(), 0);
+}
+
+/// The clean-up of one is held up by a block that cannot be read; others' are not.
+#[test]
+fn what_cannot_be_read_holds_up_nothing_that_others_have_left() {
+    use pando_core::keys::Kind;
+    let mut c = Cluster::new(1, 1_000);
+    let held = |c: &mut Cluster, name: &str| {
+        let session = begin(c);
+        let ino = c.create(ROOT, name).unwrap().ino;
+        let file = FileRef { ino, at: FileAt::Name(ROOT, c.name(name)) };
+        c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
+        c.unlink(ROOT, name).unwrap();
+        (session, keys::link(ino, Kind::Entry))
+    };
+    let [first, second] = ["a", "b"].map(|name| held(&mut c, name));
+    c.settle();
+    c.spoil(ZERO, first.1.clone()..keys::after(&first.1));
+    end(&mut c, first.0);
+    end(&mut c, second.0);
+    c.wait(30 * SECOND);
+    assert_eq!(c.sessions_over(), 1);
+    c.mend(ZERO);
+    assert_eq!((c.rows_of(ZERO, &first.1), c.rows_of(ZERO, &second.1)), (1, 0));
+    c.wait(30 * SECOND);
+    assert_eq!((c.rows_of(ZERO, &first.1), c.sessions_over()), (0, 0));
+}
+
 #[test]
 fn of_a_session_that_is_over_nothing_is_said_before_that_is_on_disk() {
     let mut c = Cluster::new(2, 1_000);

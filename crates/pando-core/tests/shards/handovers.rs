@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::Cluster;
-use pando_types::op::{FileAt, FileRef, NewNode, Op, Target, XattrMode};
+use crate::support::{Cluster, dir_at};
+use pando_types::op::{FileAt, FileRef, NewNode, Op, RequestId, Target, XattrMode};
 use pando_types::peer::{Change, Peer, Say};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{DirRef, Errno, FileKind, PartitionIndex, Radix, ShardIndex, SlotIndex, Trail};
+use pando_types::{
+    DirRef, Errno, FileKind, PartitionIndex, Radix, SetAttr, ShardIndex, SlotIndex, Trail,
+};
 
 const ROOT: DirRef = DirRef::ROOT;
 
@@ -392,13 +394,33 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     let op = create(&c, dir, "once");
     c.run(from, op.clone()).unwrap();
     let id = c.last_id();
-    let set = Op::DirSetAttr(dir, pando_types::SetAttr { mode: Some(0o700), ..Default::default() });
-    let id_set = pando_types::op::RequestId { slot: 7, sequence: 1, ..id };
+    let set = Op::DirSetAttr(dir, SetAttr { mode: Some(0o700), ..Default::default() });
+    let id_set = RequestId { slot: 7, sequence: 1, ..id };
     c.run_as(from, id_set, set.clone()).unwrap();
     hand_over(&mut c, dir.id.slot(), from, to);
     assert!(matches!(c.run_as(to, id, op.clone()), Ok(Body::Created(_, true, _))));
     assert!(matches!(c.run_as(from, id, op), Ok(Body::Created(_, true, _))));
     assert!(c.run_as(to, id_set, set).is_ok());
+}
+
+/// The slot's next request was about something that stays: so what goes along is that the request has run, and no more.
+#[test]
+pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
+    let mut c = Cluster::new(3, 1_000);
+    let (dir, from, to) = filled(&mut c, 3);
+    let (_, stays) = dir_at(&mut c, ROOT, "stays", |home| home == from);
+    assert_ne!(stays.id.slot(), dir.id.slot());
+    let op = create(&c, dir, "once");
+    let first = RequestId { session: c.session(), slot: 7, sequence: 1 };
+    c.run_as(from, first, op.clone()).unwrap();
+    let next = RequestId { sequence: 2, ..first };
+    let set = Op::DirSetAttr(stays, SetAttr { mode: Some(0o700), ..SetAttr::default() });
+    c.run_as(from, next, set).unwrap();
+    c.unlink(dir, "once").unwrap();
+    hand_over(&mut c, dir.id.slot(), from, to);
+    let late = c.run_as(to, first, op);
+    assert_eq!(late, Err(Refusal::Answered), "a late copy ran again");
+    assert!(!names(&mut c, dir).contains("once"));
 }
 
 /// A late copy of a request, by a way that has changed, comes to where the name was: what that says of the request is no outcome of it,

@@ -315,7 +315,7 @@ fn whose_a_session_is_all_shards_know_and_keep() {
     c.settle();
     check(&c);
     let row = c.rows()[&(new.0, keys::session(liar))].clone();
-    assert_eq!(SessionRecord::decode(&row).unwrap().key, LIAR);
+    assert_eq!(SessionRecord::decode(&row).unwrap().key, Some(LIAR));
 }
 
 #[test]

@@ -27,6 +27,8 @@ mod merges;
 mod messages;
 mod moves;
 mod namespace;
+#[cfg(feature = "planted")]
+mod planted;
 mod power;
 mod releases;
 mod setid;

@@ -206,6 +206,9 @@ impl DataFs {
         }
         let mut chunks: Vec<(u64, &[u8])> = state.dirty.iter().collect();
         for (from, to) in state.dirty.gaps(inline.len() as u64) {
+            if is_planted!(InlineForgotten) {
+                break;
+            }
             chunks.push((from, &inline[from as usize..to as usize]));
         }
         chunks.sort_unstable_by_key(|&(offset, _)| offset);
@@ -241,7 +244,7 @@ impl DataFs {
     /// Deletes objects that no metadata names and none ever will. What the store does not delete now is tried again beside the requests. What
     /// a shard's log may have named stays: it is collected when the session is over.
     fn discard(&self, objects: &[ObjectId]) {
-        for &id in objects {
+        for &id in objects.iter().filter(|_| !is_planted!(ReplacedKept)) {
             if !lock(&self.perhaps_named).contains(&id) && self.objects.delete(id).is_err() {
                 lock(&self.undeleted).push(id);
             }

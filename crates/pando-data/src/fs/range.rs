@@ -68,7 +68,9 @@ impl DataFs {
         let mut state = self.write_state(&inode);
         let mut is_told = false;
         if matches!(what, Allocate::PunchHole | Allocate::Zero { .. }) {
-            self.flush_state(&inode, &mut state)?;
+            if !is_planted!(PunchBeforeFlush) {
+                self.flush_state(&inode, &mut state)?;
+            }
             is_told = self.punch(&inode, &mut state, (offset, end), kill)?;
         }
         let grows = matches!(

@@ -29,7 +29,8 @@ impl DataFs {
     ) -> Result<u64, Errno> {
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
-        let offset = offset.unwrap_or_else(|| state.visible_size());
+        let end = if is_planted!(AppendAtStaleSize) { state.size } else { state.visible_size() };
+        let offset = offset.unwrap_or(end);
         self.write_locked(&inode, &mut state, (offset, data), kill)?;
         Ok(offset)
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod model;
+
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;

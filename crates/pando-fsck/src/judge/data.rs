@@ -195,11 +195,13 @@ impl Judge<'_, '_> {
             let Some(value) = cursor::get(self.probe.rows, shard, &key)? else { continue };
             let detail = format!("{} is in shard {shard}'s list of garbage", object_words(id));
             let finding = self.of_naming(Code::GarbageStillNamed, naming, detail)?;
-            self.found.push(
-                finding
-                    .known_by(Evidence::row(shard, &key, Some(&value)))
-                    .mended_by(shard, vec![Write::Delete(key.clone())]),
-            );
+            let mut finding = finding
+                .known_by(Evidence::row(shard, &key, Some(&value)))
+                .mended_by(shard, vec![Write::Delete(key.clone())]);
+            if is_planted!(ObjectRepaired) {
+                finding.repair.get_or_insert_default().objects.push(id);
+            }
+            self.found.push(finding);
         }
         Ok(())
     }

@@ -78,8 +78,10 @@ impl Judge<'_, '_> {
         }
         let names = named.len() as u32;
         if strangers.is_empty() && stale.is_empty() && inode.record.attr.nlink != names {
-            self.link_count(ino, &inode, &names_known, &named);
-        } else if names == 0 && is_judged && known.is_empty() {
+            if !is_planted!(NamesUncounted) {
+                self.link_count(ino, &inode, &names_known, &named);
+            }
+        } else if names == 0 && is_judged && known.is_empty() && !is_planted!(OrphanUnreported) {
             self.orphan(ino, &inode)?;
         }
         Ok(())

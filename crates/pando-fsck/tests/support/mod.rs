@@ -2,6 +2,7 @@
 //! moment, damaged, checked and started again.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
+pub mod finds;
 mod requests;
 
 use std::collections::{BTreeMap, VecDeque};

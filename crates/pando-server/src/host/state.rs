@@ -219,7 +219,10 @@ impl State {
             .and_then(|(request, begun)| self.call(ReplyTo::Runner, request, begun, cell, shared));
         self.write(cell, outbox);
         self.begin_checkpoint(cell, shared, outbox);
-        if let Some(at) = self.wake_at.take() {
+        let wake_at = self.wake_at.take();
+        #[cfg(feature = "planted")]
+        let wake_at = wake_at.filter(|_| self.planted != Some(Planted::NoTicks));
+        if let Some(at) = wake_at {
             shared.timer.tick_at(cell, at);
         }
         if std::mem::take(&mut self.wants_sync) {
@@ -388,7 +391,11 @@ impl State {
         }
         let (seen, durable) = (self.store.applied(), self.store.durable());
         for (need, out) in effects.out {
-            self.wants_sync |= self.held.push(self.durability, need, seen, durable, out);
+            let waits = (self.durability, need);
+            #[cfg(feature = "planted")]
+            let waits = self.waits_for(waits, &out);
+            let (durability, need) = waits;
+            self.wants_sync |= self.held.push(durability, need, seen, durable, out);
         }
         if let Some(at) = effects.wake_at {
             self.wake_soon(at);

@@ -55,7 +55,7 @@ struct Close {
 pub fn closely(history: &History) -> Option<Order> {
     let mut search = Search::new(history);
     let tree = search.closely()?;
-    Some(Order { events: search.order, tree })
+    Some(Order::new(history, search.order, tree))
 }
 
 impl Search<'_> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pando_model::{Call, Op, Outcome, Value, Who};
 use pando_types::op::{Op as Wire, RequestId};
-use pando_types::{Credentials, Errno, FileKind, Ino, Name, SessionId};
+use pando_types::{Attr, Credentials, Errno, FileKind, Ino, Name, SessionId};
 
 use super::loose::Walked;
 
@@ -50,6 +50,8 @@ pub struct Event {
     pub exact: bool,
     /// Of a call by path: what was asked without its way.
     pub walked: Walked,
+    /// What the answer told of an inode, with its times and versions.
+    pub attr: Option<Attr>,
     /// Its way was not judged in the end: `call` is what was asked by number.
     pub loose: bool,
     /// It is not looked at.
@@ -144,6 +146,7 @@ impl History {
             checked_before: false,
             exact,
             walked: Walked::default(),
+            attr: None,
             loose: false,
             skipped: false,
         });
@@ -273,6 +276,11 @@ impl History {
             self.clock += 1;
         }
         self.events[event].returned = Some((self.clock, outcome));
+    }
+
+    /// What its answer told of an inode.
+    pub fn mark(&mut self, event: EventIndex, attr: Option<Attr>) {
+        self.events[event].attr = attr;
     }
 
     /// The same history, but for one answer.

@@ -13,9 +13,11 @@
 
 mod agree;
 mod closely;
+mod excuse;
 mod footprint;
 mod history;
 mod loose;
+mod marks;
 mod report;
 mod search;
 
@@ -23,6 +25,10 @@ mod search;
 mod tests;
 
 pub use agree::file_of;
+#[cfg(feature = "planted")]
+pub use agree::forgive_all;
+pub use excuse::{Excuse, Excuses};
 pub use history::{Event, EventIndex, Fate, History, Sight};
+pub use marks::go_forward;
 pub use report::Failure;
 pub use search::{Order, linearize};

@@ -8,11 +8,12 @@
 
 use std::collections::HashSet;
 
-use pando_model::{Op, Tree};
+use pando_model::{Call, Op, Tree};
 use pando_types::{Credentials, Ino};
 
 use super::agree::{Verdict, compare};
 use super::closely::closely;
+use super::excuse::{Excuse, Excuses};
 use super::history::{created, reads};
 use super::{Event, EventIndex, Failure, Fate, History};
 
@@ -28,6 +29,15 @@ pub struct Order {
     pub events: Vec<(EventIndex, Ino)>,
     /// The model at the end.
     pub tree: Tree,
+    /// What was forgiven.
+    pub excuses: Excuses,
+}
+
+impl Order {
+    pub(super) fn new(history: &History, events: Vec<(EventIndex, Ino)>, tree: Tree) -> Self {
+        let excuses = excuses(history, &events);
+        Self { events, tree, excuses }
+    }
 }
 
 /// Steps after which it is looked closely.
@@ -42,7 +52,10 @@ pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     {
         return Ok(order);
     }
-    linearize_told(&all, STEPS_MAX)
+    let mut order = linearize_told(&all, STEPS_MAX)?;
+    let lingering = all.without_lingering().map_or(0, |_| 1);
+    Excuse::Lingering.count(lingering, &mut order.excuses);
+    Ok(order)
 }
 
 fn linearize_told(history: &History, steps_max: u64) -> Result<Order, Box<Failure>> {
@@ -52,7 +65,7 @@ fn linearize_told(history: &History, steps_max: u64) -> Result<Order, Box<Failur
         let Some(frame) = frames.last_mut() else { return Err(search.failure(false)) };
         if search.is_done() {
             let tree = frame.tree.clone();
-            return Ok(Order { events: search.order, tree });
+            return Ok(Order::new(history, search.order, tree));
         }
         search.steps += 1;
         if search.steps == STEPS_SIMPLE
@@ -75,6 +88,69 @@ fn linearize_told(history: &History, steps_max: u64) -> Result<Order, Box<Failur
             frames.push(next);
         }
     }
+}
+
+/// The tree after an operation, if the model agrees with its answer, and what had to be forgiven.
+fn attempt(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excuse>)> {
+    if let Some(sight) = &event.sight {
+        let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
+        return (to == sight.to.as_ref()).then(|| (tree.clone(), None));
+    }
+    let Some((_, observed)) = &event.returned else { return unanswered(event, tree, ino) };
+    let mut after = tree.clone();
+    let new = observed.as_ref().ok().and_then(|value| created(event.call.op.inner(), value));
+    let expected = after.apply(&event.call, new.unwrap_or(ino));
+    match compare(event, tree, &expected, observed) {
+        Verdict::Same => Some((after, None)),
+        Verdict::Alike(excuse) => Some((after, Some(excuse))),
+        Verdict::Excused(excuse) => Some((tree.clone(), Some(excuse))),
+        Verdict::Different if event.checked_before => {
+            after.clone_from(tree);
+            let expected = after.apply(&unchecked(event), ino);
+            let is_same = compare(event, tree, &expected, observed) == Verdict::Same;
+            is_same.then_some((after, Some(Excuse::CheckedBefore)))
+        }
+        Verdict::Different => None,
+    }
+}
+
+/// The same of one whose caller never heard.
+fn unanswered(event: &Event, tree: &Tree, ino: Ino) -> Option<(Tree, Option<Excuse>)> {
+    if tree.node(ino).is_ok() {
+        return None;
+    }
+    let mut after = tree.clone();
+    let ran = after.apply(&event.call, ino).is_ok();
+    if !matches!(event.fate, Fate::Ran(..)) {
+        // One that fails, or that nobody would notice, is the same as one that never ran.
+        let is_noticed = ran && after.fingerprint() != tree.fingerprint();
+        return is_noticed.then_some((after, None));
+    }
+    if ran || !event.checked_before {
+        return ran.then_some((after, None));
+    }
+    after.clone_from(tree);
+    let ran = after.apply(&unchecked(event), ino).is_ok();
+    ran.then_some((after, Some(Excuse::CheckedBefore)))
+}
+
+/// The call as one whose permissions nobody looks at.
+fn unchecked(event: &Event) -> Call {
+    Call { credentials: Credentials::ROOT, ..event.call.clone() }
+}
+
+/// What has to be forgiven in an order.
+fn excuses(history: &History, order: &[(EventIndex, Ino)]) -> Excuses {
+    let (mut excuses, mut tree) = (Excuses::new(), Tree::new());
+    for (index, ino) in order {
+        let event = &history.events()[*index];
+        Excuse::LooseWalk.count(usize::from(event.loose), &mut excuses);
+        if let Some((after, excuse)) = attempt(event, &tree, *ino) {
+            tree = after;
+            excuse.inspect(|excuse| excuse.count(1, &mut excuses));
+        }
+    }
+    excuses
 }
 
 pub(super) fn returned(event: &Event) -> u64 {
@@ -211,42 +287,7 @@ impl<'a> Search<'a> {
     /// The tree after the lane's next operation, if the model agrees with its answer.
     pub(super) fn attempt(&self, tree: &Tree, lane: usize, ino: Ino) -> Option<Tree> {
         let (_, event) = self.event(lane)?;
-        if let Some(sight) = &event.sight {
-            let to = tree.node(sight.dir).ok().and_then(|dir| dir.entries.get(&sight.name));
-            return (to == sight.to.as_ref()).then(|| tree.clone());
-        }
-        let mut after = tree.clone();
-        let Some((_, observed)) = &event.returned else {
-            if tree.node(ino).is_ok() {
-                return None;
-            }
-            let mut ran = after.apply(&event.call, ino).is_ok();
-            if let Fate::Ran(..) = event.fate {
-                if !ran && event.checked_before {
-                    let mut call = event.call.clone();
-                    call.credentials = Credentials::ROOT;
-                    after.clone_from(tree);
-                    ran = after.apply(&call, ino).is_ok();
-                }
-                return ran.then_some(after);
-            }
-            // One that fails, or that nobody would notice, is the same as one that never ran.
-            return (ran && after.fingerprint() != tree.fingerprint()).then_some(after);
-        };
-        let new = observed.as_ref().ok().and_then(|value| created(event.call.op.inner(), value));
-        let expected = after.apply(&event.call, new.unwrap_or(ino));
-        match compare(event, tree, &expected, observed) {
-            Verdict::Same => Some(after),
-            Verdict::Excused => Some(tree.clone()),
-            Verdict::Different if event.checked_before => {
-                let mut call = event.call.clone();
-                call.credentials = Credentials::ROOT;
-                after.clone_from(tree);
-                let expected = after.apply(&call, ino);
-                (compare(event, tree, &expected, observed) == Verdict::Same).then_some(after)
-            }
-            Verdict::Different => None,
-        }
+        attempt(event, tree, ino).map(|(after, _)| after)
     }
 
     pub(super) fn take(&mut self, lane: usize, ino: Ino) {

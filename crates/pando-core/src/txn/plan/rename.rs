@@ -100,7 +100,10 @@ impl Rename {
             perm::check_dir(&to_inherit, view.by, perm::X)?;
         }
         let source = source.ok_or(Errno::ENOENT)?;
-        if self.moved != dir_of(source) {
+        let is_another = self.moved != dir_of(source);
+        #[cfg(feature = "planted")]
+        let is_another = is_another && !view.shard.is_planted(crate::Planted::LookTrusted);
+        if is_another {
             return Ok(Next::Restart);
         }
         if is_beneath {

@@ -104,6 +104,7 @@ pub struct Cluster {
     sent: Option<Vec<(Need, ShardIndex, Peer)>>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
+    dropped: Option<fn(&Peer) -> bool>,
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
@@ -164,6 +165,7 @@ impl Cluster {
             logs: Vec::new(),
             sent: None,
             last_need: None,
+            dropped: None,
             hurries: true,
             by: Credentials::ROOT,
             key: KeyId::OWNER,
@@ -222,8 +224,11 @@ impl Cluster {
     }
 
     fn recovered(&self, index: usize, store: &mut Store) -> Shard {
-        let (shard, effects) =
-            Shard::recover(self.configs[index].clone(), self.moment(), store).unwrap();
+        let recovered = Shard::recover(self.configs[index].clone(), self.moment(), store);
+        #[cfg_attr(not(feature = "planted"), expect(unused_mut, reason = "nothing is planted"))]
+        let (mut shard, effects) = recovered.unwrap();
+        #[cfg(feature = "planted")]
+        crate::planted::plant_into(&mut shard);
         store.apply(effects.writes);
         shard
     }
@@ -492,6 +497,16 @@ impl Cluster {
         self.messages.retain(|(to, _)| !self.silent.contains(to));
     }
 
+    /// From now on these messages reach nobody.
+    pub fn drop_messages(&mut self, of: fn(&Peer) -> bool) {
+        self.dropped = Some(of);
+    }
+
+    /// Sessions that are over, and have left something on any shard.
+    pub fn sessions_over(&self) -> usize {
+        self.shards.iter().map(|(shard, _)| shard.sessions_over().count()).sum()
+    }
+
     /// From now on messages are noted, also those that reach nobody.
     pub fn watch(&mut self) {
         self.sent = Some(Vec::new());
@@ -641,6 +656,7 @@ impl Cluster {
                         sent.into_iter().for_each(|sent| sent.push((need, to, (*peer).clone())));
                         match &mut log {
                             _ if self.silent.contains(&to) => {}
+                            _ if self.dropped.is_some_and(|of| of(&peer)) => {}
                             _ if codec::encode(0, &*peer).len() > self.frame_max => {}
                             Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
                             None => self.messages.push_back((to, peer)),

@@ -2,15 +2,21 @@
 
 use std::time::Instant;
 
-use pando_core::contract::Out;
+use pando_core::contract::{Need, Out};
 
-use super::{Cell, Outbox, State};
+use super::{Cell, Durability, Outbox, State};
 
 /// A fault of the shell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
     /// Replies leave before the log is written.
     ReplyBeforeLogWrite,
+    /// What other shards are to be told when it is synced leaves when the log is written.
+    PeersBeforeSync,
+    /// In mode `disk` replies leave when the log is written.
+    ReplyBeforeSync,
+    /// No tick is ever planned.
+    NoTicks,
 }
 
 impl State {
@@ -30,5 +36,14 @@ impl State {
             to.answer(reply, &mut outbox.sinks);
         }
         outbox.sinks.drain(..).for_each(|sink| sink.flush());
+    }
+
+    /// What a message waits for.
+    pub(super) fn waits_for(&self, waits: (Durability, Need), out: &Out) -> (Durability, Need) {
+        match (self.planted, out) {
+            (Some(Planted::ReplyBeforeSync), Out::Reply(..)) => (Durability::Os, waits.1),
+            (Some(Planted::PeersBeforeSync), Out::Peer(..)) => (Durability::Os, Need::Committed),
+            _ => waits,
+        }
     }
 }

@@ -1,0 +1,45 @@
+//! Faults that are planted into shards are found, each by the test that is named here. What the simulator finds is in
+//! `pando-sim/tests/planted.rs`.
+
+use std::cell::Cell;
+
+use pando_core::{Planted, Shard};
+
+use crate::{births, handovers};
+
+#[path = "../../../babu/tests/common/found.rs"]
+mod found;
+
+std::thread_local! {
+    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// Plants what this thread tries into a shard that starts.
+pub fn plant_into(shard: &mut Shard) {
+    if let Some(fault) = PLANTED.get() {
+        shard.plant(fault);
+    }
+}
+
+fn is_found_as(words: &str, fault: Planted, test: fn()) {
+    let plant = |is_planted: bool| PLANTED.set(is_planted.then_some(fault));
+    found::is_found_as(words, plant, |_| test());
+}
+
+#[test]
+fn floors_that_do_not_move_along_with_a_slot() {
+    let test = handovers::a_late_copy_does_not_run_again_where_a_slot_has_gone;
+    is_found_as("a late copy ran again", Planted::FloorsLeftBehind, test);
+}
+
+#[test]
+fn a_tombstone_that_is_lost() {
+    let test = births::an_id_is_taken_until_the_last_partition_elsewhere_is_gone;
+    is_found_as("the id is free too early", Planted::TombstoneLost, test);
+}
+
+#[test]
+fn a_burial_of_another_directory() {
+    let test = births::a_burial_that_comes_again_leaves_the_next_life_be;
+    is_found_as("the next life is buried", Planted::BuriesAnother, test);
+}

@@ -1,0 +1,152 @@
+//! Times and versions of files, which the model has not: they go forward in the order in which calls followed each other, and each
+//! change that is acknowledged moves what it has to.
+//!
+//! Directories are left out: several partitions answer for one.
+
+use std::collections::BTreeMap;
+
+use pando_model::Op;
+use pando_types::attr::TimeSet;
+use pando_types::{Attr, FileKind, Ino, Timestamp};
+
+use super::{Event, History};
+
+/// What was told of a file by answers that came before a call began.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    change: u64,
+    data_version: u64,
+    ctime: Timestamp,
+    mtime: Timestamp,
+}
+
+impl Known {
+    fn learn(&mut self, attr: &Attr) {
+        self.change = self.change.max(attr.change);
+        self.data_version = self.data_version.max(attr.data_version);
+        self.ctime = self.ctime.max(attr.ctime);
+        self.mtime = self.mtime.max(attr.mtime);
+    }
+}
+
+/// Looks at all that answers told of files. Times may go back where a clock is set, and where servers' clocks are apart.
+pub fn go_forward(history: &History, is_one_clock: bool) -> Result<(), String> {
+    let mut files: BTreeMap<Ino, Vec<(u64, u64, &Event, &Attr)>> = BTreeMap::new();
+    for event in history.events() {
+        if let (Some(attr), Some((at, Ok(_)))) = (&event.attr, &event.returned)
+            && attr.kind != FileKind::Directory
+        {
+            files.entry(attr.ino).or_default().push((event.invoked, *at, event, attr));
+        }
+    }
+    files.values_mut().try_for_each(|told| forward(told, is_one_clock))
+}
+
+fn forward(told: &mut [(u64, u64, &Event, &Attr)], is_one_clock: bool) -> Result<(), String> {
+    let mut ended: Vec<_> = told.iter().map(|(_, at, _, attr)| (*at, *attr)).collect();
+    ended.sort_unstable_by_key(|(at, _)| *at);
+    told.sort_unstable_by_key(|(invoked, ..)| *invoked);
+    let mut ended = ended.into_iter().peekable();
+    let mut known = Known::default();
+    for (invoked, _, event, attr) in told {
+        while let Some((_, before)) = ended.next_if(|(at, _)| *at < *invoked) {
+            known.learn(before);
+        }
+        if let Some(what) = wrong(&known, event, attr, is_one_clock) {
+            return Err(format!("{what}: {event:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with an answer.
+fn wrong(known: &Known, event: &Event, attr: &Attr, is_one_clock: bool) -> Option<&'static str> {
+    let op = event.call.op.inner();
+    let writes = matches!(op, Op::Write(_, _, bytes) if !bytes.is_empty());
+    if attr.change < known.change || attr.data_version < known.data_version {
+        return Some("a version went back");
+    }
+    if is_one_clock && (attr.ctime < known.ctime || attr.mtime < known.mtime) {
+        return Some("a time went back");
+    }
+    if writes && (attr.change <= known.change || attr.data_version <= known.data_version) {
+        return Some("a write raised no version");
+    }
+    if writes && attr.mtime != attr.ctime {
+        return Some("a write left the time of the last one");
+    }
+    match op {
+        Op::SetAttr(_, set) => match set.mtime {
+            Some(TimeSet::Now) if attr.mtime != attr.ctime => Some("a time that was not set"),
+            Some(TimeSet::To(time)) if attr.mtime != time => Some("a time that was not set"),
+            Some(_) if attr.change <= known.change => Some("a setattr raised no version"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pando_model::{Call, Value};
+    use pando_types::{Credentials, ShardIndex};
+
+    use super::*;
+
+    /// Two looks at one file, one after the other or both at once.
+    fn judged(first: (u64, u64), second: (u64, u64), at_once: bool) -> Result<(), String> {
+        let ino = Ino::new(ShardIndex(0), 100);
+        let (mut history, lanes) = (History::default(), [0, 1]);
+        let mut told = Vec::new();
+        for (lane, (version, nanos)) in lanes.into_iter().zip([first, second]) {
+            let call = Call { who: 1, credentials: Credentials::ROOT, op: Op::GetAttr(ino) };
+            let event = history.invoke(lane, call, false);
+            let time = Timestamp::from_nanos(nanos);
+            told.push((event, attr(ino, version, time)));
+            if !at_once {
+                answer(&mut history, &mut told);
+            }
+        }
+        answer(&mut history, &mut told);
+        go_forward(&history, true)
+    }
+
+    fn answer(history: &mut History, told: &mut Vec<(usize, Attr)>) {
+        for (event, attr) in told.drain(..) {
+            history.respond(event, Ok(Value::Done), 2);
+            history.mark(event, Some(attr));
+        }
+    }
+
+    fn attr(ino: Ino, version: u64, time: Timestamp) -> Attr {
+        Attr {
+            ino,
+            kind: FileKind::Regular,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+            data_version: version,
+            change: version,
+            project: 0,
+        }
+    }
+
+    #[test]
+    fn what_goes_back_between_two_calls_is_found() {
+        assert_eq!(judged((1, 5), (2, 6), false), Ok(()));
+        assert!(judged((2, 5), (1, 5), false).is_err_and(|what| what.contains("a version")));
+        assert!(judged((1, 6), (1, 5), false).is_err_and(|what| what.contains("a time")));
+    }
+
+    #[test]
+    fn two_calls_at_once_may_see_it_in_either_order() {
+        assert_eq!(judged((2, 6), (1, 5), true), Ok(()));
+    }
+}

@@ -1,0 +1,51 @@
+//! How much the judge may forgive: one that forgives everything must not pass.
+
+use pando_sim::check::Excuse;
+use pando_sim::stats::Stats;
+
+/// In runs without loss of power.
+const KINDS: [&str; 5] = ["ANY", "SPLITTING", "PATHS", "MOVING", "HANDING_OVER"];
+
+/// How often in 1,000 runs of each of [`KINDS`], at most: about half as much again as was measured (docs/TESTING.md). A run without loss of
+/// power always has an order, and loses nothing that was acknowledged.
+const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
+    (Excuse::OtherObjection, [4_900, 4_100, 2_500, 10_500, 4_400]),
+    (Excuse::SameFile, [15, 20, 15, 5, 15]),
+    (Excuse::FormerName, [1_200, 1_100, 170, 160, 1_200]),
+    (Excuse::LooseFile, [5, 5, 5, 5, 5]),
+    (Excuse::LooseDirectory, [5, 5, 15, 5, 5]),
+    (Excuse::CheckedBefore, [160, 280, 240, 15, 180]),
+    (Excuse::DirectoryCounts, [5_100, 8_000, 1_450, 8_100, 7_000]),
+    (Excuse::LooseWalk, [60, 80, 2_000, 5, 60]),
+    (Excuse::Lingering, [5, 5, 5, 5, 5]),
+    (Excuse::SessionOver, [380, 530, 290, 950, 420]),
+    (Excuse::Unordered, [0; 5]),
+    (Excuse::PowerLost, [0; 5]),
+];
+
+/// The same of runs that lose power in mode `os`, of each kind: nothing is compared with an order, so only these are left.
+const CEILINGS_OF_POWER: [(Excuse, u64); 3] =
+    [(Excuse::SessionOver, 950), (Excuse::PowerLost, 20), (Excuse::Unordered, 1_000)];
+
+/// By chance, in few runs.
+const CHANCE: u64 = 5;
+/// In fewer runs chance decides.
+pub const RUNS_MIN: u64 = 60;
+
+/// What was forgiven too often.
+pub fn too_much(kind: &str, loses_power: bool, stats: &Stats) -> Option<String> {
+    let column = KINDS.iter().position(|known| *known == kind).expect("a kind");
+    let ceiling = |excuse: &Excuse| match loses_power {
+        true => CEILINGS_OF_POWER.iter().find(|(it, _)| it == excuse).map_or(0, |(_, most)| *most),
+        false => CEILINGS.iter().find(|(it, _)| it == excuse).map_or(0, |(_, most)| most[column]),
+    };
+    let most = |excuse: &Excuse| match ceiling(excuse) {
+        0 => 0,
+        most => most * stats.runs / 1_000 + CHANCE,
+    };
+    let is_too_much = |(excuse, count): &(&Excuse, &u64)| **count > most(excuse);
+    let (excuse, count) = stats.excuses.iter().find(is_too_much)?;
+    let most = most(excuse);
+    (stats.runs >= RUNS_MIN)
+        .then(|| format!("{excuse:?} {count} times in {} runs, of at most {most}", stats.runs))
+}
