@@ -258,7 +258,7 @@ impl Client {
                         Some(session) => session,
                         None => Box::pin(self.session_for(false, errand.deadline))
                             .await
-                            .map_err(Failure::Errno)?,
+                            .map_err(|why| Failure::Errno(why.into()))?,
                     };
                     &next
                 }

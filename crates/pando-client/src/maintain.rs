@@ -10,14 +10,17 @@ use pando_types::reply::Body;
 use pando_types::{Errno, ShardIndex, Trail};
 
 use crate::cache::OnPath;
-use crate::call::{Answer, Asked, Failure};
+use crate::call::{Answer, Asked, Failure, Unanswered};
 use crate::client::{Client, SYSTEM};
 use crate::doubts::Taken;
+use crate::reopen::Unopened;
 use crate::route::{Route, plan};
 use crate::transport::BoxFuture;
 
 /// A lease is renewed so often within its length.
 const RENEWALS: u64 = 3;
+/// Ask again after this long when the coordinator refuses a session, nanoseconds.
+const NO_SESSION: u64 = 1_000_000_000;
 /// Ask again after this long when the coordinator says nothing of a lease, nanoseconds.
 const NO_LEASE: u64 = 10_000_000_000;
 
@@ -47,7 +50,16 @@ impl Client {
     /// Ends when the client is closed or the transport stopped.
     async fn renew(&self) {
         let route = Route::Shard(ShardIndex(0));
-        while let Ok(session) = self.session_for(true, None).await {
+        loop {
+            let session = match self.session_for(true, None).await {
+                Ok(session) => session,
+                Err(Unopened::Ended) => return,
+                // Its disk may be full, or this key have too many.
+                Err(Unopened::For(_)) => {
+                    self.transport.sleep(NO_SESSION).await;
+                    continue;
+                }
+            };
             let op = Op::Renew(session.id);
             // An idle client hears of changes in this way.
             let on = OnPath::new(Trail { version: self.ways.version(), dirs: Vec::new() });
@@ -61,7 +73,8 @@ impl Client {
                     self.session_over(session.id);
                     continue;
                 }
-                Err(_) => return,
+                Err(Unanswered::Stopped) => return,
+                Err(_) => NO_LEASE,
             };
             let until = self.transport.now_nanos().saturating_add(pause);
             self.within(Some(until), self.sessions.gone(session.id)).await;

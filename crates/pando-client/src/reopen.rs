@@ -15,11 +15,38 @@ use pando_types::op::{FileRef, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
-use crate::call::{Answer, Backoff, Failure, Via, stale};
+use crate::call::{Answer, Backoff, Failure, Unanswered, Via, stale};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;
 use crate::sessions::{Lead, Need, Session, Sessions};
+
+/// There is no session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unopened {
+    /// Nor will there be: the client is closed, or the transport stopped.
+    Ended,
+    /// Shard 0 refuses one for now, or does not answer.
+    For(Errno),
+}
+
+impl From<Unopened> for Errno {
+    fn from(unopened: Unopened) -> Self {
+        match unopened {
+            Unopened::Ended => Self::EIO,
+            Unopened::For(errno) => errno,
+        }
+    }
+}
+
+impl From<Unanswered> for Unopened {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Stopped => Self::Ended,
+            unanswered => Self::For(unanswered.into()),
+        }
+    }
+}
 
 impl Client {
     /// The current session; opens the next one where there is none, or waits for who does.
@@ -27,20 +54,21 @@ impl Client {
         &self,
         maintains: bool,
         deadline: Option<u64>,
-    ) -> Result<Arc<Session>, Errno> {
+    ) -> Result<Arc<Session>, Unopened> {
         loop {
             let need = self.within(deadline, self.sessions.need(maintains)).await;
-            match need.ok_or(Errno::ETIMEDOUT)? {
+            match need.ok_or(Unopened::For(Errno::ETIMEDOUT))? {
                 Need::Has(session) => return Ok(session),
-                Need::Closed => return Err(Errno::EIO),
+                Need::Closed => return Err(Unopened::Ended),
                 Need::Leads(lead) => {
-                    self.within(deadline, self.reopen(lead)).await.ok_or(Errno::ETIMEDOUT)??;
+                    let opened = self.within(deadline, self.reopen(lead)).await;
+                    opened.ok_or(Unopened::For(Errno::ETIMEDOUT))??;
                 }
             }
         }
     }
 
-    async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Errno> {
+    async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Unopened> {
         let mut backoff = Backoff::astray();
         loop {
             let route = Route::Shard(ShardIndex(0));
@@ -53,8 +81,8 @@ impl Client {
                     backoff.pause(self).await;
                     continue;
                 }
-                Answer::Final(Err(failure)) => return Err(failure.into()),
-                _ => return Err(Errno::EIO),
+                Answer::Final(Err(failure)) => return Err(Unopened::For(failure.into())),
+                _ => return Err(Unopened::For(Errno::EIO)),
             };
             let session = Session::new(id, self.options.slots);
             lead.prepare(&session);

@@ -156,6 +156,24 @@ fn an_idle_client_whose_session_is_over_begins_the_next_and_keeps_what_is_open()
     assert_eq!(cluster.state().namespace.opens(ino), 1);
 }
 
+/// Else nobody would renew the session that some other call opens later.
+#[test]
+fn an_idle_client_that_is_refused_a_session_asks_again() {
+    let cluster = Cluster::new();
+    let client = cluster.client();
+    let full = || Fate::Answer(Err(Refusal::Errno(Errno::ENOSPC)));
+    cluster.expire(FIRST);
+    let mut left = 2;
+    cluster.on_request(move |_, _, request| {
+        let is_refused = request.op == Op::OpenSession && left > 0;
+        left -= i32::from(is_refused);
+        is_refused.then(full)
+    });
+    cluster.take_log();
+    maintain(&cluster, &client, || client.session() == SECOND);
+    assert_eq!(cluster.ops()[..4], ["Renew", "OpenSession", "OpenSession", "OpenSession"]);
+}
+
 #[test]
 fn maintenance_ends_with_the_client() {
     let cluster = Cluster::new();

@@ -226,14 +226,22 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let stays = c.session();
     c.silence([TWO]);
     let dead = begin(&mut c);
-    let ino = c.create(from, "file").unwrap().ino;
-    let file = FileRef { ino, at: FileAt::Name(from, c.name("file")) };
+    // One that goes to shard 2 when another session moves it.
+    let mut names = (0..100).map(|n| format!("file{n}"));
+    let (name, ino) = loop {
+        let name = names.next().expect("one in three");
+        let ino = c.create(from, &name).unwrap().ino;
+        if c.map(ZERO).link(ino) == TWO {
+            break (name, ino);
+        }
+    };
+    let file = FileRef { ino, at: FileAt::Name(from, c.name(&name)) };
     c.done(&Op::Open { file, access: 4, truncate: false, kill: None }).unwrap();
     c.silence([]);
     // Transactions get through, and nothing about sessions.
     c.act_in(stays);
     c.drop_messages(|peer| matches!(peer.say, Say::Sessions { .. } | Say::AskSessions { .. }));
-    c.rename(from, "file", to, "moved").unwrap();
+    c.rename(from, &name, to, "moved").unwrap();
     while c.step() {}
     let opens = [ZERO, ONE, TWO].map(|shard| c.rows_of(shard, &keys::table(Table::Open)));
     assert_eq!(opens, [0, 0, 1]);
