@@ -423,6 +423,7 @@ impl Client {
                     id,
                     clock: self.clock.load(Ordering::Relaxed),
                     version: self.version.load(Ordering::Relaxed),
+                    heard: self.heard.load(Ordering::Acquire),
                     ..errand.head
                 },
                 credentials: errand.by.clone(),

@@ -81,6 +81,8 @@ pub struct Client {
     pub(crate) clock: AtomicU64,
     /// Newest invalidation version heard of.
     pub(crate) version: AtomicU64,
+    /// What this client's locks rest on: see [`Head::heard`](pando_types::op::Head::heard).
+    pub(crate) heard: AtomicU64,
     objects: AtomicU64,
     /// See [`Client::unneeded`].
     pub(crate) unneeded: Mutex<Vec<ObjectId>>,
@@ -126,6 +128,7 @@ impl Client {
             traces: AtomicU64::new(1),
             clock: AtomicU64::new(0),
             version: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             unneeded: Mutex::default(),
         };

@@ -75,7 +75,9 @@ impl Locks {
         let of_file =
             owners.iter().filter(|((of, _), owner)| *of == ino && !owner.set.0.is_empty());
         // The oldest: some of them may have been granted since others were lost.
-        of_file.filter_map(|(_, owner)| owner.session.clone()).min_by_key(|session| session.id)
+        of_file
+            .filter_map(|(_, owner)| owner.session.clone())
+            .min_by_key(|session| session.id.number())
     }
 
     pub(crate) fn watch(&self, told: Box<dyn Fn(usize) + Send + Sync>) {
@@ -221,7 +223,10 @@ impl Client {
             let Some(before) = before else { return Err(Errno::EIO) };
             let had_none = before.0.is_empty();
             match self.ask_for(&session, ino, lock).await {
-                Ok(Body::Lock(None)) => return Ok(None),
+                Ok(Body::Locked(heard)) => {
+                    self.heard.fetch_max(heard, Ordering::AcqRel);
+                    return Ok(None);
+                }
                 Ok(Body::Lock(Some(holder))) => {
                     turn.with(|owner| {
                         owner.set = before;

@@ -60,6 +60,11 @@ impl Shard {
     ) -> Result<Option<LockKey>, Halt> {
         self.counters.requests += 1;
         ctx.meta.request = request.head.id;
+        if request.head.heard > 0
+            && let Some(key) = self.must_have_heard(ctx, request.head.heard)
+        {
+            return Ok(Some(key));
+        }
         if let Err(refusal) = self.admit(tag, request) {
             self.reply(ctx, tag, request, Err(refusal), Need::Committed);
             return Ok(None);

@@ -27,6 +27,8 @@ pub enum LockKey {
     Link(Ino),
     /// Held by nobody: requests of a session that nothing has been heard of wait here.
     Session(SessionId),
+    /// Held by nobody: what rests on begins and ends of sessions waits here that have not been heard of.
+    Heard,
     /// Held by nobody: requests wait here until it is known which versions there are.
     Versions,
     /// Held by nobody: a session that is alone waits here for another that wants to begin.

@@ -221,6 +221,7 @@ impl Shard {
     fn load_sessions(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         self.load_session_records(ctx)?;
         if self.config.shard == COORDINATOR {
+            self.session_log.begin_freeing(ctx.now.nanos);
             for session in self.sessions.keys() {
                 self.leases.grant(*session, ctx.now.nanos);
             }

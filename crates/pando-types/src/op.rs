@@ -28,8 +28,9 @@ pub struct Head {
     pub id: RequestId,
     /// Follows one operation through all shards.
     pub trace: u64,
-    /// Cut epoch of the sender, for cluster-wide snapshots.
-    pub cut: u64,
+    /// What the sender has been told rests on all begins and ends of sessions up to this position: the shard must have heard them
+    /// before it runs the request (docs/design/sessions.md).
+    pub heard: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
     /// Newest invalidation version the sender has heard of (InfiniFS §3.4). What counts for a request is its trail.

@@ -32,8 +32,8 @@ pub struct Peer {
     pub trace: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// Cut epoch of the sender.
-    pub cut: u64,
+    /// In a [`Say::Prepare`]: on whose behalf.
+    pub behalf: Behalf,
     /// Which transaction this is about.
     pub txn: TxnId,
     /// Which step of it.
@@ -42,6 +42,15 @@ pub struct Peer {
     pub floor: Floor,
     /// What it says.
     pub say: Say,
+}
+
+/// The client for which a transaction was begun; 0 where there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Behalf {
+    /// Its session: a participant that has heard of its end refuses.
+    pub session: SessionId,
+    /// [`Head::heard`](crate::op::Head::heard) of its request: the participant must have heard as much.
+    pub heard: u64,
 }
 
 /// Which transactions of a coordinator are void. One that is void stays so.
@@ -154,6 +163,8 @@ pub enum Say {
         last: u64,
         /// Ends up to this position are known everywhere.
         known: u64,
+        /// Locks of sessions that ended up to this position go: that is known wherever it can be.
+        freed: u64,
         /// Answers a [`Say::AskSessions`].
         answers: Option<SessionAsk>,
     },
@@ -163,6 +174,8 @@ pub enum Say {
         position: u64,
         /// Ends up to this position are known everywhere.
         known: u64,
+        /// Locks up to this position go.
+        freed: u64,
     },
     /// To shard 0: what follows this position?
     AskSessions {

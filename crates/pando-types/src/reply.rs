@@ -316,4 +316,6 @@ pub enum Body {
     Left(Vec<u32>),
     /// What is in the way of a lock; `None`: nothing, and it is held if it was asked for.
     Lock(Option<LockHolder>),
+    /// A lock was granted. It rests on begins and ends of sessions up to this position: see [`Head::heard`](crate::op::Head::heard).
+    Locked(u64),
 }

@@ -1,7 +1,7 @@
 //! Frames there and back, in pieces, damaged, hostile.
 
 use pando_types::op::{Head, NewNode, Op, Request, RequestId};
-use pando_types::peer::{Floor, Peer, Prepare, Say};
+use pando_types::peer::{Behalf, Floor, Peer, Prepare, Say};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{
     Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Lsn, Name, News, SessionId,
@@ -38,7 +38,7 @@ fn messages() -> impl Strategy<Value = Message> {
                     symlink: name.as_bytes().to_vec(),
                 };
                 Message::Request(Request {
-                    head: Head { id, trace: 7, cut: 1, clock: 99, version: 3 },
+                    head: Head { id, trace: 7, heard: 1, clock: 99, version: 3 },
                     credentials: Credentials::new(uid, uid, groups),
                     op: Op::Create { dir, name, node, exclusive: true, open: false },
                     trail: (uid % 2 == 0).then(|| Trail {
@@ -75,7 +75,7 @@ fn messages() -> impl Strategy<Value = Message> {
             from: ShardIndex(1),
             trace: number,
             clock: 1,
-            cut: 0,
+            behalf: Behalf::default(),
             txn: TxnId { shard: ShardIndex(1), number },
             step,
             floor: Floor { below: number, but: vec![number / 2] },
@@ -177,7 +177,7 @@ fn what_a_shard_sends_unasked_is_skipped() {
         from: ShardIndex(1),
         trace: 0,
         clock: 1,
-        cut: 0,
+        behalf: Behalf::default(),
         txn: TxnId::default(),
         step: 0,
         floor: Floor::default(),

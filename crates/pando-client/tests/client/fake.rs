@@ -205,6 +205,7 @@ impl State {
         });
         if holder.is_none() && matches!(request.op, Op::Lock(..) | Op::LockOf(..)) {
             of_file.entry(session).or_default().put(*wanted);
+            return Ok(Body::Locked(0));
         }
         Ok(Body::Lock(holder))
     }

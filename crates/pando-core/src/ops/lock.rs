@@ -3,7 +3,7 @@
 //!
 //! 1. A lock is a row in the insert group of the request that got it, so it stands for as long as its session does: whatever
 //!    is restarted, and wherever the slot goes.
-//! 2. No two rows of a file exclude each other. Rows of sessions that are known everywhere to be over do not count, and go.
+//! 2. No two rows of a file exclude each other. Rows of sessions that are known to be over wherever that can be known do not count, and go.
 //! 3. Nobody waits here: a client whose lock is refused asks again ([`Op::TestLock`](pando_types::op::Op::TestLock)).
 
 use alloc::vec::Vec;
@@ -57,7 +57,8 @@ impl Shard {
             return Err(Errno::ENOLCK.into());
         }
         put(ctx, ino, session, &set);
-        Ok(Body::Lock(None))
+        // Whoever has it now comes to no shard that still runs something of the session that had it before.
+        Ok(Body::Locked(self.sessions_heard()))
     }
 
     /// See [`pando_types::op::Op::LockOf`].
@@ -120,7 +121,7 @@ impl Shard {
         for (key, value) in ctx.rows(&from, &keys::after(&from))? {
             let (_, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
-            if self.session_counts(session) {
+            if self.session_locks(session) {
                 sets.push((session, LockSet::decode(&value)?));
             }
         }

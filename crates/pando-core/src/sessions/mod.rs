@@ -77,7 +77,12 @@ impl Shard {
         self.sessions.contains_key(&session) || self.is_unheard(session)
     }
 
-    /// Whether locks and outcomes of the session count: a shard may still run something of it.
+    /// Whether locks of the session count: it lives, or a shard that can be reached may still run something of it.
+    pub(crate) fn session_locks(&self, session: SessionId) -> bool {
+        self.session_lives(session) || self.session_log.has_locks_yet(session)
+    }
+
+    /// Whether outcomes of the session count: a shard may still run something of it.
     pub(crate) fn session_counts(&self, session: SessionId) -> bool {
         self.session_lives(session) || self.session_log.is_over_somewhere(session)
     }

@@ -1,7 +1,7 @@
 //! What becomes of a session that is over. That it is over is written at once, and little; what it had goes afterwards, in steps of their own.
 //!
 //! ```text
-//!   it lives ──► over: nothing of it runs ──► opens go ──► known everywhere: locks and outcomes go, and the record
+//!   it lives ──► over: nothing of it runs ──► opens go ──► freed: locks go ──► known everywhere: outcomes go, and the record
 //! ```
 //!
 //! Outcomes stay for as long as another shard might run a request that has run here. Where there are neither locks nor outcomes, the record
@@ -114,24 +114,27 @@ impl Shard {
         }
         let is_stuck = self.session_log.take_up_stuck(session, now);
         let locked: Vec<_> = self.locked.of_session(session).take(STEP + 1).collect();
-        let has_left = is_stuck || !locked.is_empty() || self.outcomes.has(session);
-        if has_left && self.session_log.is_over_somewhere(session) {
+        let keeps_locks = !locked.is_empty() && self.session_log.has_locks_yet(session);
+        if !keeps_locks {
+            for ino in locked.iter().take(STEP) {
+                ctx.delete(keys::lock(*ino, session));
+                ctx.change_lock(LockChange { session, ino: *ino, is_there: false });
+            }
+            if locked.len() > STEP {
+                self.session_log.clean_soon(now);
+                return Ok(());
+            }
+        }
+        let waits = keeps_locks || self.outcomes.has(session);
+        if is_stuck || waits && self.session_log.is_over_somewhere(session) {
             if !is_stuck {
                 self.session_log.is_clean(session);
             }
             return Ok(());
         }
         self.outcomes.end(ctx, session);
-        for ino in locked.iter().take(STEP) {
-            ctx.delete(keys::lock(*ino, session));
-            ctx.change_lock(LockChange { session, ino: *ino, is_there: false });
-        }
-        if locked.len() > STEP {
-            self.session_log.clean_soon(now);
-        } else if !is_stuck {
-            ctx.delete(keys::session(session));
-            self.session_log.forget_over(session);
-        }
+        ctx.delete(keys::session(session));
+        self.session_log.forget_over(session);
         Ok(())
     }
 

@@ -28,6 +28,8 @@ const AGAIN_AFTER: u64 = 1_000_000_000;
 const CLEAN_AFTER: u64 = 1_000_000;
 /// and after this long where something of it could not be done.
 const PUT_OFF: u64 = 10_000_000_000;
+/// Locks go after this part of a lease, though a shard that is away has not heard that their session is over.
+const GRACE: u64 = 4;
 /// What another shard has heard is not further ahead of shard 0 than this.
 const AHEAD_MAX: u64 = 1 << 32;
 
@@ -40,6 +42,10 @@ pub struct SessionLog {
     ended_at: Lsn,
     /// Ends up to this position are known everywhere.
     known: u64,
+    /// Locks of sessions that ended up to this position go.
+    freed: u64,
+    /// Of shard 0: when each position was reached, of those that are not freed.
+    reached: VecDeque<(u64, u64)>,
     /// Sessions that are over, and have something here, or may have something elsewhere.
     over: BTreeMap<SessionId, Over>,
     /// Of those, what something can be done about.
@@ -79,12 +85,19 @@ struct Other {
     /// What it has said that it has heard, in shard 0's life.
     heard: Option<u64>,
     known: u64,
+    freed: u64,
     /// What it was told last.
     told: u64,
     told_known: u64,
+    told_freed: u64,
 }
 
 impl SessionLog {
+    /// Of shard 0, at its start: it does not know when this was reached.
+    pub fn begin_freeing(&mut self, now: u64) {
+        self.reached = [(self.heard.position, now)].into();
+    }
+
     /// A session ends with the group at this log position.
     pub fn note_end(&mut self, at: Lsn) {
         self.ended_at = at;
@@ -119,6 +132,11 @@ impl SessionLog {
     /// Whether the session is over here, and perhaps not everywhere.
     pub fn is_over_somewhere(&self, session: SessionId) -> bool {
         self.over.get(&session).is_some_and(|over| over.at > self.known)
+    }
+
+    /// Whether locks of a session that is over stay for now.
+    pub fn has_locks_yet(&self, session: SessionId) -> bool {
+        self.over.get(&session).is_some_and(|over| over.at > self.freed)
     }
 
     /// All of them.
@@ -177,20 +195,37 @@ impl SessionLog {
         }
     }
 
-    fn learn_known(&mut self, known: u64) {
-        if known <= self.known {
+    /// Locks may be free before an end is known everywhere, and are when it is.
+    fn learn_known(&mut self, known: u64, freed: u64) {
+        let freed = freed.max(known).max(self.freed);
+        let known = known.max(self.known);
+        if (known, freed) == (self.known, self.freed) {
             return;
         }
-        self.known = known;
+        (self.known, self.freed) = (known, freed);
         let over: Vec<_> =
-            self.over.iter().filter(|(_, over)| over.at <= known).map(|(s, _)| *s).collect();
+            self.over.iter().filter(|(_, over)| over.at <= freed).map(|(s, _)| *s).collect();
         self.unclean.extend(&over);
         self.cleaning.extend(over);
     }
 
+    /// Of shard 0: what was reached so long ago that whoever has not heard it is away.
+    fn free(&mut self, now: u64, grace: u64) -> u64 {
+        let mut freed = self.freed;
+        while let Some((position, at)) = self.reached.front()
+            && at.saturating_add(grace) <= now
+        {
+            freed = freed.max(*position);
+            self.reached.pop_front();
+        }
+        freed
+    }
+
     /// The shard has begun anew: what its records do not tell stays.
     pub fn keep(&mut self, old: &mut Self, now: u64) {
-        (self.known, self.ended_at) = (old.known, old.ended_at);
+        (self.known, self.freed, self.ended_at) = (old.known, old.freed, old.ended_at);
+        self.reached = core::mem::take(&mut old.reached);
+        self.reached.retain(|(position, _)| *position <= self.heard.position);
         self.cleaning.clear();
         // It may have been a step of that which could not be done.
         let is_put_off = old.clean_at > now;
@@ -214,7 +249,9 @@ impl SessionLog {
 
     fn is_behind(&self, shard: ShardIndex) -> bool {
         let other = self.others.get(&shard).copied().unwrap_or_default();
-        other.heard != Some(self.heard.position) || other.known < self.known
+        other.heard != Some(self.heard.position)
+            || other.known < self.known
+            || other.freed < self.freed
     }
 }
 
@@ -250,9 +287,10 @@ impl Shard {
         if log.events.len() > EVENTS_MAX {
             log.events.pop_front();
         }
+        log.reached.push_back((log.heard.position, ctx.now.nanos));
         log.said_at = ctx.now.nanos;
         ctx.put(keys::table(Table::Session), log.heard.encode());
-        self.settle_sessions();
+        self.settle_sessions(ctx.now.nanos);
         self.tell_sessions(ctx, false);
     }
 
@@ -260,13 +298,14 @@ impl Shard {
     fn tell_sessions(&mut self, ctx: &mut Ctx<'_>, again: bool) {
         for shard in self.others() {
             let log = &mut self.session_log;
-            let (position, known, floor) = (log.heard.position, log.known, log.floor());
+            let floor = log.floor();
+            let now = (log.heard.position, log.known, log.freed);
             let other =
                 log.others.entry(shard).or_insert(Other { told: floor, ..Other::default() });
-            let Other { heard, told, told_known, .. } = *other;
+            let Other { heard, told, told_known, told_freed, .. } = *other;
             if again && log.is_behind(shard) {
                 self.tell_shard(ctx, (Need::Durable, shard), heard.unwrap_or(floor), None);
-            } else if !again && (told, told_known) != (position, known) {
+            } else if !again && (told, told_known, told_freed) != now {
                 self.tell_shard(ctx, (Need::Synced, shard), told, None);
             }
         }
@@ -283,7 +322,7 @@ impl Shard {
         let table = (since < self.session_log.floor()).then(|| self.session_table());
         let log = &mut self.session_log;
         let SessionsHeard { position, last } = log.heard;
-        let known = log.known;
+        let (known, freed) = (log.known, log.freed);
         let told = match table {
             Some(table) => SessionsTold::All(table),
             None => {
@@ -293,8 +332,8 @@ impl Shard {
             }
         };
         let other = log.others.entry(shard).or_default();
-        (other.told, other.told_known) = (position, known);
-        let say = Say::Sessions { told, last, known, answers };
+        (other.told, other.told_known, other.told_freed) = (position, known, freed);
+        let say = Say::Sessions { told, last, known, freed, answers };
         self.tell(ctx, need, shard, NO_TXN, say);
     }
 
@@ -302,25 +341,25 @@ impl Shard {
     pub(crate) fn hear_sessions(&mut self, ctx: &mut Ctx<'_>, peer: Peer) -> Result<(), Halt> {
         let from = peer.from;
         match peer.say {
-            Say::Sessions { told, last, known, answers } => {
+            Say::Sessions { told, last, known, freed, answers } => {
                 // A new shard is told with the decision that it joins.
                 if self.config.shard == COORDINATOR || !self.has_joined() {
                     return Ok(());
                 }
                 self.session_log.is_told = true;
-                self.hear_told(ctx, told, last, known)?;
+                self.hear_told(ctx, told, last, (known, freed))?;
                 self.wake_heard(ctx, answers);
                 Ok(())
             }
-            Say::SessionsHeard { position, known } if self.config.shard == COORDINATOR => {
-                self.has_heard(ctx, from, position, known);
+            Say::SessionsHeard { position, known, freed } if self.config.shard == COORDINATOR => {
+                self.has_heard(ctx, from, position, (known, freed));
                 Ok(())
             }
             Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
                 // What it has heard it may not have on disk, and what is known everywhere it has forgotten if it has just started.
                 if let Some(other) = self.session_log.others.get_mut(&from) {
                     other.heard = other.heard.map(|heard| heard.min(position));
-                    other.known = 0;
+                    (other.known, other.freed) = (0, 0);
                 }
                 self.tell_shard(ctx, (Need::Synced, from), position, about);
                 self.note_behind();
@@ -335,7 +374,7 @@ impl Shard {
         ctx: &mut Ctx<'_>,
         told: SessionsTold,
         last: u64,
-        known: u64,
+        (known, freed): (u64, u64),
     ) -> Result<(), Halt> {
         let before = self.session_log.heard;
         match told {
@@ -354,14 +393,14 @@ impl Shard {
         }
         let log = &mut self.session_log;
         log.heard.last = log.heard.last.max(last);
-        log.learn_known(known);
-        let (heard, known) = (log.heard, log.known);
+        log.learn_known(known, freed);
+        let (heard, known, freed) = (log.heard, log.known, log.freed);
         if heard != before {
             ctx.put(keys::table(Table::Session), heard.encode());
         }
         // Of what it says that it heard it must lose nothing.
         let need = if heard == before { Need::Durable } else { Need::Synced };
-        let say = Say::SessionsHeard { position: heard.position, known };
+        let say = Say::SessionsHeard { position: heard.position, known, freed };
         self.tell(ctx, need, COORDINATOR, NO_TXN, say);
         Ok(())
     }
@@ -417,6 +456,8 @@ impl Shard {
 
     /// Requests of sessions that have been heard of go on; so do those of the one that shard 0 was asked about, or are refused.
     fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
+        let waiting = self.locks.wake(LockKey::Heard);
+        self.ready.extend(waiting);
         let heard: Vec<_> =
             self.locks.awaited_sessions().filter(|session| !self.is_unheard(*session)).collect();
         for session in heard {
@@ -469,6 +510,17 @@ impl Shard {
         }
     }
 
+    /// What waits for what this rests on; it is asked for.
+    pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
+        if heard <= self.session_log.heard.position || self.config.shard == COORDINATOR {
+            return None;
+        }
+        if !self.locks.is_awaited(LockKey::Heard) {
+            self.has_heard_as_much(ctx, heard);
+        }
+        Some(LockKey::Heard)
+    }
+
     /// Whether this shard has heard of sessions what another has, from which something comes; else it asks.
     pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
         let position = self.session_log.heard.position;
@@ -494,7 +546,13 @@ impl Shard {
     }
 
     /// Of shard 0: another has heard all up to a position.
-    fn has_heard(&mut self, ctx: &mut Ctx<'_>, from: ShardIndex, position: u64, known: u64) {
+    fn has_heard(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: ShardIndex,
+        position: u64,
+        (known, freed): (u64, u64),
+    ) {
         let log = &mut self.session_log;
         if position > log.heard.position.saturating_add(AHEAD_MAX) {
             self.counters.bad_messages += 1;
@@ -509,20 +567,23 @@ impl Shard {
         let other = log.others.entry(from).or_default();
         other.heard = other.heard.max(Some(position));
         other.known = other.known.max(known);
-        if self.settle_sessions() {
+        other.freed = other.freed.max(freed);
+        if self.settle_sessions(ctx.now.nanos) {
             self.tell_sessions(ctx, false);
         }
         self.note_behind();
     }
 
     /// Of shard 0: whether more ends are known everywhere than before.
-    fn settle_sessions(&mut self) -> bool {
+    fn settle_sessions(&mut self, now: u64) -> bool {
         let log = &self.session_log;
         let heard = |shard| log.others.get(&shard).and_then(|other| other.heard).unwrap_or(0);
         let known = self.others().map(heard).min().unwrap_or(log.heard.position);
-        let before = log.known;
-        self.session_log.learn_known(known);
-        self.session_log.known > before
+        let before = (log.known, log.freed);
+        // Others that can be reached have heard it by then.
+        let freed = self.session_log.free(now, self.config.lease / GRACE);
+        self.session_log.learn_known(known, freed);
+        (self.session_log.known, self.session_log.freed) != before
     }
 
     /// Tells again, asks again.
@@ -555,16 +616,17 @@ impl Shard {
         self.ask_about_awaited(ctx);
     }
 
-    /// When a shard that has just started asks what it may have missed.
+    /// When a shard asks what it may have missed: it has just started, or something waits for that.
     fn start_wake(&self) -> Option<u64> {
         let log = &self.session_log;
-        let is_due = self.config.shard != COORDINATOR && !log.is_told && self.has_joined();
+        let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);
+        let is_due = self.config.shard != COORDINATOR && wants && self.has_joined();
         let again = self.config.resend_after;
         is_due.then(|| log.asked_at.map_or(0, |at| at.saturating_add(again)))
     }
 
     fn tick_telling(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
-        if self.settle_sessions() {
+        if self.settle_sessions(now) {
             self.tell_sessions(ctx, false);
         }
         if self.session_log.said_at.saturating_add(again) <= now && self.is_any_to_tell() {
@@ -580,7 +642,10 @@ impl Shard {
         let asks = log.asks.values().map(|ask| ask.at.saturating_add(again));
         let is_due = !log.unclean.is_empty() && log.cleaning.is_empty();
         let cleans = is_due.then_some(log.clean_at);
-        asks.chain(tells).chain(cleans).chain(self.start_wake()).min()
+        let is_zero = self.config.shard == COORDINATOR;
+        let frees = log.reached.front().filter(|_| is_zero);
+        let frees = frees.map(|(_, at)| at.saturating_add(self.config.lease / GRACE));
+        asks.chain(tells).chain(cleans).chain(frees).chain(self.start_wake()).min()
     }
 }
 

@@ -13,7 +13,7 @@
 
 use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
-use pando_types::peer::{Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, Say};
 use pando_types::reply::Spread;
 use pando_types::{DirId, DirRef, PartitionIndex, Radix, ShardIndex, TxnId};
 
@@ -196,7 +196,7 @@ impl Shard {
             from,
             trace: ctx.trace,
             clock: ctx.now.wall,
-            cut: 0,
+            behalf: Behalf::default(),
             txn,
             step: 0,
             floor: Floor::default(),

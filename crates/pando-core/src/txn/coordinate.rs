@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
 use pando_types::peer::{
-    Arrival, Change, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
+    Arrival, Behalf, Change, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
 };
 use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
@@ -106,7 +106,12 @@ impl Shard {
         let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
         let from = self.config.shard;
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
-        let peer = Box::new(Peer { from, trace, clock, cut: 0, txn, step, floor, say });
+        let own = self.txns.get(&txn.number).filter(|_| coordinates);
+        let behalf = match &say {
+            Say::Prepare(..) => own.map(Txn::behalf).unwrap_or_default(),
+            _ => Behalf::default(),
+        };
+        let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say });
         if to == from {
             self.ready.push_back(Input::Peer(peer));
         } else {

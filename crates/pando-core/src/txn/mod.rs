@@ -30,7 +30,7 @@ pub mod redo;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{Change, Prepare, Say, Seen};
+use pando_types::peer::{Behalf, Change, Prepare, Say, Seen};
 use pando_types::{Errno, ShardIndex};
 
 use crate::contract::ClientTag;
@@ -125,6 +125,15 @@ impl Txn {
     /// What it does; `None` if it was recovered.
     pub(crate) const fn kind(&self) -> Option<TxnKind> {
         self.kind
+    }
+
+    /// On whose behalf it is.
+    pub(crate) fn behalf(&self) -> Behalf {
+        let head = self.request.as_ref().map(|request| request.head).filter(|h| h.id.sequence > 0);
+        head.map_or_else(Behalf::default, |head| Behalf {
+            session: head.id.session,
+            heard: head.heard,
+        })
     }
 
     /// The request, and where its answer goes.

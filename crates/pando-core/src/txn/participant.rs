@@ -186,6 +186,18 @@ impl Shard {
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
         let from = peer.from;
+        if peer.behalf.heard > 0
+            && let Some(key) = self.must_have_heard(ctx, peer.behalf.heard)
+        {
+            self.locks.wait(key, Input::Peer(Box::new(peer)));
+            return Ok(());
+        }
+        // Its coordinator has not heard it. Whoever has its locks now may have looked here.
+        let session = peer.behalf.session;
+        if session.0 > 0 && !self.session_lives(session) && !self.prepared.contains_key(&at) {
+            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EIO)));
+            return Ok(());
+        }
         if let Prepare::Invalidate { dirs, graph } = &prepare {
             if graph.is_some_and(|step| !self.prepared.contains_key(&(peer.txn, step))) {
                 self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));

@@ -2,10 +2,13 @@
 
 use pando_core::Need;
 use pando_core::keys::{self, Table};
-use pando_types::op::{FileAt, FileRef, Op, RequestId};
-use pando_types::peer::{Floor, Peer, Say, SessionsTold};
+use pando_types::op::{FileAt, FileRef, Head, Op, RenameFlags, Request, RequestId};
+use pando_types::peer::{Behalf, Floor, Peer, Say, SessionsTold};
 use pando_types::reply::{Body, Refusal};
-use pando_types::{DirRef, KeyId, SessionId, ShardIndex, TxnId};
+use pando_types::{
+    Credentials, DirRef, Errno, KeyId, Lock, LockKind, LockOwner, LockRange, LockSpace, SessionId,
+    ShardIndex, TxnId,
+};
 
 use crate::support::{Cluster, dir_at};
 
@@ -181,9 +184,21 @@ fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     let mut c = Cluster::new(2, 1_000);
     let before = begin(&mut c);
     c.settle();
-    let say = Say::SessionsHeard { position: 1_000, known: 0 };
+    let say = Say::SessionsHeard { position: 1_000, known: 0, freed: 0 };
     let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
-    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, cut: 0, txn, step: 0, floor, say }]);
+    c.deliver(
+        ZERO,
+        vec![Peer {
+            from: ONE,
+            trace: 0,
+            clock: 0,
+            behalf: Behalf::default(),
+            txn,
+            step: 0,
+            floor,
+            say,
+        }],
+    );
     let session = begin(&mut c);
     c.settle();
     assert!(knows(&c, ONE, session) && knows(&c, ONE, before));
@@ -206,7 +221,19 @@ fn a_question_does_not_say_that_anything_was_heard() {
     let position = 1_000;
     let say = Say::AskSessions { position, about: None };
     let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
-    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, cut: 0, txn, step: 0, floor, say }]);
+    c.deliver(
+        ZERO,
+        vec![Peer {
+            from: ONE,
+            trace: 0,
+            clock: 0,
+            behalf: Behalf::default(),
+            txn,
+            step: 0,
+            floor,
+            say,
+        }],
+    );
     c.pass_time(SECOND);
     c.silence([]);
     assert!(knows(&c, ONE, dead));
@@ -240,7 +267,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     c.silence([]);
     // Transactions get through, and nothing about sessions.
     c.act_in(stays);
-    c.drop_messages(|peer| matches!(peer.say, Say::Sessions { .. } | Say::AskSessions { .. }));
+    c.drop_messages(|_, peer| matches!(peer.say, Say::Sessions { .. } | Say::AskSessions { .. }));
     c.rename(from, &name, to, "moved").unwrap();
     while c.step() {}
     let opens = [ZERO, ONE, TWO].map(|shard| c.rows_of(shard, &keys::table(Table::Open)));
@@ -248,7 +275,7 @@ fn what_a_session_that_was_never_heard_of_has_left_goes() {
     assert!(!knows(&c, TWO, dead));
     end(&mut c, dead);
     c.restart_one(ZERO);
-    c.drop_messages(|_| false);
+    c.drop_messages(|_, _| false);
     c.wait(20 * SECOND);
     c.settle();
     assert_eq!(c.rows_of_table(Table::Open), 0);
@@ -279,6 +306,110 @@ fn what_cannot_be_read_holds_up_nothing_that_others_have_left() {
     assert_eq!((c.rows_of(ZERO, &first.1), c.rows_of(ZERO, &second.1)), (1, 0));
     c.wait(30 * SECOND);
     assert_eq!((c.rows_of(ZERO, &first.1), c.sessions_over()), (0, 0));
+}
+
+const LEASE: u64 = 8 * SECOND;
+
+fn exclusive() -> Lock {
+    let range = LockRange { first: 0, last: LockRange::END };
+    let (space, owner, kind) = (LockSpace::Record, LockOwner(1), LockKind::Exclusive);
+    Lock { space, owner, range, kind, pid: 7 }
+}
+
+/// A file in a directory of shard 2 whose locks are at shard 1. A session that has one is over, and shard 2 has not heard it. Another session
+/// has the lock now.
+struct Inherited {
+    c: Cluster,
+    dir: DirRef,
+    file: FileRef,
+    dead: SessionId,
+    next: SessionId,
+    /// What the lock rests on.
+    heard: u64,
+}
+
+impl Inherited {
+    fn new() -> Self {
+        let mut c = Cluster::with_lease(3, 1_000, LEASE);
+        let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home == TWO);
+        let mut names = (0..100).map(|n| format!("file{n}"));
+        let file = loop {
+            let name = names.next().expect("one in three");
+            let ino = c.create(dir, &name).unwrap().ino;
+            if c.map(ZERO).link(ino) == ONE {
+                break FileRef { ino, at: FileAt::Name(dir, c.name(&name)) };
+            }
+        };
+        let (dead, next) = (begin(&mut c), begin(&mut c));
+        c.wait(SECOND);
+        c.drop_messages(|to, peer| to == TWO && matches!(peer.say, Say::Sessions { .. }));
+        let lock = |c: &mut Cluster, session| {
+            c.act_in(session);
+            c.run(ONE, Op::Lock(file.ino, exclusive()))
+        };
+        assert!(matches!(lock(&mut c, dead), Ok(Body::Locked(_))));
+        end(&mut c, dead);
+        c.wait(SECOND / 2);
+        assert!(matches!(lock(&mut c, next), Ok(Body::Lock(Some(_)))), "it may be heard yet");
+        c.wait(LEASE / 2);
+        let Ok(Body::Locked(heard)) = lock(&mut c, next) else { panic!("nobody has it") };
+        assert!(knows(&c, TWO, dead));
+        Self { c, dir, file, dead, next, heard }
+    }
+
+    fn request(&self, session: SessionId, heard: u64, op: Op) -> Request {
+        let id = RequestId { session, slot: 5, sequence: 1 << 20 };
+        let head = Head { id, heard, ..Head::default() };
+        Request { head, credentials: Credentials::ROOT, op, trail: None }
+    }
+}
+
+/// A shard that has not heard of a session's end may serve it, but not whoever has its locks.
+#[test]
+fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_that_one() {
+    let mut i = Inherited::new();
+    let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
+    let changes = i.request(i.dead, 0, i.c.create_op(i.dir, "late", false));
+    i.c.send(TWO, 71, looks);
+    i.c.send(TWO, 72, changes);
+    assert_eq!(i.c.answer(71), None, "it waits until the end is heard");
+    assert!(matches!(i.c.answer(72), Some(Ok(Body::Created(..)))), "before that look");
+    i.c.drop_messages(|_, _| false);
+    i.c.wait(SECOND);
+    assert!(matches!(i.c.answer(71), Some(Ok(Body::Attr(_)))));
+    let later = i.request(i.dead, 0, i.c.create_op(i.dir, "later", false));
+    i.c.send(TWO, 73, later);
+    assert_eq!(i.c.answer(73), Some(NO_SESSION));
+}
+
+/// So does whoever comes by another shard, and what the session itself does by one that has not heard of its end.
+#[test]
+fn a_transaction_takes_along_what_its_client_relies_on() {
+    let mut i = Inherited::new();
+    let (_, here) = dir_at(&mut i.c, ROOT, "here", |home| home == ONE);
+    i.c.act_in(i.next);
+    i.c.create(here, "moves").unwrap();
+    i.c.wait(SECOND / 8);
+    let rename = |i: &Inherited, from, name: &str, to| {
+        let (name, new_name) = (i.c.name(name), i.c.name("moved"));
+        Op::Rename { from, name, to, new_name, flags: RenameFlags::default() }
+    };
+    // The heir's, by shard 1, which has heard it: shard 2 lets it wait.
+    let request = i.request(i.next, i.heard, rename(&i, here, "moves", i.dir));
+    i.c.send(ONE, 81, request);
+    while i.c.step() {}
+    assert_eq!(i.c.answer(81), None);
+    // The dead one's, by shard 2, which has not: shard 1 refuses.
+    i.c.act_in(i.next);
+    i.c.create(i.dir, "old").unwrap();
+    let request = i.request(i.dead, 0, rename(&i, i.dir, "old", here));
+    i.c.send(TWO, 82, request);
+    while i.c.step() {}
+    assert_eq!(i.c.answer(82), Some(Err(Refusal::Errno(Errno::EIO))));
+    i.c.drop_messages(|_, _| false);
+    i.c.wait(SECOND);
+    assert!(matches!(i.c.answer(81), Some(Ok(_))));
+    assert!(i.c.lookup(i.dir, "old").is_ok() && i.c.lookup(i.dir, "moved").is_ok());
 }
 
 #[test]

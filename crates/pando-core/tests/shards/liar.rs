@@ -484,7 +484,8 @@ impl Honest {
                 self.files.remove(&name);
             }
             (Some((ino, _)), 4) if self.locked.is_none() => {
-                assert_eq!(c.on_owner(&Op::Lock(ino, Self::lock())), Ok(Body::Lock(None)));
+                let locked = c.on_owner(&Op::Lock(ino, Self::lock()));
+                assert!(matches!(locked, Ok(Body::Locked(_))), "{locked:?}");
                 self.locked = Some(ino);
             }
             (Some(_), _) => {

@@ -195,7 +195,8 @@ fn ask(c: &mut Cluster, op: Op) -> Result<Body, Refusal> {
     let answer = c.run(at.expect("one has them"), op);
     c.settle();
     assert_eq!(c.in_flight(), [0; 4], "{answer:?}");
-    answer
+    // What it rests on is another matter.
+    answer.map(|body| if let Body::Locked(_) = body { Body::Lock(None) } else { body })
 }
 
 #[test]

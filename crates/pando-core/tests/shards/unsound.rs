@@ -5,8 +5,8 @@ use pando_core::keys::{self, Kind};
 use pando_core::record::{Entry, Header, Record};
 use pando_types::op::Place;
 use pando_types::peer::{
-    Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer, Prepare,
-    RowChange, Say, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
+    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, InodeRows, Peer,
+    Prepare, RowChange, Say, Seen, SessionTable, SessionsTold, SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{Access, SlotNews};
 use pando_types::{
@@ -24,7 +24,16 @@ fn txn(number: u64) -> TxnId {
 
 fn peer(number: u64, say: Say) -> Peer {
     let (from, txn) = (ONE, txn(number));
-    Peer { from, trace: 0, clock: 0, cut: 0, txn, step: 0, floor: Floor::default(), say }
+    Peer {
+        from,
+        trace: 0,
+        clock: 0,
+        behalf: Behalf::default(),
+        txn,
+        step: 0,
+        floor: Floor::default(),
+        say,
+    }
 }
 
 /// Lets a shard hear this; what it says in turn.
@@ -225,7 +234,7 @@ fn what_cannot_be_prepared_is_voted_down() {
     }
     let versions = Say::Versions { since: 0, version: 9, changed: Vec::new(), answers: None };
     let told = SessionsTold::All(SessionTable { position: 9, ..SessionTable::default() });
-    let sessions = Say::Sessions { told, last: 9, known: 9, answers: None };
+    let sessions = Say::Sessions { told, last: 9, known: 9, freed: 9, answers: None };
     for say in [versions, Say::VersionsKnown(u64::MAX), Say::AskVersions(Epoch(1)), sessions] {
         refused(&mut c, to, peer(9, say), &[]);
     }

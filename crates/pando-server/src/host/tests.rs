@@ -19,7 +19,7 @@ use pando_core::contract::{
 use pando_types::op::{
     FileAt, FileRef, Head, ObjectId, ObjectRange, Op, Payload, Piece, RequestId,
 };
-use pando_types::peer::{Floor, Peer, Say};
+use pando_types::peer::{Behalf, Floor, Peer, Say};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
@@ -54,7 +54,7 @@ impl Toy {
             from: self.shard,
             trace: 0,
             clock: 0,
-            cut: 0,
+            behalf: Behalf::default(),
             txn,
             step: 0,
             floor: Floor::default(),

@@ -6,9 +6,9 @@ use pando_types::op::{
     RenameFlags, Request, RequestId, Target, XattrMode,
 };
 use pando_types::peer::{
-    Arrival, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer, Prepare,
-    RowChange, Say, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold, SlotArrival, Tally,
-    Vote,
+    Arrival, Behalf, Change, Claim, EntryRows, EntryValue, Floor, Inherit, Inode, InodeRows, Peer,
+    Prepare, RowChange, Say, Seen, SessionAsk, SessionEvent, SessionTable, SessionsTold,
+    SlotArrival, Tally, Vote,
 };
 use pando_types::reply::{
     Access, Body, Delta, DirAttr, Found, Improper, Inspected, Layout, Listed, Refusal, Reply,
@@ -101,7 +101,7 @@ fn request(op: Op) -> Message {
         head: Head {
             id: RequestId { session: SessionId(5), slot: 7, sequence: 300 },
             trace: u64::MAX / 3,
-            cut: 1,
+            heard: 1,
             clock: 1 << 60,
             version: 40,
         },
@@ -244,6 +244,7 @@ fn bodies() -> Vec<Body> {
         Body::Created(attr(), true, Radix(3)),
         Body::Left(vec![0, 300]),
         Body::Lock(None),
+        Body::Locked(300),
         Body::Lock(Some(LockHolder { session: SessionId(5), lock: LOCK })),
         Body::Linked(Ino(78), FileKind::Fifo),
         Body::Dir(dir_attr()),
@@ -302,7 +303,7 @@ fn peer(say: Say) -> Message {
         from: SHARD,
         trace: u64::MAX / 3,
         clock: 1 << 60,
-        cut: 1,
+        behalf: Behalf { session: SessionId(5), heard: 300 },
         txn: TxnId { shard: SHARD, number: 1 << 20 },
         step: 3,
         floor: Floor { below: 1 << 19, but: vec![3, 1 << 18] },
@@ -383,9 +384,9 @@ fn says() -> Vec<Say> {
     let events =
         vec![SessionEvent::Begins(SessionId(5), KeyId(7)), SessionEvent::Ends(SessionId(5))];
     for told in [SessionsTold::Events { since: 298, events }, SessionsTold::All(session_table())] {
-        says.push(Say::Sessions { told, last: 6, known: 299, answers: Some(ask) });
+        says.push(Say::Sessions { told, last: 6, known: 299, freed: 300, answers: Some(ask) });
     }
-    says.push(Say::SessionsHeard { position: 300, known: 299 });
+    says.push(Say::SessionsHeard { position: 300, known: 299, freed: 300 });
     says.push(Say::AskSessions { position: 300, about: Some(ask) });
     says.push(Say::Prepare(Place::Link(Ino(78)), Prepare::Home(DIR)));
     says.push(Say::Prepare(Place::Shard(SHARD), Prepare::Join));

@@ -20,7 +20,7 @@ use pando_bench::repro::infini::{Stage, depth, factors, leases, millis, mispredi
 use pando_bench::repro::{Size, charts};
 use pando_bench::{BenchError, Percentiles};
 use pando_types::ShardIndex;
-use pando_types::peer::{Peer, Say};
+use pando_types::peer::{Behalf, Peer, Say};
 use pando_wire::{Decoder, encode_peer};
 use serde_json::json;
 
@@ -280,7 +280,7 @@ fn codec_nanos() -> Result<f64, Failure> {
         from: ShardIndex(0),
         trace: 0,
         clock: 1 << 60,
-        cut: 0,
+        behalf: Behalf::default(),
         txn: pando_types::TxnId { shard: ShardIndex(0), number: 1 << 20 },
         step: 0,
         floor: pando_types::peer::Floor::default(),

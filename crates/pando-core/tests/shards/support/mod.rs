@@ -104,7 +104,7 @@ pub struct Cluster {
     sent: Option<Vec<(Need, ShardIndex, Peer)>>,
     /// What the last reply waited for.
     pub last_need: Option<Need>,
-    dropped: Option<fn(&Peer) -> bool>,
+    dropped: Option<fn(ShardIndex, &Peer) -> bool>,
     /// Whether timers that are due within [`SOON`] fire at once.
     pub hurries: bool,
     pub by: Credentials,
@@ -498,7 +498,7 @@ impl Cluster {
     }
 
     /// From now on these messages reach nobody.
-    pub fn drop_messages(&mut self, of: fn(&Peer) -> bool) {
+    pub fn drop_messages(&mut self, of: fn(ShardIndex, &Peer) -> bool) {
         self.dropped = Some(of);
     }
 
@@ -656,7 +656,7 @@ impl Cluster {
                         sent.into_iter().for_each(|sent| sent.push((need, to, (*peer).clone())));
                         match &mut log {
                             _ if self.silent.contains(&to) => {}
-                            _ if self.dropped.is_some_and(|of| of(&peer)) => {}
+                            _ if self.dropped.is_some_and(|of| of(to, &peer)) => {}
                             _ if codec::encode(0, &*peer).len() > self.frame_max => {}
                             Some(log) => self.messages.extend(log.send(store, need, (to, peer))),
                             None => self.messages.push_back((to, peer)),
