@@ -22,6 +22,8 @@ use crate::soundness;
 use crate::txn::plan::{Decision, Next, Plan};
 use crate::txn::{Step, StepState, Txn};
 
+/// A step is sent on at once so many times in a row. Two shards may send it to each other until one of them has heard of a decision.
+const SENT_ON_MAX: u32 = 8;
 /// A transaction that met a `Busy` place begins again after this long, nanoseconds.
 const AGAIN_AFTER: u64 = 2_000_000;
 
@@ -81,6 +83,7 @@ impl Shard {
             sent_at: 0,
             begun_at: 0,
             asked_at: 0,
+            sent_on: 0,
             finishing: Vec::new(),
             then: Vec::new(),
             next_step: 0,
@@ -149,7 +152,7 @@ impl Shard {
                 if txn.steps.is_empty() {
                     txn.begun_at = ctx.now.nanos;
                 }
-                txn.asked_at = ctx.now.nanos;
+                (txn.asked_at, txn.sent_on) = (ctx.now.nanos, 0);
                 let step = txn.steps.len() as u16;
                 txn.steps.push(Step {
                     place: place.clone(),
@@ -369,7 +372,8 @@ impl Shard {
             };
             last.to = to;
             let say = Say::Prepare(last.place.clone(), last.prepare.clone());
-            if to != refused_by {
+            txn.sent_on += 1;
+            if to != refused_by && txn.sent_on % SENT_ON_MAX != 0 {
                 self.say(ctx, number, txn, to, step, say);
                 return Ok(());
             }

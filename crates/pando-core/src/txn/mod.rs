@@ -81,6 +81,8 @@ pub struct Txn {
     /// When it began, and when it first asked for the vote that it waits for.
     begun_at: u64,
     asked_at: u64,
+    /// How often that step has been sent on since.
+    sent_on: u32,
     /// After the decision: steps to finish, and what follows.
     finishing: Vec<(u16, ShardIndex, Vec<Change>)>,
     then: Vec<(ShardIndex, Change)>,
@@ -101,6 +103,7 @@ impl Txn {
             sent_at: 0,
             begun_at: 0,
             asked_at: 0,
+            sent_on: 0,
             finishing: decided.steps,
             then: decided.then,
             next_step: decided.next_step,

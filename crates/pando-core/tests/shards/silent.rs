@@ -1,10 +1,10 @@
 //! A shard that is away: what it has nothing to do with goes on, and what waits for its vote ends.
 
-use pando_types::op::Op;
+use pando_types::op::{Op, RenameFlags};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, Order, SetAttr, ShardIndex, TimeSet, Timestamp};
 
-use super::support::Cluster;
+use super::support::{Cluster, dir_at};
 
 const SECOND: u64 = 1_000_000_000;
 const WAIT: u64 = 4 * SECOND;
@@ -185,4 +185,32 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
         made += 1;
     }
     assert!(made > 0);
+}
+
+const ROOT: DirRef = DirRef::ROOT;
+
+/// As after a loss of power, until a decision is heard again: the home says that a partition is elsewhere, and that shard sends back.
+#[test]
+fn a_step_that_two_shards_send_to_each_other_does_not_go_to_and_fro_for_ever() {
+    let mut c = Cluster::new(3, 20);
+    let (_, dir) = dir_at(&mut c, ROOT, "dir", |home| home.0 == 1);
+    let (_, from) = dir_at(&mut c, ROOT, "from", |home| home.0 == 0);
+    for n in 0..100 {
+        c.create(dir, &format!("f{n}")).unwrap();
+    }
+    c.settle();
+    let there = ShardIndex(2);
+    let name = (0..100).map(|n| format!("new{n}")).find(|name| c.owner(dir, name) == there);
+    let name = name.expect("it has split");
+    c.create(from, "file").unwrap();
+    c.settle();
+    c.lose_partitions(there, dir);
+    let (file, new_name, flags) = (c.name("file"), c.name(&name), RenameFlags::default());
+    c.start(ShardIndex(0), Op::Rename { from, name: file, to: dir, new_name, flags }, None);
+    let mut steps = 0;
+    while c.step() {
+        steps += 1;
+        assert!(steps < 100, "it goes to and fro");
+    }
+    assert!(steps > 4);
 }

@@ -497,6 +497,15 @@ impl Cluster {
         self.messages.retain(|(to, _)| !self.silent.contains(to));
     }
 
+    /// A shard has lost a directory's partitions.
+    pub fn lose_partitions(&mut self, shard: ShardIndex, dir: DirRef) {
+        let from = keys::dir(dir.id, keys::Kind::Header, 0);
+        let to = keys::dir(dir.id, keys::Kind::Header, u64::MAX);
+        let (_, store) = &mut self.shards[usize::from(shard.0)];
+        store.0.retain(|key, _| !(from..=to).contains(key));
+        self.restart_one(shard);
+    }
+
     /// From now on these messages reach nobody.
     pub fn drop_messages(&mut self, of: fn(ShardIndex, &Peer) -> bool) {
         self.dropped = Some(of);
