@@ -155,7 +155,10 @@ impl Shard {
             });
         }
         // It ends: nothing more is run that somebody may rely on not to come any more (locks of programs, a session alone).
-        if self.is_ending(id.session) {
+        let ends = self.is_ending(id.session);
+        #[cfg(feature = "planted")]
+        let ends = ends && !self.is_planted(crate::Planted::EndedSessionRuns);
+        if ends {
             return Ok(Repeated::Wait(LockKey::Session(id.session)));
         }
         let slot = (id.session, id.slot);

@@ -99,4 +99,8 @@ pub enum Planted {
     SyncFileUnsynced,
     /// Further blocks of numbers are reserved in memory only.
     ReservationLost,
+    /// A shard that has voted for the end of a session goes on to run its requests.
+    EndedSessionRuns,
+    /// Locks of programs are lost when their slot is handed over.
+    LocksNotHandedOver,
 }

@@ -81,7 +81,10 @@ impl Shard {
         for (key, _) in ctx.rows(&from, &to)? {
             let (ino, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
-            if self.session_lives(session) {
+            let lives = self.session_lives(session);
+            #[cfg(feature = "planted")]
+            let lives = lives && !self.is_planted(crate::Planted::LocksNotHandedOver);
+            if lives {
                 ctx.change_lock(LockChange { session, ino, is_there: true });
             } else {
                 ctx.delete(key);

@@ -97,6 +97,12 @@ pub struct SimConfig {
     pub number_block: u64,
     /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0: it does not.
     pub keeping: u64,
+    /// Operations of a lane, on average, between two times that it takes a lock; 0: it does not.
+    pub locking: u64,
+    /// Sessions that are ended while their clients work.
+    pub session_ends: u64,
+    /// How long it waits for one at most, nanoseconds.
+    pub lock_patience: Option<u64>,
     /// Time between two cuts, nanoseconds; 0: none.
     pub cut_interval: u64,
     /// Inputs of a hundred in which one read finds its block not in memory.
@@ -118,12 +124,13 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [Kind; 5] = [
+    pub const KINDS: [Kind; 6] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
         ("MOVING", Self::moving),
         ("HANDING_OVER", Self::handing_over),
+        ("LOCKING", Self::locking),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -132,10 +139,12 @@ impl SimConfig {
         Self::new(seed).with_power_loss()
     }
 
-    /// The same run in mode `os`, with loss of power; clients fsync.
+    /// The same run in mode `os`, with loss of power; clients fsync. Nobody waits for a lock for ever: one that was given back may come
+    /// back, and be nobody's (docs/STATUS.md).
     #[must_use]
     pub fn with_power_loss(self) -> Self {
-        Self { durability: Durability::OsWithPowerLoss, keeping: 6, ..self }
+        let lock_patience = Some(SECOND);
+        Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
     }
 
     /// The run of `seed` in which directories split all the time, in small pages, while their names change.
@@ -206,6 +215,30 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which programs lock files, and their clients die, stand still and lose their sessions all the time. In one
+    /// of three slots are handed over, in one directories split.
+    #[must_use]
+    pub fn locking(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_10C4_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "LOCKING",
+            lanes: random.between(1, 4) as usize,
+            operations: random.between(20, 50),
+            locking: random.between(2, 5),
+            session_ends: random.between(2, 20),
+            lease: random.between(60, 250) * MILLISECOND,
+            pauses: random.between(2, 12),
+            client_deaths: random.between(1, 6),
+            loss_per_mille: *random.pick(&[5, 20, 60]),
+            ..base
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -252,6 +285,9 @@ impl SimConfig {
             one_clock: false,
             number_block: *more.pick(&[1 << 22, 128, 256]),
             keeping: 0,
+            locking: 0,
+            session_ends: 0,
+            lock_patience: None,
             missing_percent: 0,
             #[cfg(feature = "planted")]
             planted_in_shell: None,

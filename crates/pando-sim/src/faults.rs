@@ -1,5 +1,6 @@
 //! What breaks, and how it comes back: deaths, restarts, checkpoints, syncs that nobody hurries.
 
+use crate::client_run::lock;
 use crate::config::{Durability, MILLISECOND, SECOND};
 use crate::happening::Happening;
 use crate::network::End;
@@ -47,6 +48,11 @@ impl World {
     fn end(&mut self, server: usize, power: bool) {
         if power {
             self.mail.power_lost();
+            if let (Some(locks), Durability::OsWithPowerLoss) =
+                (&self.locks, self.config.durability)
+            {
+                lock(locks).lose_power();
+            }
         }
         self.trace.note(self.time, &[], format_args!("process {server} dies, power lost: {power}"));
         let shards = self.servers[server].shards.clone();

@@ -46,4 +46,6 @@ pub enum Happening {
     ClientPauses,
     /// It goes on.
     ClientResumes(u32),
+    /// The session of a client is ended while it works.
+    SessionEnds,
 }

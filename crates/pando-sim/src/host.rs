@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use babu::{MemDisk, Options};
-use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Rows, Shard, keys};
+use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, keys};
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
@@ -14,8 +14,12 @@ use pando_types::{KeyId, ShardIndex, SlotIndex, Timestamp};
 
 use crate::client_run::lock;
 use crate::config::SimConfig;
+use crate::locking::judge::Locks;
 use crate::missing::View;
 use crate::random::Random;
+
+/// The shard that has the list of sessions.
+const SESSIONS: ShardIndex = ShardIndex(0);
 
 /// One shard.
 pub struct Host {
@@ -30,6 +34,8 @@ pub struct Host {
     /// The sync that it has asked for is under way.
     pub(crate) is_sync_planned: bool,
     missing_percent: u64,
+    /// Who is told of what the shard handles, if programs lock.
+    pub(crate) locks: Option<Arc<Mutex<Locks>>>,
     #[cfg(feature = "planted")]
     planted: Option<pando_core::Planted>,
     random: Random,
@@ -78,6 +84,7 @@ impl Host {
             is_turn_planned: false,
             is_sync_planned: false,
             missing_percent: sim.missing_percent,
+            locks: None,
             #[cfg(feature = "planted")]
             planted: sim.planted,
             random,
@@ -97,10 +104,13 @@ impl Host {
         };
         let core = Arc::new(Mutex::new(core));
         let machine = Watched {
+            shard: self.config.shard,
             core: Arc::clone(&core),
             missing_percent: self.missing_percent,
+            locks: self.locks.clone(),
             random: self.random.fork(),
         };
+        machine.tell(&lock(&core), 0, &Effects::default());
         Ok((core, Box::new(machine), effects))
     }
 
@@ -166,9 +176,28 @@ impl Process {
 
 /// The core as the shell has it.
 struct Watched {
+    shard: ShardIndex,
     core: Arc<Mutex<Shard>>,
     missing_percent: u64,
+    locks: Option<Arc<Mutex<Locks>>>,
     random: Random,
+}
+
+impl Watched {
+    /// Who judges locks hears which sessions live, and what was run.
+    fn tell(&self, core: &Shard, repeated: u64, effects: &Effects) {
+        let Some(locks) = &self.locks else { return };
+        let watch = &mut lock(locks).watch;
+        if self.shard == SESSIONS {
+            watch.sessions(core.sessions());
+        }
+        let is_new = core.counters().repeated == repeated;
+        for (_, out) in &effects.out {
+            if let Out::Reply(_, reply) = out {
+                watch.answers(reply, is_new);
+            }
+        }
+    }
 }
 
 impl Machine for Watched {
@@ -176,11 +205,13 @@ impl Machine for Watched {
         let mut core = lock(&self.core);
         // A block that is not in memory: one read of some inputs fails first.
         let is_missing = self.missing_percent > 0 && self.random.chance(self.missing_percent, 100);
+        let repeated = core.counters().repeated;
         let missing = is_missing.then(|| View::new(rows, self.random.below(6) as u32));
         let effects = match missing.map(|view| core.handle(now, input.clone(), &view)) {
             None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
             Some(handled) => handled?,
         };
+        self.tell(&core, repeated, &effects);
         match core.counters().bad_messages {
             0 => Ok(effects),
             _ => Err(Halt::Broken(

@@ -26,6 +26,7 @@ pub mod fsck;
 pub mod happening;
 pub mod host;
 pub mod keeping;
+pub mod locking;
 pub mod mail;
 pub mod missing;
 pub mod network;

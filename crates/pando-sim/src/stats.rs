@@ -14,6 +14,7 @@ use pando_types::peer::{Claim, Prepare};
 use crate::check::History;
 use crate::cuts::Cut;
 use crate::host::{Host, Process};
+use crate::locking::counts::Counts;
 use crate::network::Bytes;
 
 /// What came of the live copies of what splits and merges.
@@ -129,6 +130,8 @@ pub struct Stats {
     pub beside: u64,
     /// Names whose state was fsynced, and times that somebody looked at one.
     pub promises: (u64, u64),
+    /// What became of locks of programs.
+    pub locks: Counts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -371,6 +374,7 @@ impl AddAssign<&Self> for Stats {
         self.promises.0 += other.promises.0;
         self.promises.1 += other.promises.1;
         self.clocks_set += other.clocks_set;
+        self.locks += other.locks;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;
