@@ -275,7 +275,8 @@ impl ClientRun {
             _ => false,
         };
         if let Err(errno) = outcome
-            && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR) || halfway(errno))
+            && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR | Errno::ENOSPC)
+                || halfway(errno))
         {
             // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
             lock(&self.shared.history).lose(event, errno, lost_session);

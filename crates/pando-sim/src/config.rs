@@ -99,6 +99,8 @@ pub struct SimConfig {
     pub keeping: u64,
     /// Operations of a lane, on average, between two times that it takes a lock; 0: it does not.
     pub locking: u64,
+    /// Mean time between two troubles of one shard's disk, nanoseconds; 0: none.
+    pub disk_interval: u64,
     /// Sessions that are ended while their clients work.
     pub session_ends: u64,
     /// How long it waits for one at most, nanoseconds.
@@ -124,13 +126,14 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [Kind; 6] = [
+    pub const KINDS: [Kind; 7] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
         ("MOVING", Self::moving),
         ("HANDING_OVER", Self::handing_over),
         ("LOCKING", Self::locking),
+        ("DISKS", Self::disks),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -239,6 +242,24 @@ impl SimConfig {
         }
     }
 
+    /// The run of `seed` in which disks fail, fill and slow down all the time. In one of three programs lock, in one directories split.
+    #[must_use]
+    pub fn disks(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_D15C_0000);
+        let base = match seed % 3 {
+            0 => Self::locking(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "DISKS",
+            disk_interval: random.between(100, 800) * MILLISECOND,
+            checkpoint_interval: random.between(10, 80) * MILLISECOND,
+            operations: base.operations / 2,
+            ..base
+        }
+    }
+
     /// The run of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -287,6 +308,7 @@ impl SimConfig {
             keeping: 0,
             locking: 0,
             session_ends: 0,
+            disk_interval: 0,
             lock_patience: None,
             missing_percent: 0,
             #[cfg(feature = "planted")]

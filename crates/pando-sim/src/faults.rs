@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, server: usize, power: bool) {
+    pub(crate) fn end(&mut self, server: usize, power: bool) {
         if power {
             self.mail.power_lost();
             if let (Some(locks), Durability::OsWithPowerLoss) =
@@ -94,11 +94,19 @@ impl World {
                 self.hosts[shard].disk.crash_at(changes);
             }
         }
+        let is_full = |&shard: &usize| self.hosts[shard].trouble.is_full;
+        let is_full = self.servers[server].shards.iter().any(is_full);
+        self.stats.disks.full_starts += u64::from(is_full);
         self.servers[server].clocks.set(self.time);
         let Self { servers, hosts, .. } = self;
         match servers[server].start(hosts) {
             Ok(()) => self.settle(server),
-            Err(_) => self.crash(server),
+            Err(_) => {
+                let has_failed = |&shard: &usize| self.hosts[shard].has_failed();
+                let has_failed = self.servers[server].shards.iter().any(has_failed);
+                self.stats.disks.failed_starts += u64::from(has_failed);
+                self.crash(server);
+            }
         }
     }
 

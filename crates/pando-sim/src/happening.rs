@@ -48,4 +48,10 @@ pub enum Happening {
     ClientResumes(u32),
     /// The session of a client is ended while it works.
     SessionEnds,
+    /// Something befalls the disk of a shard.
+    DiskFails(usize),
+    /// That trouble is over.
+    DiskMends(usize, u64),
+    /// A process with a shard that has stopped is started anew.
+    Replace(usize, u64),
 }

@@ -10,10 +10,12 @@ use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
 use pando_types::op::Request;
 use pando_types::reply::Reply;
-use pando_types::{KeyId, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
 
 use crate::client_run::lock;
 use crate::config::SimConfig;
+use crate::disks::Trouble;
+use crate::disks::flawed::{Flawed, Flaws};
 use crate::locking::judge::Locks;
 use crate::missing::View;
 use crate::random::Random;
@@ -34,6 +36,10 @@ pub struct Host {
     /// The sync that it has asked for is under way.
     pub(crate) is_sync_planned: bool,
     missing_percent: u64,
+    /// What is wrong with the disk, if it may fail.
+    pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
+    /// What is the matter with it for a while.
+    pub(crate) trouble: Trouble,
     /// Who is told of what the shard handles, if programs lock.
     pub(crate) locks: Option<Arc<Mutex<Locks>>>,
     #[cfg(feature = "planted")]
@@ -53,7 +59,11 @@ pub struct Process {
 
 /// Opens the store on a disk, with small sizes.
 pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
-    let options = Options {
+    Store::over(Arc::new(disk.clone()), small_options())
+}
+
+fn small_options() -> Options {
+    Options {
         log_chunk_bytes: 32 << 10,
         reserve_bytes: 4 << 10,
         block_bytes: 1 << 10,
@@ -61,8 +71,7 @@ pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
         cache_bytes: 64 << 10,
         database_id: 1,
         ..Options::default()
-    };
-    Store::over(Arc::new(disk.clone()), options)
+    }
 }
 
 impl Host {
@@ -84,6 +93,8 @@ impl Host {
             is_turn_planned: false,
             is_sync_planned: false,
             missing_percent: sim.missing_percent,
+            flaws: None,
+            trouble: Trouble::default(),
             locks: None,
             #[cfg(feature = "planted")]
             planted: sim.planted,
@@ -114,6 +125,15 @@ impl Host {
         Ok((core, Box::new(machine), effects))
     }
 
+    /// Opens its store. Of a disk that may fail little is kept in memory, and something for the day when it is full.
+    pub(crate) fn open(&self) -> Result<(Store, Opened), StoreError> {
+        let Some(flaws) = &self.flaws else { return open(&self.disk) };
+        lock(flaws).begin();
+        let disk = Flawed::new(self.disk.clone(), Arc::clone(flaws));
+        let options = Options { cache_bytes: 1 << 10, ballast_bytes: 96 << 10, ..small_options() };
+        Store::over(Arc::new(disk), options)
+    }
+
     pub(crate) fn runs(&mut self, core: Arc<Mutex<Shard>>, driven: Arc<Driven>) {
         self.process = Some(Process { shard: self.config.shard, core, driven });
     }
@@ -135,6 +155,12 @@ impl Process {
     /// The core.
     pub fn core(&self) -> MutexGuard<'_, Shard> {
         lock(&self.core)
+    }
+
+    /// Whether the shard has stopped, while its process runs.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.driven.failure_of(self.shard).is_some()
     }
 
     /// Shows the store.
@@ -218,6 +244,14 @@ impl Machine for Watched {
                 "a message of a shard was refused as one that cannot be".to_owned(),
             )),
         }
+    }
+
+    fn begin_anew(&mut self, now: Now, refuse: Errno, rows: &dyn Rows) -> Result<Effects, Halt> {
+        let mut core = lock(&self.core);
+        let repeated = core.counters().repeated;
+        let effects = core.begin_anew(now, refuse, rows)?;
+        self.tell(&core, repeated, &effects);
+        Ok(effects)
     }
 
     fn answer_at_once(

@@ -19,6 +19,7 @@ pub mod client_run;
 pub mod clocks;
 pub mod config;
 pub mod cuts;
+pub mod disks;
 pub mod execute;
 pub mod executor;
 mod faults;

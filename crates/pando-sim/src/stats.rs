@@ -13,6 +13,7 @@ use pando_types::peer::{Claim, Prepare};
 
 use crate::check::History;
 use crate::cuts::Cut;
+use crate::disks::DiskCounts;
 use crate::host::{Host, Process};
 use crate::locking::counts::Counts;
 use crate::network::Bytes;
@@ -132,6 +133,8 @@ pub struct Stats {
     pub promises: (u64, u64),
     /// What became of locks of programs.
     pub locks: Counts,
+    /// What became of disks.
+    pub disks: DiskCounts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -375,6 +378,7 @@ impl AddAssign<&Self> for Stats {
         self.promises.1 += other.promises.1;
         self.clocks_set += other.clocks_set;
         self.locks += other.locks;
+        self.disks += other.disks;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

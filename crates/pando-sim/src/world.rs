@@ -90,6 +90,8 @@ pub struct World {
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(crate) random: Random,
+    /// What befalls disks.
+    pub(crate) disk_random: Random,
     pub(crate) is_faulty: bool,
 }
 
@@ -108,6 +110,9 @@ impl World {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let mut host = Host::format(core, &config, NOON, random.fork());
             host.locks = (config.locking > 0).then(|| Arc::clone(&locks));
+            if config.disk_interval > 0 {
+                host.spoil();
+            }
             host
         });
         let hosts: Vec<Host> = hosts.collect();
@@ -135,6 +140,7 @@ impl World {
             queue: BTreeMap::new(),
             sequence: 0,
             random,
+            disk_random: Random::new(config.seed ^ 0xD15C_0000),
             is_faulty: true,
             config,
         };
@@ -155,6 +161,7 @@ impl World {
             world.after(world.config.clock_interval, Happening::SetClock);
         }
         world.plan_session_ends();
+        world.plan_disk_troubles();
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
         }
@@ -166,6 +173,7 @@ impl World {
         self.is_faulty = false;
         self.network.is_faulty = false;
         self.hosts.iter().for_each(|host| host.disk.crash_at(1 << 60));
+        self.mend_disks();
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
@@ -245,6 +253,11 @@ impl World {
             Happening::SetClock if self.is_faulty => self.set_clock(),
             Happening::ClientDies if self.is_faulty => return Some(ToClient::Dies),
             Happening::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
+            Happening::DiskFails(shard) if self.is_faulty => self.disk_fails(shard),
+            Happening::DiskMends(shard, nth) => self.disk_mends(shard, Some(nth)),
+            Happening::Replace(server, life) if self.is_alive(server, life) => {
+                self.replace(server);
+            }
             Happening::SessionEnds if self.is_faulty => return Some(ToClient::SessionEnds),
             Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
             _ => {}
@@ -312,7 +325,9 @@ impl World {
 
     /// What a reply tells of a session, or of an operation.
     pub(crate) fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
-        let Asked { id, event, ref looked, .. } = *asked;
+        let Asked { way, id, event, ref looked, .. } = *asked;
+        let End::Shard(shard) = way.to else { return };
+        let is_doubtful = self.is_doubtful(shard, result);
         if let Some(locks) = &self.locks {
             lock(locks).watch.leaves(id, result);
         }
@@ -329,6 +344,9 @@ impl World {
             (event, looked, result)
         {
             history.found_loosely(event, *dir, name.clone(), access.dir.ino);
+        }
+        if is_doubtful {
+            return;
         }
         let (Some(event), 1..) = (event, id.sequence) else { return };
         match result {
