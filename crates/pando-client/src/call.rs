@@ -256,7 +256,7 @@ impl Client {
                 Via::Current => {
                     next = match self.sessions.live() {
                         Some(session) => session,
-                        None => Box::pin(self.session_for(false, errand.deadline))
+                        None => Box::pin(self.session_for(errand.deadline))
                             .await
                             .map_err(Failure::Errno)?,
                     };

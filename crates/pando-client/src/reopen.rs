@@ -15,21 +15,35 @@ use pando_types::op::{FileRef, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
-use crate::call::{Answer, Backoff, Failure, Via, stale};
+use crate::call::{Answer, Backoff, Failure, Unanswered, Via, stale};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;
 use crate::sessions::{Lead, Need, Session, Sessions};
 
+/// Why no session was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotOpened {
+    /// Shard 0 says so.
+    Refused(Errno),
+    /// Nobody says anything.
+    Unanswered(Unanswered),
+}
+
+impl From<NotOpened> for Errno {
+    fn from(why: NotOpened) -> Self {
+        match why {
+            NotOpened::Refused(errno) => errno,
+            NotOpened::Unanswered(why) => why.into(),
+        }
+    }
+}
+
 impl Client {
     /// The current session; opens the next one where there is none, or waits for who does.
-    pub(crate) async fn session_for(
-        &self,
-        maintains: bool,
-        deadline: Option<u64>,
-    ) -> Result<Arc<Session>, Errno> {
+    pub(crate) async fn session_for(&self, deadline: Option<u64>) -> Result<Arc<Session>, Errno> {
         loop {
-            let need = self.within(deadline, self.sessions.need(maintains)).await;
+            let need = self.within(deadline, self.sessions.need(false)).await;
             match need.ok_or(Errno::ETIMEDOUT)? {
                 Need::Has(session) => return Ok(session),
                 Need::Closed => return Err(Errno::EIO),
@@ -40,21 +54,21 @@ impl Client {
         }
     }
 
-    async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Errno> {
+    pub(crate) async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), NotOpened> {
         let mut backoff = Backoff::astray();
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
             let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
-            let id = match self.chase(&errand, &mut false).await? {
+            let id = match self.chase(&errand, &mut false).await.map_err(NotOpened::Unanswered)? {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 // Another session is alone, and was just told to end that.
                 Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
                     backoff.pause(self).await;
                     continue;
                 }
-                Answer::Final(Err(failure)) => return Err(failure.into()),
-                _ => return Err(Errno::EIO),
+                Answer::Final(Err(failure)) => return Err(NotOpened::Refused(failure.into())),
+                _ => return Err(NotOpened::Refused(Errno::EIO)),
             };
             let session = Session::new(id, self.options.slots);
             lead.prepare(&session);

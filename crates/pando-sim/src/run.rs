@@ -266,7 +266,13 @@ impl Run {
     fn stuck(&self) -> String {
         let history = lock(&self.shared.history);
         let open = history.events().iter().filter(|event| event.returned.is_none());
-        open.map(|event| format!("  client {}: {:?}\n", event.call.who, event.call.op)).collect()
+        let open = open.map(|event| format!("  client {}: {:?}\n", event.call.who, event.call.op));
+        let tasks = self.clients.iter().map(|client| {
+            let left = |task: &&TaskIndex| !self.world.executor.is_over(**task);
+            let left = client.tasks.iter().filter(left).count();
+            format!("  client {} has {left} tasks left\n", client.run.who)
+        });
+        tasks.chain(open).collect()
     }
 
     fn drain(&mut self) {

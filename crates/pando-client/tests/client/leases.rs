@@ -252,3 +252,25 @@ fn a_layout_that_comes_in_parts_is_one() {
     let offsets: Vec<_> = layout.slices.iter().map(|slice| slice.offset).collect();
     assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
 }
+
+/// The disk of shard 0 is full, or has failed, for a while: who maintains the client goes on, and renews what is opened then.
+#[test]
+fn a_session_that_is_refused_for_a_while_is_opened_and_renewed_in_the_end() {
+    for errno in [Errno::EIO, Errno::ENOSPC] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        let mut refusals = 3;
+        cluster.on_request(move |_, _, request| {
+            let refuses = matches!(request.op, Op::OpenSession) && refusals > 0;
+            refusals -= u32::from(refuses);
+            refuses.then_some(Fate::Answer(Err(Refusal::Errno(errno))))
+        });
+        cluster.expire(FIRST);
+        cluster.take_log();
+        maintain(&cluster, &client, || client.session() == SECOND);
+        let renewed = Op::Renew(SECOND);
+        maintain(&cluster, &client, || {
+            cluster.take_log().iter().any(|(_, request)| request.op == renewed)
+        });
+    }
+}
