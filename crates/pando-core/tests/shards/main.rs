@@ -9,6 +9,7 @@ mod counts;
 mod file_locks;
 mod floors;
 mod full;
+mod given_in_part;
 mod glimpses;
 mod growing;
 mod handovers;
