@@ -198,6 +198,11 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
+        #[cfg(feature = "planted")]
+        let result = match self.is_planted(crate::Planted::RanAndRefused) && ctx.now.is_full {
+            true => result.and(Err(Refusal::Errno(Errno::ENOSPC))),
+            false => result,
+        };
         self.record(ctx, request, &result);
         self.reply(ctx, tag, request, result, need);
     }

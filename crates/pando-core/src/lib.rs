@@ -103,4 +103,6 @@ pub enum Planted {
     EndedSessionRuns,
     /// Locks of programs are lost when their slot is handed over.
     LocksNotHandedOver,
+    /// On a full disk what has run is refused.
+    RanAndRefused,
 }

@@ -27,6 +27,7 @@ pub mod fsck;
 pub mod happening;
 pub mod host;
 pub mod keeping;
+mod kinds;
 pub mod locking;
 pub mod mail;
 pub mod missing;

@@ -34,7 +34,9 @@ fn a_slot_that_could_not_be_given_away_is_whole_and_open() {
     for read in 0..READS {
         let mut c = Cluster::new(2, 1_000);
         let (name, dir) = dir_at(&mut c, ROOT, "dir", |at| at.0 == 1);
-        (0..5).for_each(|n| drop(c.create(dir, &format!("f{n}")).unwrap()));
+        for n in 0..5 {
+            c.create(dir, &format!("f{n}")).unwrap();
+        }
         c.settle();
         let (from, to) = (ShardIndex(1), ShardIndex(0));
         let slot = dir.id.slot();
