@@ -256,9 +256,9 @@ impl Client {
                 Via::Current => {
                     next = match self.sessions.live() {
                         Some(session) => session,
-                        None => Box::pin(self.session_for(false, errand.deadline))
+                        None => Box::pin(self.session_for(errand.deadline))
                             .await
-                            .map_err(|why| Failure::Errno(why.into()))?,
+                            .map_err(Failure::Errno)?,
                     };
                     &next
                 }

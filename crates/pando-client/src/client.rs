@@ -133,7 +133,7 @@ impl Client {
             unneeded: Mutex::default(),
         };
         let deadline = client.deadline(Via::Current);
-        client.session_for(false, deadline).await?;
+        client.session_for(deadline).await?;
         client.ways.begin(client.version.load(Ordering::Relaxed));
         Ok(client)
     }

@@ -207,7 +207,7 @@ impl Client {
             if turn.with(|owner| owner.is_forgotten) {
                 return Err(Errno::EBADF);
             }
-            let session = self.session_for(false, self.deadline(Via::Current)).await?;
+            let session = self.session_for(self.deadline(Via::Current)).await?;
             let before = turn.with(|owner| {
                 if owner.set.0.is_empty() {
                     owner.session = Some(session.clone());

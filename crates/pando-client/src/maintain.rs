@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use pando_types::op::{FileAt, FileRef, Op};
@@ -13,23 +14,23 @@ use crate::cache::OnPath;
 use crate::call::{Answer, Asked, Failure, Unanswered};
 use crate::client::{Client, SYSTEM};
 use crate::doubts::Taken;
-use crate::reopen::Unopened;
+use crate::reopen::NotOpened;
 use crate::route::{Route, plan};
+use crate::sessions::{Maintained, Need, Session};
 use crate::transport::BoxFuture;
 
 /// A lease is renewed so often within its length.
 const RENEWALS: u64 = 3;
-/// Ask again after this long when the coordinator refuses a session, nanoseconds.
-const NO_SESSION: u64 = 1_000_000_000;
 /// Ask again after this long when the coordinator says nothing of a lease, nanoseconds.
 const NO_LEASE: u64 = 10_000_000_000;
+/// Ask again after this long when no session can be opened, or nobody says anything of it, nanoseconds.
+const NO_ANSWER: u64 = 100_000_000;
 
 impl Client {
     /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a thread: renews the
     /// lease, opens the next session when one is over, resolves requests that were given up. Ends only when the client is
     /// closed or the transport stopped. Without it the session ends when its lease does, and what was given up stays so.
     pub async fn maintain(&self) {
-        let _maintained = self.sessions.maintained();
         let mut renewing = pin!(self.renew());
         let mut closed = pin!(self.sessions.closed());
         let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
@@ -50,16 +51,8 @@ impl Client {
     /// Ends when the client is closed or the transport stopped.
     async fn renew(&self) {
         let route = Route::Shard(ShardIndex(0));
-        loop {
-            let session = match self.session_for(true, None).await {
-                Ok(session) => session,
-                Err(Unopened::Ended) => return,
-                // Its disk may be full, or this key have too many.
-                Err(Unopened::For(_)) => {
-                    self.transport.sleep(NO_SESSION).await;
-                    continue;
-                }
-            };
+        let mut maintained = Some(self.sessions.maintained());
+        while let Some(session) = self.session_to_renew(&mut maintained).await {
             let op = Op::Renew(session.id);
             // An idle client hears of changes in this way.
             let on = OnPath::new(Trail { version: self.ways.version(), dirs: Vec::new() });
@@ -74,10 +67,35 @@ impl Client {
                     continue;
                 }
                 Err(Unanswered::Stopped) => return,
-                Err(_) => NO_LEASE,
+                Err(Unanswered::TimedOut | Unanswered::Astray) => NO_ANSWER,
             };
             let until = self.transport.now_nanos().saturating_add(pause);
             self.within(Some(until), self.sessions.gone(session.id)).await;
+        }
+    }
+
+    /// The current session, opened if there is none; `None`: the client is closed or the transport stopped. Shard 0 may refuse, as its disk
+    /// is full or has failed. Then it is asked again after a pause, in which whoever needs a session asks as well, and hears why there is
+    /// none.
+    async fn session_to_renew<'a>(
+        &'a self,
+        maintained: &mut Option<Maintained<'a>>,
+    ) -> Option<Arc<Session>> {
+        loop {
+            let lead = match self.sessions.need(true).await {
+                Need::Has(session) => return Some(session),
+                Need::Closed => return None,
+                Need::Leads(lead) => lead,
+            };
+            match self.reopen(lead).await {
+                Ok(()) => {}
+                Err(NotOpened::Unanswered(Unanswered::Stopped)) => return None,
+                Err(_) => {
+                    drop(maintained.take());
+                    self.transport.sleep(NO_ANSWER).await;
+                    *maintained = Some(self.sessions.maintained());
+                }
+            }
         }
     }
 

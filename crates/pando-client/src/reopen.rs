@@ -21,74 +21,58 @@ use crate::join::join_all;
 use crate::route::Route;
 use crate::sessions::{Lead, Need, Session, Sessions};
 
-/// There is no session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unopened {
-    /// Nor will there be: the client is closed, or the transport stopped.
-    Ended,
-    /// Shard 0 refuses one for now, or does not answer.
-    For(Errno),
+/// Why no session was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotOpened {
+    /// Shard 0 says so.
+    Refused(Errno),
+    /// Nobody says anything.
+    Unanswered(Unanswered),
 }
 
-impl From<Unopened> for Errno {
-    fn from(unopened: Unopened) -> Self {
-        match unopened {
-            Unopened::Ended => Self::EIO,
-            Unopened::For(errno) => errno,
-        }
-    }
-}
-
-impl From<Unanswered> for Unopened {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Stopped => Self::Ended,
-            unanswered => Self::For(unanswered.into()),
+impl From<NotOpened> for Errno {
+    fn from(why: NotOpened) -> Self {
+        match why {
+            NotOpened::Refused(errno) => errno,
+            NotOpened::Unanswered(why) => why.into(),
         }
     }
 }
 
 impl Client {
     /// The current session; opens the next one where there is none, or waits for who does.
-    pub(crate) async fn session_for(
-        &self,
-        maintains: bool,
-        deadline: Option<u64>,
-    ) -> Result<Arc<Session>, Unopened> {
+    pub(crate) async fn session_for(&self, deadline: Option<u64>) -> Result<Arc<Session>, Errno> {
         loop {
-            let need = self.within(deadline, self.sessions.need(maintains)).await;
-            match need.ok_or(Unopened::For(Errno::ETIMEDOUT))? {
+            let need = self.within(deadline, self.sessions.need(false)).await;
+            match need.ok_or(Errno::ETIMEDOUT)? {
                 Need::Has(session) => return Ok(session),
-                Need::Closed => return Err(Unopened::Ended),
+                Need::Closed => return Err(Errno::EIO),
                 Need::Leads(lead) => {
-                    let opened = self.within(deadline, self.reopen(lead)).await;
-                    opened.ok_or(Unopened::For(Errno::ETIMEDOUT))??;
+                    self.within(deadline, self.reopen(lead)).await.ok_or(Errno::ETIMEDOUT)??;
                 }
             }
         }
     }
 
-    async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), Unopened> {
+    pub(crate) async fn reopen(&self, mut lead: Lead<'_>) -> Result<(), NotOpened> {
         let mut backoff = Backoff::astray();
         loop {
             let route = Route::Shard(ShardIndex(0));
             let op = if self.transport.is_local() { Op::OpenLocalSession } else { Op::OpenSession };
             let errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
-            let id = match self.chase(&errand, &mut false).await? {
+            let id = match self.chase(&errand, &mut false).await.map_err(NotOpened::Unanswered)? {
                 Answer::Final(Ok(Body::Session(id))) => id,
                 // Another session is alone, and was just told to end that.
                 Answer::Final(Err(Failure::Errno(Errno::EBUSY))) => {
                     backoff.pause(self).await;
                     continue;
                 }
-                Answer::Final(Err(failure)) => return Err(Unopened::For(failure.into())),
-                _ => return Err(Unopened::For(Errno::EIO)),
+                Answer::Final(Err(failure)) => return Err(NotOpened::Refused(failure.into())),
+                _ => return Err(NotOpened::Refused(Errno::EIO)),
             };
             let session = Session::new(id, self.options.slots);
             lead.prepare(&session);
-            if !is_planted!(OpensNotClaimed) {
-                self.claim_opens(&session).await;
-            }
+            self.claim_opens(&session).await;
             if lead.install() {
                 self.counters.session_begun();
                 self.locks.session_begun(session.id);

@@ -191,6 +191,10 @@ impl Shard {
                 }
             }
             Some(newest) if newest > id.sequence => Ok(Repeated::Answer(Err(Refusal::Answered))),
+            #[cfg(feature = "planted")]
+            _ if was_of.is_some() && self.is_planted(crate::Planted::EndedSessionRuns) => {
+                Ok(Repeated::No)
+            }
             _ if was_of.is_some() => Ok(Repeated::Over),
             _ => Ok(Repeated::No),
         }
@@ -219,6 +223,11 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
+        #[cfg(feature = "planted")]
+        let result = match self.is_planted(crate::Planted::RanAndRefused) && ctx.now.is_full {
+            true => result.and(Err(Refusal::Errno(Errno::ENOSPC))),
+            false => result,
+        };
         self.record(ctx, request, &result);
         self.reply(ctx, tag, request, result, need);
     }

@@ -120,4 +120,10 @@ pub enum Planted {
     DataVersionStays,
     /// A write leaves the time of the last change of the content.
     TimeStays,
+    /// A shard that has heard of the end of a session goes on to run its requests.
+    EndedSessionRuns,
+    /// Locks of programs are lost when their slot is handed over.
+    LocksNotHandedOver,
+    /// On a full disk what has run is refused.
+    RanAndRefused,
 }

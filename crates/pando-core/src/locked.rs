@@ -77,6 +77,11 @@ impl Shard {
         for (key, _) in ctx.rows(&from, &to)? {
             let (ino, session) =
                 keys::lock_of(&key).ok_or_else(|| broken("the key of a file's locks"))?;
+            #[cfg(feature = "planted")]
+            if self.is_planted(crate::Planted::LocksNotHandedOver) {
+                ctx.delete(key);
+                continue;
+            }
             self.keep_what_is_left(ctx, session);
             ctx.change_lock(LockChange { session, ino, is_there: true });
         }

@@ -11,6 +11,8 @@ use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
 use crate::execute::{Executed, execute};
 use crate::keeping::{Keeper, Promises};
+use crate::locking;
+use crate::locking::judge::Locks;
 use crate::mail::Mail;
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
@@ -52,6 +54,12 @@ pub struct Shared {
     pub keeping: u64,
     /// What was promised by that.
     pub promises: Arc<Mutex<Promises>>,
+    /// Operations between two times that a lane takes a lock; 0: it does not.
+    pub locking: u64,
+    /// How long it waits for one at most.
+    pub lock_patience: Option<u64>,
+    /// What became of locks.
+    pub locks: Arc<Mutex<Locks>>,
 }
 
 impl Shared {
@@ -158,6 +166,9 @@ impl ClientRun {
             if self.shared.keeping > 0 && random.chance(1, self.shared.keeping) {
                 self.keep(&client, &mut keeper, &mut random).await;
             }
+            if self.shared.locking > 0 && random.chance(1, self.shared.locking) {
+                self.use_lock(&client, &mut lanes, &mut random).await;
+            }
             if random.chance(1, self.shared.churn) {
                 self.churn(&client, &mut lanes, &mut random).await;
             }
@@ -232,7 +243,7 @@ impl ClientRun {
         }
     }
 
-    async fn perform(
+    pub(crate) async fn perform(
         &self,
         client: &Arc<Client>,
         lanes: &mut (usize, usize),
@@ -265,7 +276,8 @@ impl ClientRun {
             _ => false,
         };
         if let Err(errno) = outcome
-            && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR) || halfway(errno))
+            && (matches!(errno, Errno::EIO | Errno::ETIMEDOUT | Errno::EINTR | Errno::ENOSPC)
+                || halfway(errno))
         {
             // Nobody knows whether it ran: it stays unanswered, and the lane goes on as another.
             lock(&self.shared.history).lose(event, errno, lost_session);
@@ -279,7 +291,7 @@ impl ClientRun {
             history.mark(event, attr);
         }
         // The kernel knows nothing of what is done by path.
-        if !matches!(call.op, Op::Mkdir(..) | Op::ByPath { .. }) {
+        if !matches!(call.op, Op::Mkdir(..) | Op::ByPath { .. }) && !locking::concerns(&call.op) {
             lock(&self.known).learn(random, &call.op, &outcome);
         }
         self.notice_losses(client, Some(event)).await;

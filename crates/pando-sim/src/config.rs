@@ -97,6 +97,14 @@ pub struct SimConfig {
     pub number_block: u64,
     /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0: it does not.
     pub keeping: u64,
+    /// Operations of a lane, on average, between two times that it takes a lock; 0: it does not.
+    pub locking: u64,
+    /// Mean time between two troubles of one shard's disk, nanoseconds; 0: none.
+    pub disk_interval: u64,
+    /// Sessions that are ended while their clients work.
+    pub session_ends: u64,
+    /// How long it waits for one at most, nanoseconds.
+    pub lock_patience: Option<u64>,
     /// Time between two cuts, nanoseconds; 0: none.
     pub cut_interval: u64,
     /// Inputs of a hundred in which one read finds its block not in memory.
@@ -118,12 +126,14 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [Kind; 5] = [
+    pub const KINDS: [Kind; 7] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
         ("MOVING", Self::moving),
         ("HANDING_OVER", Self::handing_over),
+        ("LOCKING", Self::locking),
+        ("DISKS", Self::disks),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -132,10 +142,12 @@ impl SimConfig {
         Self::new(seed).with_power_loss()
     }
 
-    /// The same run in mode `os`, with loss of power; clients fsync.
+    /// The same run in mode `os`, with loss of power; clients fsync. Nobody waits for a lock for ever: one that was given back may come
+    /// back, and be nobody's (docs/STATUS.md).
     #[must_use]
     pub fn with_power_loss(self) -> Self {
-        Self { durability: Durability::OsWithPowerLoss, keeping: 6, ..self }
+        let lock_patience = Some(SECOND);
+        Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
     }
 
     /// The run of `seed` in which directories split all the time, in small pages, while their names change.
@@ -252,6 +264,10 @@ impl SimConfig {
             one_clock: false,
             number_block: *more.pick(&[1 << 22, 128, 256]),
             keeping: 0,
+            locking: 0,
+            session_ends: 0,
+            disk_interval: 0,
+            lock_patience: None,
             missing_percent: 0,
             #[cfg(feature = "planted")]
             planted_in_shell: None,

@@ -53,6 +53,12 @@ impl Cut {
         Self { from, to, until: now + length, is_both_ways: random.chance(1, 2) }
     }
 
+    /// Nothing of `from` reaches `to`.
+    #[must_use]
+    pub fn one_way(from: End, to: End, until: u64) -> Self {
+        Self { from: bit(from), to: bit(to), until, is_both_ways: false }
+    }
+
     /// Whether it cuts off this shard, in whatever direction, from any other end.
     #[must_use]
     pub fn concerns(&self, shard: usize) -> bool {

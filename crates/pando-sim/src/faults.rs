@@ -1,5 +1,6 @@
 //! What breaks, and how it comes back: deaths, restarts, checkpoints, syncs that nobody hurries.
 
+use crate::client_run::lock;
 use crate::config::{Durability, MILLISECOND, SECOND};
 use crate::happening::Happening;
 use crate::network::End;
@@ -44,9 +45,14 @@ impl World {
         }
     }
 
-    fn end(&mut self, server: usize, power: bool) {
+    pub(crate) fn end(&mut self, server: usize, power: bool) {
         if power {
             self.mail.power_lost();
+            if let (Some(locks), Durability::OsWithPowerLoss) =
+                (&self.locks, self.config.durability)
+            {
+                lock(locks).lose_power();
+            }
         }
         self.trace.note(self.time, &[], format_args!("process {server} dies, power lost: {power}"));
         let shards = self.servers[server].shards.clone();
@@ -88,11 +94,19 @@ impl World {
                 self.hosts[shard].disk.crash_at(changes);
             }
         }
+        let is_full = |&shard: &usize| self.hosts[shard].trouble.is_full;
+        let is_full = self.servers[server].shards.iter().any(is_full);
+        self.stats.disks.full_starts += u64::from(is_full);
         self.servers[server].clocks.set(self.time);
         let Self { servers, hosts, .. } = self;
         match servers[server].start(hosts) {
             Ok(()) => self.settle(server),
-            Err(_) => self.crash(server),
+            Err(_) => {
+                let has_failed = |&shard: &usize| self.hosts[shard].has_failed();
+                let has_failed = self.servers[server].shards.iter().any(has_failed);
+                self.stats.disks.failed_starts += u64::from(has_failed);
+                self.crash(server);
+            }
         }
     }
 

@@ -146,7 +146,8 @@ impl Rows for Running<'_, '_> {
             live.step();
         }
         for _ in 0..STEPS_MAX {
-            if let Some(process) = &live.hosts()[usize::from(shard.0)].process {
+            let host = &live.hosts()[usize::from(shard.0)];
+            if let (Some(process), false) = (&host.process, host.is_in_doubt()) {
                 return process.look(|store| page(store, from, bytes.min(PAGE_BYTES)));
             }
             live.step();

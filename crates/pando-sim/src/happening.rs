@@ -46,4 +46,12 @@ pub enum Happening {
     ClientPauses,
     /// It goes on.
     ClientResumes(u32),
+    /// The session of a client is ended while it works.
+    SessionEnds,
+    /// Something befalls the disk of a shard.
+    DiskFails(usize),
+    /// That trouble is over.
+    DiskMends(usize, u64),
+    /// A process with a shard that has stopped is started anew.
+    Replace(usize, u64),
 }

@@ -4,18 +4,24 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use babu::{MemDisk, Options};
-use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Rows, Shard, keys};
+use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, keys};
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
 use pando_types::op::Request;
 use pando_types::reply::Reply;
-use pando_types::{KeyId, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
 
 use crate::client_run::lock;
 use crate::config::SimConfig;
+use crate::disks::Trouble;
+use crate::disks::flawed::{Flawed, Flaws};
+use crate::locking::judge::Locks;
 use crate::missing::View;
 use crate::random::Random;
+
+/// The shard that has the list of sessions.
+const SESSIONS: ShardIndex = ShardIndex(0);
 
 /// One shard.
 pub struct Host {
@@ -30,6 +36,12 @@ pub struct Host {
     /// The sync that it has asked for is under way.
     pub(crate) is_sync_planned: bool,
     missing_percent: u64,
+    /// What is wrong with the disk, if it may fail.
+    pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
+    /// What is the matter with it for a while.
+    pub(crate) trouble: Trouble,
+    /// Who is told of what the shard handles, if programs lock.
+    pub(crate) locks: Option<Arc<Mutex<Locks>>>,
     #[cfg(feature = "planted")]
     planted: Option<pando_core::Planted>,
     random: Random,
@@ -47,7 +59,11 @@ pub struct Process {
 
 /// Opens the store on a disk, with small sizes.
 pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
-    let options = Options {
+    Store::over(Arc::new(disk.clone()), small_options())
+}
+
+fn small_options() -> Options {
+    Options {
         log_chunk_bytes: 32 << 10,
         reserve_bytes: 4 << 10,
         block_bytes: 1 << 10,
@@ -55,8 +71,7 @@ pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
         cache_bytes: 64 << 10,
         database_id: 1,
         ..Options::default()
-    };
-    Store::over(Arc::new(disk.clone()), options)
+    }
 }
 
 impl Host {
@@ -78,6 +93,9 @@ impl Host {
             is_turn_planned: false,
             is_sync_planned: false,
             missing_percent: sim.missing_percent,
+            flaws: None,
+            trouble: Trouble::default(),
+            locks: None,
             #[cfg(feature = "planted")]
             planted: sim.planted,
             random,
@@ -97,11 +115,23 @@ impl Host {
         };
         let core = Arc::new(Mutex::new(core));
         let machine = Watched {
+            shard: self.config.shard,
             core: Arc::clone(&core),
             missing_percent: self.missing_percent,
+            locks: self.locks.clone(),
             random: self.random.fork(),
         };
+        machine.tell(&lock(&core), 0, &Effects::default());
         Ok((core, Box::new(machine), effects))
+    }
+
+    /// Opens its store. Of a disk that may fail little is kept in memory, and something for the day when it is full.
+    pub(crate) fn open(&self) -> Result<(Store, Opened), StoreError> {
+        let Some(flaws) = &self.flaws else { return open(&self.disk) };
+        lock(flaws).begin();
+        let disk = Flawed::new(self.disk.clone(), Arc::clone(flaws));
+        let options = Options { cache_bytes: 1 << 10, ballast_bytes: 96 << 10, ..small_options() };
+        Store::over(Arc::new(disk), options)
     }
 
     pub(crate) fn runs(&mut self, core: Arc<Mutex<Shard>>, driven: Arc<Driven>) {
@@ -125,6 +155,12 @@ impl Process {
     /// The core.
     pub fn core(&self) -> MutexGuard<'_, Shard> {
         lock(&self.core)
+    }
+
+    /// Whether the shard has stopped, while its process runs.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.driven.failure_of(self.shard).is_some()
     }
 
     /// Shows the store.
@@ -166,9 +202,28 @@ impl Process {
 
 /// The core as the shell has it.
 struct Watched {
+    shard: ShardIndex,
     core: Arc<Mutex<Shard>>,
     missing_percent: u64,
+    locks: Option<Arc<Mutex<Locks>>>,
     random: Random,
+}
+
+impl Watched {
+    /// Who judges locks hears which sessions live, and what was run.
+    fn tell(&self, core: &Shard, repeated: u64, effects: &Effects) {
+        let Some(locks) = &self.locks else { return };
+        let watch = &mut lock(locks).watch;
+        if self.shard == SESSIONS {
+            watch.sessions(core.sessions());
+        }
+        let is_new = core.counters().repeated == repeated;
+        for (_, out) in &effects.out {
+            if let Out::Reply(_, reply) = out {
+                watch.answers(reply, is_new);
+            }
+        }
+    }
 }
 
 impl Machine for Watched {
@@ -176,17 +231,27 @@ impl Machine for Watched {
         let mut core = lock(&self.core);
         // A block that is not in memory: one read of some inputs fails first.
         let is_missing = self.missing_percent > 0 && self.random.chance(self.missing_percent, 100);
+        let repeated = core.counters().repeated;
         let missing = is_missing.then(|| View::new(rows, self.random.below(6) as u32));
         let effects = match missing.map(|view| core.handle(now, input.clone(), &view)) {
             None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
             Some(handled) => handled?,
         };
+        self.tell(&core, repeated, &effects);
         match core.counters().bad_messages {
             0 => Ok(effects),
             _ => Err(Halt::Broken(
                 "a message of a shard was refused as one that cannot be".to_owned(),
             )),
         }
+    }
+
+    fn begin_anew(&mut self, now: Now, refuse: Errno, rows: &dyn Rows) -> Result<Effects, Halt> {
+        let mut core = lock(&self.core);
+        let repeated = core.counters().repeated;
+        let effects = core.begin_anew(now, refuse, rows)?;
+        self.tell(&core, repeated, &effects);
+        Ok(effects)
     }
 
     fn answer_at_once(

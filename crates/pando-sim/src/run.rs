@@ -48,18 +48,18 @@ pub struct Verdict {
     pub tail: Vec<String>,
 }
 
-struct Running {
-    run: Arc<ClientRun>,
+pub(crate) struct Running {
+    pub(crate) run: Arc<ClientRun>,
     tasks: Vec<TaskIndex>,
 }
 
-struct Run {
-    world: World,
-    shared: Shared,
-    clients: Vec<Running>,
+pub(crate) struct Run {
+    pub(crate) world: World,
+    pub(crate) shared: Shared,
+    pub(crate) clients: Vec<Running>,
     dead: Vec<Arc<ClientRun>>,
-    others: Vec<TaskIndex>,
-    random: Random,
+    pub(crate) others: Vec<TaskIndex>,
+    pub(crate) random: Random,
     who: u32,
     /// What is wrong by now, if it is watched.
     seen: Option<String>,
@@ -85,7 +85,9 @@ impl Run {
         let (history, patience) = (Arc::default(), config.patience);
         let (names, churn, ebbs, moves) = (config.names, config.churn, config.ebbs, config.moves);
         let (by_path, ways_bytes, keeping) = (config.by_path, config.ways_bytes, config.keeping);
-        let world = World::new(config, &map, &secrets, Arc::clone(&history));
+        let (locking, lock_patience, locks) =
+            (config.locking, config.lock_patience, Arc::default());
+        let world = World::new(config, &map, &secrets, Arc::clone(&history), Arc::clone(&locks));
         let volume = Volume { id: [7; 16], secrets, map };
         let mail = world.mail.clone();
         let shared = Shared {
@@ -101,6 +103,9 @@ impl Run {
             ways_bytes,
             keeping,
             promises: Arc::default(),
+            locking,
+            lock_patience,
+            locks,
         };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0, seen: None }
@@ -139,6 +144,12 @@ impl Run {
             self.others.push(self.world.executor.spawn(looker.look_at_all()));
             self.until_idle("the look at what was fsynced")?;
         }
+        if self.world.config.locking > 0 {
+            self.who += 1;
+            let looker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
+            self.others.push(self.world.executor.spawn(looker.look_at_locks()));
+            self.until_idle("the look at what was locked")?;
+        }
         self.drain();
         Ok(())
     }
@@ -168,6 +179,7 @@ impl Run {
         match self.world.step() {
             Some(ToClient::Dies) => self.client_dies(),
             Some(ToClient::Pauses) => self.client_pauses(),
+            Some(ToClient::SessionEnds) => self.session_ends(),
             Some(ToClient::Resumes(who)) => self.client_resumes(who),
             None => {}
         }
@@ -218,6 +230,7 @@ impl Run {
         }
         self.world.stats.client_deaths += 1;
         let session = client.session();
+        lock(&self.shared.locks).dies(dead.run.who);
         let line = format_args!("client {} dies, session {session}", dead.run.who);
         self.world.trace.note(self.world.time, &[], line);
         // Perhaps it was taken for dead before it died.
@@ -253,7 +266,13 @@ impl Run {
     fn stuck(&self) -> String {
         let history = lock(&self.shared.history);
         let open = history.events().iter().filter(|event| event.returned.is_none());
-        open.map(|event| format!("  client {}: {:?}\n", event.call.who, event.call.op)).collect()
+        let open = open.map(|event| format!("  client {}: {:?}\n", event.call.who, event.call.op));
+        let tasks = self.clients.iter().map(|client| {
+            let left = |task: &&TaskIndex| !self.world.executor.is_over(**task);
+            let left = client.tasks.iter().filter(left).count();
+            format!("  client {} has {left} tasks left\n", client.run.who)
+        });
+        tasks.chain(open).collect()
     }
 
     fn drain(&mut self) {
@@ -273,6 +292,7 @@ impl Run {
                 self.world.stats.absorb(process);
             }
         }
+        self.world.count_disks();
         self.world.stats.bytes = self.world.network.bytes;
         for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
             if let Some(client) = run.client() {
@@ -286,6 +306,12 @@ impl Run {
         (self.world.stats.promises.0, self.world.stats.promises.1) =
             (promises.made, promises.looks);
         let fault = promises.broken.first().cloned().or(fault);
+        let fault = {
+            let locks = &mut lock(&self.shared.locks);
+            locks.noticed();
+            self.world.stats.locks = locks.counts;
+            locks.broken.first().cloned().or(fault)
+        };
         let mut excuses = Excuses::new();
         let fault = fault.or_else(|| judge(&self.world, &history, &mut excuses).err());
         self.world.stats.excuses = excuses;
@@ -319,7 +345,9 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
     Excuse::SessionOver.count(over.len(), excuses);
     match gave_up.first() {
-        Some(event) if keeps_its_word => return Err(format!("a client gave up: {event:?}")),
+        Some(event) if keeps_its_word && world.config.disk_interval == 0 => {
+            return Err(format!("a client gave up: {event:?}"));
+        }
         _ => Excuse::PowerLost.count(gave_up.len(), excuses),
     }
     if let Some(event) = history.events().iter().find(|event| event.walked.is_forbidden()) {
@@ -363,7 +391,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Ends a session on behalf of a client that cannot.
-async fn bury(mail: Mail, session: SessionId, delay: u64) {
+pub(crate) async fn bury(mail: Mail, session: SessionId, delay: u64) {
     mail.sleep(delay).await;
     let op = Wire::EndSession(session);
     let request =

@@ -25,7 +25,7 @@ use pando_types::peer::Peer;
 
 use crate::clocks::Clocks;
 use crate::config::{self, SimConfig};
-use crate::host::{Host, open};
+use crate::host::Host;
 use crate::post::{Leaving, Links, Post, Replies};
 
 /// The process died of a disk.
@@ -42,6 +42,8 @@ pub struct Server {
     pub clocks: Arc<Clocks>,
     /// For which time its timer will be woken.
     pub timer_planned: Option<u64>,
+    /// A shard has stopped, and somebody will start the process anew.
+    pub is_replaced_soon: bool,
     /// The next step of a checkpoint will be done.
     pub is_checkpoint_planned: bool,
     options: HostOptions,
@@ -82,6 +84,7 @@ impl Server {
             life: 0,
             clocks: Arc::new(clocks),
             timer_planned: None,
+            is_replaced_soon: false,
             is_checkpoint_planned: false,
             options,
             count: config.shards,
@@ -108,9 +111,9 @@ impl Server {
         self.clocks.begin();
         let mut stores = Vec::new();
         for &shard in &self.shards {
-            match open(&hosts[shard].disk) {
+            match hosts[shard].open() {
                 Ok(opened) => stores.push((ShardIndex(shard as u16), opened)),
-                Err(_) if self.post.has_stopped() => return Err(Died),
+                Err(_) if self.post.has_stopped() || hosts[shard].has_failed() => return Err(Died),
                 Err(error) => panic!("shard {shard} cannot open: {error}"),
             }
         }
@@ -121,14 +124,21 @@ impl Server {
             recovered.1.push((shard, core));
             Ok((machine, effects))
         };
+        let shards = self.shards.clone();
         let (links, clocks) = (Arc::new(Links(Arc::clone(&self.post))), Arc::clone(&self.clocks));
         let before_sync = Box::new(|| Ok(()));
         let begun =
             Driven::start(self.count, stores, &self.options, clocks, recover, links, before_sync);
         let driven = match begun {
             Ok(driven) => Arc::new(driven),
-            Err(_) if self.post.has_stopped() => return Err(Died),
-            Err(error) => panic!("{error}"),
+            Err(error) => {
+                let hosts = &recovered.into_inner().expect("nothing panicked").0;
+                let has_failed = shards.iter().any(|&shard| hosts[shard].has_failed());
+                if self.post.has_stopped() || has_failed {
+                    return Err(Died);
+                }
+                panic!("{error}");
+            }
         };
         let (hosts, cores) = recovered.into_inner().expect("nothing panicked");
         for (shard, core) in cores {
@@ -144,6 +154,7 @@ impl Server {
         self.driven = None;
         self.life += 1;
         (self.timer_planned, self.is_checkpoint_planned) = (None, false);
+        self.is_replaced_soon = false;
     }
 
     /// A request comes over a connection; it is run with what else comes.
@@ -178,15 +189,25 @@ impl Server {
     ///
     /// # Panics
     /// If a shard has stopped though the disks work.
-    pub fn leaving(&mut self) -> (Vec<Leaving>, Result<(), Died>) {
+    pub fn leaving(&mut self, hosts: &[Host]) -> (Vec<Leaving>, Result<(), Died>) {
         let Some(driven) = self.driven.clone() else { return (Vec::new(), Ok(())) };
         self.poll();
         let left = self.post.take();
         if self.post.has_stopped() {
             return (left, Err(Died));
         }
-        if let Some((shard, reason)) = driven.failure() {
-            panic!("shard {shard} stops: {reason}");
+        for &shard in &self.shards {
+            match driven.failure_of(hosts[shard].config.shard) {
+                Some(reason) if !hosts[shard].has_failed() => {
+                    panic!("shard {shard} stops: {reason}");
+                }
+                _ => {}
+            }
+            let is_used = hosts[shard].is_log_used();
+            assert!(
+                !is_used,
+                "shard {shard} goes on with a log that could not be written or synced"
+            );
         }
         (left, Ok(()))
     }

@@ -13,7 +13,9 @@ use pando_types::peer::{Claim, Prepare};
 
 use crate::check::{Excuses, History};
 use crate::cuts::Cut;
+use crate::disks::DiskCounts;
 use crate::host::{Host, Process};
+use crate::locking::counts::Counts;
 use crate::network::Bytes;
 
 /// What came of the live copies of what splits and merges.
@@ -129,6 +131,10 @@ pub struct Stats {
     pub beside: u64,
     /// Names whose state was fsynced, and times that somebody looked at one.
     pub promises: (u64, u64),
+    /// What became of locks of programs.
+    pub locks: Counts,
+    /// What became of disks.
+    pub disks: DiskCounts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -370,6 +376,8 @@ impl AddAssign<&Self> for Stats {
         self.promises.0 += other.promises.0;
         self.promises.1 += other.promises.1;
         self.clocks_set += other.clocks_set;
+        self.locks += other.locks;
+        self.disks += other.disks;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

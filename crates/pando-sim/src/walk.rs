@@ -8,6 +8,7 @@ use pando_types::{Credentials, FileKind, Ino};
 
 use crate::client_run::{ClientRun, lock};
 use crate::execute::{Executed, execute};
+use crate::locking::is_locked;
 
 /// Walks the tree from the root and notes all there is as part of the history.
 pub async fn walk(run: Arc<ClientRun>) {
@@ -33,6 +34,10 @@ pub async fn walk(run: Arc<ClientRun>) {
         perform(Op::ListXattr(dir)).await.ok();
         let Ok(Value::Entries(entries)) = perform(Op::ReadDir(dir)).await else { continue };
         for (name, (ino, kind)) in entries {
+            // What is in these, no model knows.
+            if is_locked(&name) {
+                continue;
+            }
             perform(Op::Lookup(dir, name)).await.ok();
             match kind {
                 FileKind::Directory => dirs.push_back(ino),

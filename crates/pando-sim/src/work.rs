@@ -74,7 +74,7 @@ impl World {
 
     /// What has come of it: messages leave, the process dies, or wants something done later.
     pub(crate) fn settle(&mut self, server: usize) {
-        let (left, result) = self.servers[server].leaving();
+        let (left, result) = self.servers[server].leaving(&self.hosts);
         for leaving in left {
             self.send(leaving);
         }
@@ -82,6 +82,7 @@ impl World {
             self.crash(server);
             return;
         }
+        self.heed_stopped(server);
         let Some(driven) = self.servers[server].driven() else { return };
         let life = self.servers[server].life;
         for shard in self.servers[server].shards.clone() {
@@ -89,7 +90,7 @@ impl World {
             if !self.hosts[shard].is_sync_planned && driven.wants_sync(index) {
                 self.hosts[shard].is_sync_planned = true;
                 let is_slow = self.is_faulty && self.random.chance(1, 100);
-                let delay = match is_slow {
+                let delay = match is_slow || self.hosts[shard].trouble.is_slow {
                     true => self.random.between(2, 100) * MILLISECOND,
                     false => self.random.between(50_000, 800_000),
                 };

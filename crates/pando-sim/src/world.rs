@@ -9,7 +9,7 @@ use pando_placement::{ClusterMap, Secrets};
 use pando_server::host::driven::Driven;
 use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{Credentials, Ino, Name, ShardIndex};
+use pando_types::{Credentials, Ino, Name, ShardIndex, SlotIndex};
 use pando_wire::{Message, Stream};
 
 use crate::check::{EventIndex, History};
@@ -20,6 +20,7 @@ use crate::cuts::Cut;
 use crate::executor::Executor;
 use crate::happening::Happening;
 use crate::host::Host;
+use crate::locking::judge::Locks;
 use crate::mail::{Mail, Ticket, Wish};
 use crate::network::{End, Network, Way};
 use crate::random::Random;
@@ -43,6 +44,8 @@ pub enum ToClient {
     Pauses,
     /// This one goes on.
     Resumes(u32),
+    /// The session of one is ended.
+    SessionEnds,
 }
 
 /// A request that a shard has not answered.
@@ -77,6 +80,8 @@ pub struct World {
     pub stats: Stats,
     /// What clients did.
     history: Arc<Mutex<History>>,
+    /// What became of locks, if programs lock.
+    pub(crate) locks: Option<Arc<Mutex<Locks>>>,
     pub(crate) network: Network,
     /// Calls that are not answered: whose, and to which shard.
     calls: BTreeMap<Ticket, (u32, usize)>,
@@ -85,6 +90,8 @@ pub struct World {
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(crate) random: Random,
+    /// What befalls disks.
+    pub(crate) disk_random: Random,
     pub(crate) is_faulty: bool,
 }
 
@@ -96,11 +103,17 @@ impl World {
         map: &ClusterMap,
         secrets: &Secrets,
         history: Arc<Mutex<History>>,
+        locks: Arc<Mutex<Locks>>,
     ) -> Self {
         let mut random = Random::new(config.seed);
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
-            Host::format(core, &config, NOON, random.fork())
+            let mut host = Host::format(core, &config, NOON, random.fork());
+            host.locks = (config.locking > 0).then(|| Arc::clone(&locks));
+            if config.disk_interval > 0 {
+                host.spoil();
+            }
+            host
         });
         let hosts: Vec<Host> = hosts.collect();
         let servers = (0..config.processes.min(hosts.len())).map(|server| {
@@ -116,6 +129,7 @@ impl World {
             executor: Executor::default(),
             mail: Mail::default(),
             history,
+            locks: (config.locking > 0).then_some(locks),
             trace: Trace::new(config.verbose),
             stats: Stats::new(config.hosts()),
             network: Network::new(&config, random.fork()),
@@ -126,6 +140,7 @@ impl World {
             queue: BTreeMap::new(),
             sequence: 0,
             random,
+            disk_random: Random::new(config.seed ^ 0xD15C_0000),
             is_faulty: true,
             config,
         };
@@ -145,6 +160,8 @@ impl World {
         if world.config.clock_interval > 0 {
             world.after(world.config.clock_interval, Happening::SetClock);
         }
+        world.plan_session_ends();
+        world.plan_disk_troubles();
         if world.config.cut_interval > 0 {
             world.after(world.config.cut_interval, Happening::Cut);
         }
@@ -156,6 +173,7 @@ impl World {
         self.is_faulty = false;
         self.network.is_faulty = false;
         self.hosts.iter().for_each(|host| host.disk.crash_at(1 << 60));
+        self.mend_disks();
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
@@ -168,7 +186,9 @@ impl World {
         let ((time, _), happening) = self.queue.pop_first()?;
         self.time = time;
         self.mail.tick(time);
-        self.happen(happening)
+        let to_client = self.happen(happening);
+        self.heed_ended_sessions();
+        to_client
     }
 
     fn grant(&mut self, wish: Wish) {
@@ -233,6 +253,12 @@ impl World {
             Happening::SetClock if self.is_faulty => self.set_clock(),
             Happening::ClientDies if self.is_faulty => return Some(ToClient::Dies),
             Happening::ClientPauses if self.is_faulty => return Some(ToClient::Pauses),
+            Happening::DiskFails(shard) if self.is_faulty => self.disk_fails(shard),
+            Happening::DiskMends(shard, nth) => self.disk_mends(shard, Some(nth)),
+            Happening::Replace(server, life) if self.is_alive(server, life) => {
+                self.replace(server);
+            }
+            Happening::SessionEnds if self.is_faulty => return Some(ToClient::SessionEnds),
             Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
             _ => {}
         }
@@ -256,18 +282,19 @@ impl World {
         if self.add_shard() {
             return;
         }
-        let from = self.random.below(self.hosts.len() as u64) as usize;
-        let Some(process) = &self.hosts[from].process else { return };
-        let slots = process.slots();
-        if slots.is_empty() {
-            return;
-        }
-        let slot = slots[self.random.below(slots.len() as u64) as usize];
+        let Some((from, slot)) = self.locked_slot().or_else(|| self.some_slot()) else { return };
         let to = self.random.below(self.hosts.len() as u64) as u16;
         let (from_shard, to) = (ShardIndex(from as u16), ShardIndex(to));
         let what = format_args!("slot {} is to go from {from} to {to}", slot.0);
         self.trace.note(self.time, &[], what);
         self.ask(from, Op::HandOver(from_shard, slot, to));
+    }
+
+    fn some_slot(&mut self) -> Option<(usize, SlotIndex)> {
+        let from = self.random.below(self.hosts.len() as u64) as usize;
+        let slots = self.hosts[from].process.as_ref()?.slots();
+        let is_any = !slots.is_empty();
+        is_any.then(|| (from, slots[self.random.below(slots.len() as u64) as usize]))
     }
 
     /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether that is asked for now.
@@ -298,7 +325,12 @@ impl World {
 
     /// What a reply tells of a session, or of an operation.
     pub(crate) fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
-        let Asked { id, event, ref looked, .. } = *asked;
+        let Asked { way, id, event, ref looked, .. } = *asked;
+        let End::Shard(shard) = way.to else { return };
+        let is_doubtful = self.is_doubtful(shard, result);
+        if let Some(locks) = &self.locks {
+            lock(locks).watch.leaves(id, result);
+        }
         let mut history = lock(&self.history);
         match result {
             Ok(Body::Session(session)) => history.alive(*session),
@@ -312,6 +344,9 @@ impl World {
             (event, looked, result)
         {
             history.found_loosely(event, *dir, name.clone(), access.dir.ino);
+        }
+        if is_doubtful {
+            return;
         }
         let (Some(event), 1..) = (event, id.sequence) else { return };
         match result {
@@ -372,6 +407,9 @@ impl World {
                 let (id, event) = (request.head.id, event_of(&request.credentials));
                 if let (Some(event), 1..) = (event, id.sequence) {
                     lock(&self.history).asked(event, id);
+                }
+                if let Some(locks) = &self.locks {
+                    lock(locks).watch.comes(id, &request.op);
                 }
                 let mut looked = None;
                 if let (Some(event), None) = (event, &request.trail) {

@@ -156,24 +156,6 @@ fn an_idle_client_whose_session_is_over_begins_the_next_and_keeps_what_is_open()
     assert_eq!(cluster.state().namespace.opens(ino), 1);
 }
 
-/// Else nobody would renew the session that some other call opens later.
-#[test]
-fn an_idle_client_that_is_refused_a_session_asks_again() {
-    let cluster = Cluster::new();
-    let client = cluster.client();
-    let full = || Fate::Answer(Err(Refusal::Errno(Errno::ENOSPC)));
-    cluster.expire(FIRST);
-    let mut left = 2;
-    cluster.on_request(move |_, _, request| {
-        let is_refused = request.op == Op::OpenSession && left > 0;
-        left -= i32::from(is_refused);
-        is_refused.then(full)
-    });
-    cluster.take_log();
-    maintain(&cluster, &client, || client.session() == SECOND);
-    assert_eq!(cluster.ops()[..4], ["Renew", "OpenSession", "OpenSession", "OpenSession"]);
-}
-
 #[test]
 fn maintenance_ends_with_the_client() {
     let cluster = Cluster::new();
@@ -269,4 +251,26 @@ fn a_layout_that_comes_in_parts_is_one() {
     let layout = block_on(client.read_data(ino, 0, 1_000)).expect("read");
     let offsets: Vec<_> = layout.slices.iter().map(|slice| slice.offset).collect();
     assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
+}
+
+/// The disk of shard 0 is full, or has failed, for a while: who maintains the client goes on, and renews what is opened then.
+#[test]
+fn a_session_that_is_refused_for_a_while_is_opened_and_renewed_in_the_end() {
+    for errno in [Errno::EIO, Errno::ENOSPC] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        let mut refusals = 3;
+        cluster.on_request(move |_, _, request| {
+            let refuses = matches!(request.op, Op::OpenSession) && refusals > 0;
+            refusals -= u32::from(refuses);
+            refuses.then_some(Fate::Answer(Err(Refusal::Errno(errno))))
+        });
+        cluster.expire(FIRST);
+        cluster.take_log();
+        maintain(&cluster, &client, || client.session() == SECOND);
+        let renewed = Op::Renew(SECOND);
+        maintain(&cluster, &client, || {
+            cluster.take_log().iter().any(|(_, request)| request.op == renewed)
+        });
+    }
 }

@@ -190,6 +190,10 @@ impl Shard {
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
+            // It was about to give away: some rows may be dropped already, and what it knew of its copy is lost.
+            Err(Stop::Halt(halt @ Halt::Unreadable(_))) if self.is_given_in_part(number, &txn) => {
+                Err(halt)
+            }
             Err(Stop::Halt(Halt::Unreadable(_))) => {
                 if txn.request.is_none() {
                     self.keep_still(ctx);
@@ -198,6 +202,12 @@ impl Shard {
             }
             Err(Stop::Halt(halt)) => Err(halt),
         }
+    }
+
+    /// Whether a move of a partition or slot stopped in the middle of its decision.
+    fn is_given_in_part(&self, number: u64, txn: &Txn) -> bool {
+        let moves = matches!(txn.plan, Some(Plan::Move(_) | Plan::Handover(_)));
+        moves && !self.copies.contains_key(&number)
     }
 
     /// Whether the name that a transaction's outcome belongs to is no longer here.

@@ -10,6 +10,7 @@ mod ends;
 mod file_locks;
 mod floors;
 mod full;
+mod given_in_part;
 mod glimpses;
 mod growing;
 mod handovers;

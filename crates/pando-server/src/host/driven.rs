@@ -145,6 +145,11 @@ impl Driven {
         self.cells.iter().find_map(|cell| Some((cell.shard, cell.failure()?)))
     }
 
+    /// Why this shard has stopped, if it has.
+    pub fn failure_of(&self, shard: ShardIndex) -> Option<&str> {
+        self.cell(shard).failure()
+    }
+
     fn cell(&self, shard: ShardIndex) -> &Arc<Cell> {
         let cell = self.cells.iter().find(|cell| cell.shard == shard);
         cell.unwrap_or_else(|| panic!("shard {shard} was not started here"))

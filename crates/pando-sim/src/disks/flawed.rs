@@ -1,0 +1,224 @@
+//! A disk that works, until it is told to fail: syncs, single writes, or some blocks of its index files.
+//!
+//! What is to come of an error is for the store and the shell to say. Here it is noted what kind of error they were given.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use babu::{Appender, Disk, DiskFile, MemDisk};
+
+use crate::client_run::lock;
+
+/// Reads of an index file fail by pieces of so many bytes.
+const PIECE: u64 = 512;
+/// One of so many pieces.
+const UNREADABLE_OF: u64 = 4;
+
+/// What is wrong with a disk, and what came of it.
+#[derive(Default, Debug)]
+pub struct Flaws {
+    /// The next sync of a file fails.
+    pub fail_sync: bool,
+    /// Some pieces of index files cannot be read: which, follows from this number.
+    pub unreadable: Option<u64>,
+    /// A write or a sync of the log has failed in this life of the process: nothing more may be written to it.
+    is_log_lost: bool,
+    /// Something was.
+    pub is_log_used: bool,
+    /// An operation has failed in this life of the process.
+    pub has_failed: bool,
+    /// How often what failed.
+    pub counts: FlawCounts,
+}
+
+/// How often what failed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FlawCounts {
+    /// Syncs.
+    pub syncs: u64,
+    /// Of those, of the log.
+    pub log_syncs: u64,
+    /// Writes and changes of length that failed, but not for want of room.
+    pub writes: u64,
+    /// Of those, to the log.
+    pub log_writes: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Changes for which there was no room.
+    pub full: u64,
+}
+
+impl Flaws {
+    /// A process begins.
+    pub fn begin(&mut self) {
+        (self.is_log_lost, self.is_log_used, self.has_failed) = (false, false, false);
+    }
+
+    fn note_change<T>(
+        &mut self,
+        name: &str,
+        disk: &MemDisk,
+        result: &io::Result<T>,
+        is_of_log: bool,
+    ) {
+        let is_log = is_of_log && name.starts_with("log-");
+        if disk.has_stopped() {
+            return;
+        }
+        self.is_log_used |= is_log && self.is_log_lost;
+        let Err(error) = result else { return };
+        if error.kind() == io::ErrorKind::StorageFull {
+            self.counts.full += 1;
+            return;
+        }
+        self.has_failed = true;
+        self.is_log_lost |= is_log;
+        self.counts.writes += 1;
+        self.counts.log_writes += u64::from(is_log);
+    }
+
+    fn cannot_read(&self, name: &str, offset: u64, len: u64) -> bool {
+        let Some(salt) = self.unreadable.filter(|_| name.starts_with("idx-")) else { return false };
+        let name = name.bytes().fold(salt, |hash, byte| mix(hash ^ u64::from(byte)));
+        let last = (offset + len.max(1) - 1) / PIECE;
+        (offset / PIECE..=last).any(|piece| mix(name ^ piece).is_multiple_of(UNREADABLE_OF))
+    }
+}
+
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// A disk with flaws.
+#[derive(Clone)]
+pub struct Flawed {
+    disk: MemDisk,
+    flaws: Arc<Mutex<Flaws>>,
+}
+
+struct FlawedFile {
+    name: String,
+    file: Box<dyn DiskFile>,
+    on: Flawed,
+}
+
+struct FlawedAppender {
+    name: String,
+    appender: Box<dyn Appender>,
+    on: Flawed,
+}
+
+impl Flawed {
+    /// This disk, with these flaws.
+    #[must_use]
+    pub const fn new(disk: MemDisk, flaws: Arc<Mutex<Flaws>>) -> Self {
+        Self { disk, flaws }
+    }
+
+    fn noted<T>(&self, name: &str, result: io::Result<T>) -> io::Result<T> {
+        lock(&self.flaws).note_change(name, &self.disk, &result, false);
+        result
+    }
+
+    /// A change without which the log is not whole.
+    fn noted_of_log<T>(&self, name: &str, result: io::Result<T>) -> io::Result<T> {
+        lock(&self.flaws).note_change(name, &self.disk, &result, true);
+        result
+    }
+
+    fn wrap(&self, name: &str, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(FlawedFile { name: name.to_owned(), file, on: self.clone() })
+    }
+}
+
+impl Disk for Flawed {
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.wrap(name, self.noted(name, self.disk.create(name))?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.wrap(name, self.disk.open(name)?))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.noted(name, self.disk.remove(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.noted(from, self.disk.rename(from, to))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.noted("", self.disk.sync_dir())
+    }
+}
+
+impl DiskFile for FlawedFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.on.noted_of_log(&self.name, self.file.write_at(offset, bytes))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let flaws = &mut lock(&self.on.flaws);
+        if flaws.cannot_read(&self.name, offset, buffer.len() as u64) {
+            flaws.has_failed = true;
+            flaws.counts.reads += 1;
+            return Err(io::Error::other("this cannot be read as it was told"));
+        }
+        self.file.read_at(offset, buffer)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let is_to_fail = std::mem::take(&mut lock(&self.on.flaws).fail_sync);
+        if is_to_fail && !self.on.disk.has_stopped() {
+            self.on.disk.fail_sync();
+        }
+        let result = self.file.sync();
+        if self.on.disk.has_stopped() {
+            return result;
+        }
+        let flaws = &mut lock(&self.on.flaws);
+        let is_log = self.name.starts_with("log-");
+        flaws.is_log_used |= is_log && flaws.is_log_lost;
+        if result.is_err() {
+            flaws.has_failed = true;
+            flaws.is_log_lost |= is_log;
+            flaws.counts.syncs += 1;
+            flaws.counts.log_syncs += u64::from(is_log);
+        }
+        result
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.on.noted(&self.name, self.file.set_len(len))
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.on.noted(&self.name, self.file.allocate(len))
+    }
+
+    fn appender(&self) -> Option<Box<dyn Appender>> {
+        let appender = self.file.appender()?;
+        Some(Box::new(FlawedAppender { name: self.name.clone(), appender, on: self.on.clone() }))
+    }
+}
+
+impl Appender for FlawedAppender {
+    fn append(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.on.noted_of_log(&self.name, self.appender.append(offset, bytes))
+    }
+
+    fn synced(&mut self) {
+        self.appender.synced();
+    }
+}

@@ -1,0 +1,238 @@
+//! Disks that fail, fill and slow down, and what a shard has to do then.
+//!
+//! | what happens | what is promised, and judged |
+//! |---|---|
+//! | a sync or a write of the log fails | that shard stops until a start, and what was acknowledged is there then |
+//! | a sync or a write of another file fails | the shard goes on, or stops; nothing is lost |
+//! | blocks of index files cannot be read for a while | who needs them is told `EIO`, and has changed nothing; everybody else goes on |
+//! | the disk is full for a while | `ENOSPC` is said of requests that have not run; no shard stops for it; it starts |
+//! | syncs take long for a while | nobody is told anything |
+
+pub mod flawed;
+
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex};
+
+use pando_types::Errno;
+use pando_types::reply::{Body, Refusal};
+
+use crate::client_run::lock;
+use crate::config::{Durability, MILLISECOND};
+use crate::happening::Happening;
+use crate::host::Host;
+use crate::world::World;
+use flawed::{FlawCounts, Flaws};
+
+/// How often what happened to disks.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct DiskCounts {
+    /// What failed.
+    pub failed: FlawCounts,
+    /// Disks that were told to be full for a while.
+    pub filled: u64,
+    /// Disks that were slow for a while.
+    pub slow: u64,
+    /// Disks of which blocks could not be read for a while.
+    pub unreadable: u64,
+    /// Shards that stopped.
+    pub stopped: u64,
+    /// Starts of a process that came to nothing, as a disk failed.
+    pub failed_starts: u64,
+    /// Starts of a process with a full disk.
+    pub full_starts: u64,
+    /// Requests that were refused for want of room.
+    pub no_space: u64,
+    /// Requests of which a shard that goes on said that it could not read.
+    pub not_read: u64,
+}
+
+impl AddAssign for DiskCounts {
+    fn add_assign(&mut self, other: Self) {
+        let (mine, theirs) = (&mut self.failed, other.failed);
+        mine.syncs += theirs.syncs;
+        mine.log_syncs += theirs.log_syncs;
+        mine.writes += theirs.writes;
+        mine.log_writes += theirs.log_writes;
+        mine.reads += theirs.reads;
+        mine.full += theirs.full;
+        self.filled += other.filled;
+        self.slow += other.slow;
+        self.unreadable += other.unreadable;
+        self.stopped += other.stopped;
+        self.failed_starts += other.failed_starts;
+        self.full_starts += other.full_starts;
+        self.no_space += other.no_space;
+        self.not_read += other.not_read;
+    }
+}
+
+/// What is the matter with a disk for a while.
+#[derive(Default, Debug)]
+pub struct Trouble {
+    /// Which trouble it is, by number: only its own end ends it.
+    nth: u64,
+    /// Its syncs take long.
+    pub is_slow: bool,
+    /// It has no room.
+    pub is_full: bool,
+}
+
+impl World {
+    pub(crate) fn plan_disk_troubles(&mut self) {
+        for shard in 0..self.hosts.len() {
+            self.plan_disk_trouble(shard);
+        }
+    }
+
+    fn plan_disk_trouble(&mut self, shard: usize) {
+        if self.config.disk_interval > 0 {
+            let delay = self.disk_random.between(1, 2 * self.config.disk_interval);
+            self.after(delay, Happening::DiskFails(shard));
+        }
+    }
+
+    /// Something befalls the disk of a shard.
+    pub(crate) fn disk_fails(&mut self, shard: usize) {
+        self.disk_mends(shard, None);
+        let Some(flaws) = self.hosts[shard].flaws.clone() else { return };
+        let random = &mut self.disk_random;
+        let length = random.between(10, 150) * MILLISECOND;
+        let host = &mut self.hosts[shard];
+        let what = match random.below(6) {
+            0 => {
+                lock(&flaws).fail_sync = true;
+                "the next sync fails"
+            }
+            1 => {
+                host.disk.fail_at(random.between(1, 40));
+                "a change fails"
+            }
+            2 | 3 => {
+                lock(&flaws).unreadable = Some(random.draw());
+                self.stats.disks.unreadable += 1;
+                "blocks cannot be read"
+            }
+            4 => {
+                host.disk.full_after(random.below(24 << 10));
+                (host.trouble.is_full, self.stats.disks.filled) =
+                    (true, self.stats.disks.filled + 1);
+                "it fills"
+            }
+            _ => {
+                (host.trouble.is_slow, self.stats.disks.slow) = (true, self.stats.disks.slow + 1);
+                "it is slow"
+            }
+        };
+        let nth = host.trouble.nth;
+        self.trace.note(self.time, &[], format_args!("disk of shard {shard}: {what}"));
+        self.after(length, Happening::DiskMends(shard, nth));
+        self.plan_disk_trouble(shard);
+    }
+
+    /// That is over; `None`: whatever it is.
+    pub(crate) fn disk_mends(&mut self, shard: usize, nth: Option<u64>) {
+        let host = &mut self.hosts[shard];
+        if nth.is_some_and(|nth| nth != host.trouble.nth) {
+            return;
+        }
+        host.trouble = Trouble { nth: host.trouble.nth + 1, ..Trouble::default() };
+        if let Some(flaws) = &host.flaws {
+            host.disk.unlimited();
+            lock(flaws).unreadable = None;
+        }
+    }
+
+    /// All disks work from now on.
+    pub(crate) fn mend_disks(&mut self) {
+        for shard in 0..self.hosts.len() {
+            self.disk_mends(shard, None);
+            if let Some(flaws) = &self.hosts[shard].flaws {
+                lock(flaws).fail_sync = false;
+                self.hosts[shard].disk.fail_at(1 << 60);
+            }
+        }
+        for server in 0..self.servers.len() {
+            if self.stopped(server).is_some() {
+                self.end(server, false);
+            }
+        }
+    }
+
+    /// Which shard of a process has stopped, if one has.
+    fn stopped(&self, server: usize) -> Option<usize> {
+        let driven = self.servers[server].driven()?;
+        let shards = self.servers[server].shards.iter().copied();
+        shards.into_iter().find(|&shard| driven.failure_of(self.index(shard)).is_some())
+    }
+
+    /// Whoever finds that a shard has stopped starts its process anew after a while, or the whole machine.
+    pub(crate) fn heed_stopped(&mut self, server: usize) {
+        if self.servers[server].is_replaced_soon || self.stopped(server).is_none() {
+            return;
+        }
+        self.servers[server].is_replaced_soon = true;
+        self.stats.disks.stopped += 1;
+        let life = self.servers[server].life;
+        let delay = self.disk_random.between(1, 60) * MILLISECOND;
+        self.after(delay, Happening::Replace(server, life));
+    }
+
+    pub(crate) fn replace(&mut self, server: usize) {
+        let may_lose = self.config.durability != Durability::Os;
+        let power = may_lose && self.disk_random.chance(1, 3);
+        self.end(server, power);
+    }
+
+    /// A shard refuses a request for its disk. Whether nobody knows if it has run, as the shard has stopped.
+    pub(crate) fn is_doubtful(&mut self, shard: usize, result: &Result<Body, Refusal>) -> bool {
+        if self.config.disk_interval == 0 {
+            return false;
+        }
+        match result {
+            Err(Refusal::Errno(Errno::ENOSPC)) => {
+                self.stats.disks.no_space += 1;
+                false
+            }
+            Err(Refusal::Errno(Errno::EIO)) => {
+                let driven = self.servers[self.server_of(shard)].driven();
+                let index = self.index(shard);
+                let goes_on = driven.is_some_and(|driven| driven.failure_of(index).is_none());
+                self.stats.disks.not_read += u64::from(goes_on);
+                !goes_on
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn count_disks(&mut self) {
+        for host in &self.hosts {
+            let Some(flaws) = &host.flaws else { continue };
+            let counts = DiskCounts { failed: lock(flaws).counts, ..DiskCounts::default() };
+            self.stats.disks += counts;
+        }
+    }
+}
+
+impl Host {
+    /// The disk has flaws from now on.
+    pub(crate) fn spoil(&mut self) {
+        self.flaws = Some(Arc::new(Mutex::new(Flaws::default())));
+    }
+
+    /// An operation of the disk has failed in this life.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.flaws.as_ref().is_some_and(|flaws| lock(flaws).has_failed)
+    }
+
+    /// A write or sync of its log has, and then the log was written or synced once more.
+    pub(crate) fn is_log_used(&self) -> bool {
+        self.flaws.as_ref().is_some_and(|flaws| lock(flaws).is_log_used)
+    }
+
+    /// Its rows cannot be read at the moment, or are not what is on disk.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        let is_unreadable = |flaws: &Arc<Mutex<Flaws>>| lock(flaws).unreadable.is_some();
+        let is_stopped = || self.process.as_ref().is_some_and(|process| process.has_stopped());
+        self.flaws.as_ref().is_some_and(is_unreadable) || is_stopped()
+    }
+}

@@ -1,0 +1,98 @@
+//! What makes locks hard to keep: sessions that are ended while their clients work, shards that hear of it late, slots that take
+//! locks along to another shard.
+//!
+//! ```text
+//!   a session ends at shard 0 ─► one shard does not hear of it for a while; requests of the session are on their way to it
+//!                             ─► the shard of the lock hears at once, and gives it to another session
+//! ```
+
+use std::collections::BTreeSet;
+
+use pando_core::Rows;
+use pando_core::keys::{self, Table};
+use pando_types::SlotIndex;
+
+use crate::client_run::lock;
+use crate::config::MILLISECOND;
+use crate::cuts::Cut;
+use crate::happening::Happening;
+use crate::host::Process;
+use crate::network::End;
+use crate::run::Run;
+use crate::world::World;
+
+impl World {
+    /// Sessions will be ended.
+    pub(crate) fn plan_session_ends(&mut self) {
+        for _ in 0..self.config.session_ends {
+            let at = self.random.between(20, 1_200) * MILLISECOND;
+            self.after(at, Happening::SessionEnds);
+        }
+    }
+
+    /// Looks whether sessions have ended. Often some shard hears of it late.
+    pub(crate) fn heed_ended_sessions(&mut self) {
+        let Some(locks) = &self.locks else { return };
+        let ended = lock(locks).watch.take_ended();
+        if ended == 0 || !self.is_faulty || !self.random.chance(1, 2) {
+            return;
+        }
+        let shard = self.random.below(self.hosts.len() as u64) as usize;
+        let until = self.time + self.random.between(5, 80) * MILLISECOND;
+        let cut = Cut::one_way(End::Shard(0), End::Shard(shard), until);
+        self.trace.note(self.time, &[], format_args!("a session ended: {cut:?}"));
+        self.network.cuts.add(cut, self.time);
+    }
+
+    /// Somebody wants a slot in which files are locked to be another shard's: which, and from which.
+    pub(crate) fn locked_slot(&mut self) -> Option<(usize, SlotIndex)> {
+        if self.config.locking == 0 || !self.random.chance(1, 2) {
+            return None;
+        }
+        let slots = |(shard, process): (usize, &Process)| {
+            process.locked_slots().into_iter().map(|slot| (shard, slot)).collect::<Vec<_>>()
+        };
+        let hosts = self.hosts.iter().enumerate();
+        let running = hosts.filter_map(|(shard, host)| Some((shard, host.process.as_ref()?)));
+        let slots: Vec<_> = running.flat_map(slots).collect();
+        if slots.is_empty() {
+            return None;
+        }
+        if let Some(locks) = &self.locks {
+            lock(locks).counts.slots_moved += 1;
+        }
+        Some(*self.random.pick(&slots))
+    }
+}
+
+impl Process {
+    /// Slots of the shard in which there are locks of programs.
+    fn locked_slots(&self) -> BTreeSet<SlotIndex> {
+        let mut slots = BTreeSet::new();
+        let prefix = keys::table(Table::Lock);
+        // Of a disk that has stopped, what it has told by then.
+        let _ = self.look(|store| {
+            store.scan(&prefix, &keys::after(&prefix), &mut |key, _| {
+                slots.extend(keys::slot_of_row(key));
+                true
+            })
+        });
+        let core = self.core();
+        slots.retain(|slot| core.owns(*slot));
+        slots
+    }
+}
+
+impl Run {
+    /// The session of a client that works is ended by somebody else, as it would be if its lease had ended.
+    pub(crate) fn session_ends(&mut self) {
+        let nth = self.random.below(self.clients.len() as u64) as usize;
+        let Some(client) = self.clients[nth].run.client() else { return };
+        let (who, session) = (self.clients[nth].run.who, client.session());
+        let line = format_args!("session {session} of client {who} is to end");
+        self.world.trace.note(self.world.time, &[], line);
+        lock(&self.shared.locks).counts.ended += 1;
+        let reaper = crate::run::bury(self.shared.mail.of(who), session, 0);
+        self.others.push(self.world.executor.spawn(reaper));
+    }
+}

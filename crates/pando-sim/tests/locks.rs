@@ -1,0 +1,84 @@
+//! Programs lock files, and their clients die, stand still and lose their sessions: no lock is two clients', and nothing that was
+//! written under one is lost, or comes late.
+//!
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+
+use pando_sim::batch::{batch, explain};
+use pando_sim::config::SimConfig;
+use pando_sim::stats::Stats;
+
+/// Enough to hit everything that can happen to a lock.
+const SEEDS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
+fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, &config);
+    println!("{:?}", stats.locks);
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(config(first.seed)));
+    }
+    (count >= seeds).then_some(stats)
+}
+
+fn hit(what: &str, count: u64, least: u64) {
+    assert!(count >= least, "{what}: {count}, less than {least}");
+}
+
+#[test]
+fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
+    let Some(stats) = all_hold(SEEDS, SimConfig::locking) else { return };
+    let locks = stats.locks;
+    hit("locks that were granted", locks.granted, 10_000);
+    hit("shared ones", locks.shared, 1_500);
+    hit("locks that were refused", locks.refused, 800);
+    hit("locks of sessions that were over, given to others", locks.taken_over, 300);
+    hit("owners who did not know", locks.unaware, 150);
+    hit("owners who were told", locks.told, 150);
+    hit("values read and judged", locks.reads, 20_000);
+    hit("values written", locks.writes, 12_000);
+    hit("writes of unknown outcome", locks.unsure, 300);
+    hit("of those, found by the next", locks.unsure_found, 50);
+    hit("requests that came when the lock was another's", locks.late, 150);
+    hit("sessions ended while their clients worked", locks.ended, 1_000);
+    hit("slots with locks that were to move", locks.slots_moved, 2_500);
+    hit("locked files renamed", locks.renamed, 400);
+    hit("clients that died", stats.client_deaths, 200);
+    hit("clients that stood still", stats.pauses, 500);
+    hit("losses of power", stats.power_losses, 200);
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_takes_locks_and_values_of_its_last_moments_only() {
+    let power = |seed| SimConfig::locking(seed).with_power_loss();
+    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    hit("losses of power", stats.power_losses, 500);
+    hit("values read and judged", stats.locks.reads, 8_000);
+    hit("locks of sessions that were over, given to others", stats.locks.taken_over, 20);
+}
+
+/// In mode `os` a loss of power undoes that a lock was given back. Its session lives, and no owner of it knows: nobody ever has the
+/// lock again while that mount lives.
+#[test]
+#[ignore = "known, and not mended: docs/STATUS.md"]
+fn a_lock_that_was_given_back_does_not_come_back_for_ever() {
+    let waits = |seed| SimConfig {
+        lock_patience: None,
+        session_ends: 0,
+        pauses: 0,
+        client_deaths: 0,
+        end_within: 60_000_000_000,
+        ..SimConfig::locking(seed).with_power_loss()
+    };
+    let (_, failed) = batch(1, 20, 1, waits);
+    assert!(failed.is_empty(), "seed {}: {}", failed[0].seed, failed[0].fault);
+}

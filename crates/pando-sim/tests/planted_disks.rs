@@ -1,0 +1,17 @@
+//! A fault that is planted where a disk is at stake is found by the check that is there for it.
+
+use pando_core::Planted;
+use pando_sim::batch::batch;
+use pando_sim::config::SimConfig;
+
+const SEEDS: u64 = 300;
+
+#[test]
+fn a_request_that_has_run_and_is_refused_for_a_full_disk_is_found() {
+    let fault = Planted::RanAndRefused;
+    let planted = |seed| SimConfig { planted: Some(fault), ..SimConfig::disks(seed) };
+    let (_, failed) = batch(1, SEEDS, 1, planted);
+    let first = failed.first().unwrap_or_else(|| panic!("{fault:?} was not found"));
+    println!("{fault:?}: seed {}: {}", first.seed, first.fault.lines().next().unwrap_or_default());
+    assert!(first.fault.contains("no order exists"), "{}", first.fault);
+}
