@@ -220,7 +220,7 @@ impl Watched {
         let is_new = core.counters().repeated == repeated;
         for (_, out) in &effects.out {
             if let Out::Reply(_, reply) = out {
-                watch.answers(reply, is_new);
+                watch.answers(reply, is_new, core.sessions_heard());
             }
         }
     }

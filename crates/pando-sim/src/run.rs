@@ -359,8 +359,13 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     if keeps_its_word {
         let is_one_clock = world.config.processes == 1 && world.config.clock_interval == 0;
         go_forward(history, is_one_clock)?;
-        let order = linearize(history).map_err(|failure| failure.to_string())?;
-        excuses.extend(order.excuses);
+        match linearize(history) {
+            Ok(order) => excuses.extend(order.excuses),
+            Err(failure) if failure.gave_up && world.config.disk_interval > 0 => {
+                Excuse::NotFound.count(1, excuses);
+            }
+            Err(failure) => return Err(failure.to_string()),
+        }
     } else {
         Excuse::Unordered.count(1, excuses);
     }

@@ -3,6 +3,7 @@
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
 use pando_sim::batch::{batch, explain};
+use pando_sim::check::Excuse;
 use pando_sim::config::SimConfig;
 use pando_sim::stats::Stats;
 
@@ -53,6 +54,8 @@ fn what_was_acknowledged_is_there_whatever_a_disk_does() {
     let Some(stats) = all_hold(SEEDS, SimConfig::disks) else { return };
     enough_went_wrong(&stats, stats.runs);
     hit("losses of power", stats.power_losses, stats.runs / 2);
+    let not_found = stats.excuses.get(&Excuse::NotFound).copied().unwrap_or(0);
+    assert!(not_found <= stats.runs / 40, "no order was found in {not_found} runs");
 }
 
 #[test]

@@ -192,10 +192,10 @@ impl Shard {
             self.locks.wait(key, Input::Peer(Box::new(peer)));
             return Ok(());
         }
-        // Its coordinator has not heard it. Whoever has its locks now may have looked here.
+        // Its coordinator has not heard it, and tries again until it has. Whoever has its locks now may have looked here.
         let session = peer.behalf.session;
         if session.0 > 0 && !self.session_lives(session) && !self.prepared.contains_key(&at) {
-            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EIO)));
+            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));
             return Ok(());
         }
         if let Prepare::Invalidate { dirs, graph } = &prepare {

@@ -175,6 +175,10 @@ impl Sweep<'_> {
                     return Ok(());
                 }
                 self.decode::<LockSet>(shard, &what, key, value);
+                // Whose sessions are over is looked at when the shard hears that the slot is its own.
+                if self.busy.is_arrived(shard, ino.slot()) {
+                    return Ok(());
+                }
                 self.of_session(shard, session, Code::LockOfUnknownSession, what(), row);
             }
             // Not of a table.

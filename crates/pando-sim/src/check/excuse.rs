@@ -29,6 +29,8 @@ pub enum Excuse {
     Unordered,
     /// The same, of a call without an answer.
     PowerLost,
+    /// A run in which disks fail: the search for an order came to no end. What a shard was asked that stopped then stays unknown.
+    NotFound,
 }
 
 /// How often what was forgiven.
@@ -36,7 +38,7 @@ pub type Excuses = BTreeMap<Excuse, u64>;
 
 impl Excuse {
     /// All there are.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OtherObjection,
         Self::SameFile,
         Self::FormerName,
@@ -49,6 +51,7 @@ impl Excuse {
         Self::SessionOver,
         Self::Unordered,
         Self::PowerLost,
+        Self::NotFound,
     ];
 
     /// Counts it so many times.

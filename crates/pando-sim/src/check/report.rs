@@ -17,7 +17,8 @@ pub struct Failure {
     total: usize,
     stuck: Vec<(Event, Outcome)>,
     tree: Tree,
-    gave_up: bool,
+    /// It is not shown that there is no order.
+    pub gave_up: bool,
 }
 
 impl Failure {

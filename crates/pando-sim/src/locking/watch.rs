@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   Lock, of S1: granted ─────────────────► Lock, of S2, that it excludes: granted
-//!                      no Unlock of S1             └─► S1 is over: no change of S1 is decided on any shard any more
+//!                      no Unlock of S1             └─► S1 is over: no change of S1 is decided any more on a shard that has heard of that
 //! ```
+//!
+//! A shard that has not heard it, as it is cut off from shard 0, serves nobody who has the lock: what that one reads is judged at the clients.
 //!
 //! A lock counts from when its grant leaves a shard until its session asks to have it back. So nothing is taken for a fault that a
 //! process would undo by its death.
@@ -29,8 +31,8 @@ pub struct Watch {
     ran: BTreeSet<RequestId>,
     held: Vec<(SessionId, Ino, Lock)>,
     owners: BTreeMap<LockOwner, SessionId>,
-    /// Sessions of which a lock is another's.
-    over: BTreeSet<SessionId>,
+    /// Sessions of which a lock is another's, and what that rests on: a position in the sequence of begins and ends.
+    over: BTreeMap<SessionId, u64>,
     /// What is wrong, in words.
     pub(super) broken: Vec<String>,
     pub(super) taken_over: u64,
@@ -66,7 +68,7 @@ impl Watch {
         if id.sequence == 0 {
             return;
         }
-        self.late += u64::from(self.over.contains(&id.session));
+        self.late += u64::from(self.over.contains_key(&id.session));
         match op {
             Op::EndSession(_) => {
                 self.ends.insert(id);
@@ -95,9 +97,7 @@ impl Watch {
 
     /// An answer leaves a shard.
     pub fn leaves(&mut self, id: RequestId, result: &Result<Body, Refusal>) {
-        if !matches!(result, Ok(Body::Lock(None))) {
-            return;
-        }
+        let Ok(Body::Locked(heard)) = result else { return };
         let Some((ino, lock)) = self.asked.remove(&id) else { return };
         let newest = self.owners.entry(lock.owner).or_insert(id.session);
         *newest = id.session.max(*newest);
@@ -109,7 +109,7 @@ impl Watch {
         let others: Vec<(SessionId, Ino, Lock)> = others;
         for (session, _, held) in others {
             self.taken_over += 1;
-            self.over.insert(session);
+            self.over.entry(session).or_insert(*heard);
             if self.alive.contains(&session) {
                 self.broken.push(format!(
                     "{held:?} of {session} was given to {} as {lock:?}, and both live",
@@ -120,14 +120,16 @@ impl Watch {
         self.held.push((id.session, ino, lock));
     }
 
-    /// A shard has handled something; this is an answer that it gives then. `is_new`: it has not only repeated one.
-    pub fn answers(&mut self, reply: &Reply, is_new: bool) {
+    /// A shard has handled something; this is an answer that it gives then. `is_new`: it has not only repeated one. `heard`: its position in
+    /// the sequence of begins and ends.
+    pub fn answers(&mut self, reply: &Reply, is_new: bool, heard: u64) {
         let id = reply.id;
         if id.sequence == 0 || reply.result.is_err() || !self.ran.insert(id) {
             return;
         }
         self.ran_count += 1;
-        if is_new && self.over.contains(&id.session) && !self.ends.contains(&id) {
+        let is_over = self.over.get(&id.session).is_some_and(|rests_on| *rests_on <= heard);
+        if is_new && is_over && !self.ends.contains(&id) {
             self.broken.push(format!(
                 "{:?} ran on {}, and a lock of its session was another's: {:?}",
                 id, reply.shard, reply.result
