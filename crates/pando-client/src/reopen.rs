@@ -72,7 +72,9 @@ impl Client {
             };
             let session = Session::new(id, self.options.slots);
             lead.prepare(&session);
-            self.claim_opens(&session).await;
+            if !is_planted!(OpensNotClaimed) {
+                self.claim_opens(&session).await;
+            }
             if lead.install() {
                 self.counters.session_begun();
                 self.locks.session_begun(session.id);

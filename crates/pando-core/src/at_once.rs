@@ -32,6 +32,10 @@ impl Shard {
         if self.check_admission(key, request).is_err() {
             return Ok(None);
         }
+        let heard = request.head.heard;
+        if heard > 0 && !self.has_durably_heard(heard, now.durable) {
+            return Ok(None);
+        }
         let ctx = Ctx::new(now, rows).with_sightings(core::mem::take(&mut self.sightings));
         let read = self.check_way(&ctx, request).and_then(|()| self.read(&ctx, request));
         self.sightings = ctx.into_sightings();

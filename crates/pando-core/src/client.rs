@@ -60,14 +60,14 @@ impl Shard {
     ) -> Result<Option<LockKey>, Halt> {
         self.counters.requests += 1;
         ctx.meta.request = request.head.id;
+        if let Err(refusal) = self.admit(tag, request) {
+            self.reply(ctx, tag, request, Err(refusal), Need::Committed);
+            return Ok(None);
+        }
         if request.head.heard > 0
             && let Some(key) = self.must_have_heard(ctx, request.head.heard)
         {
             return Ok(Some(key));
-        }
-        if let Err(refusal) = self.admit(tag, request) {
-            self.reply(ctx, tag, request, Err(refusal), Need::Committed);
-            return Ok(None);
         }
         let repeated = match self.repeated(ctx, tag, request) {
             // What came of it, or whether it ran, cannot be told.
@@ -313,9 +313,9 @@ impl Shard {
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
-            // Nothing of the session may run here again.
+            // Nothing of the session may run here again: neither for its client, nor for who has its locks.
             Need::Committed
-                if matches!(result, Err(Refusal::NoSession))
+                if (matches!(result, Err(Refusal::NoSession)) || request.head.heard > 0)
                     && self.session_log.is_end_unsynced(ctx.now.durable) =>
             {
                 Need::Synced

@@ -102,7 +102,7 @@ planted! {
     peers_told_before_the_sync: Shell::PeersBeforeSync, SimConfig::losing_power, [STRUCTURE];
     a_timer_that_never_fires: Shell::NoTicks, SimConfig::new, [END];
 
-    a_retry_under_a_new_number: Client::RetryRenumbered, SimConfig::new, [ORDER];
+    a_retry_under_a_new_number: Client::RetryRenumbered, SimConfig::new, [GAVE_UP];
     a_retry_that_goes_to_a_wrong_owner: Client::RetryAstray, SimConfig::new, [ORDER];
     a_redirect_that_is_not_learned: Client::RedirectNotLearned, SimConfig::new, [GAVE_UP];
     a_sequence_that_comes_again: Client::SequenceReused, SimConfig::new, [GAVE_UP];

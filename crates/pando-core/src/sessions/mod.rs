@@ -14,7 +14,9 @@
 //! 3. A shard that has heard of an end runs nothing of that session. Its locks and outcomes stay until the end is known everywhere.
 
 mod alone;
+mod hearing;
 pub mod leases;
+mod log;
 mod over;
 mod telling;
 
@@ -25,8 +27,8 @@ use pando_types::reply::{Body, Refusal};
 use pando_types::{DirRef, Errno, KeyId, SessionId, ShardIndex};
 
 pub use alone::AloneSession;
+pub use log::SessionLog;
 pub use over::Over;
-pub use telling::SessionLog;
 
 use crate::client::{Ran, not_here};
 use crate::contract::{ClientTag, Halt, Need};

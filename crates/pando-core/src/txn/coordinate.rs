@@ -111,7 +111,11 @@ impl Shard {
         let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
         let own = self.txns.get(&txn.number).filter(|_| coordinates);
         let behalf = match &say {
-            Say::Prepare(..) => own.map(Txn::behalf).unwrap_or_default(),
+            // A coordinator has heard what its client relies on, unless that is a lie.
+            Say::Prepare(..) => {
+                let behalf = own.map(Txn::behalf).unwrap_or_default();
+                Behalf { heard: behalf.heard.min(self.sessions_heard()), ..behalf }
+            }
             _ => Behalf::default(),
         };
         let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say });

@@ -185,7 +185,7 @@ impl Shard {
         mut prepare: Prepare,
     ) -> Result<(), Halt> {
         let at = (peer.txn, peer.step);
-        let from = peer.from;
+        let (from, behalf) = (peer.from, peer.behalf);
         if peer.behalf.heard > 0
             && let Some(key) = self.must_have_heard(ctx, peer.behalf.heard)
         {
@@ -238,6 +238,9 @@ impl Shard {
         }
         let need = match vote {
             Vote::Yes(_) if !unsynced => Need::Synced,
+            _ if behalf.heard > 0 && self.session_log.is_end_unsynced(ctx.now.durable) => {
+                Need::Synced
+            }
             Vote::Slot(_) => Need::Synced,
             _ => Need::Committed,
         };

@@ -373,6 +373,9 @@ fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_th
     i.c.send(TWO, 71, looks);
     i.c.send(TWO, 72, changes);
     assert_eq!(i.c.answer(71), None, "it waits until the end is heard");
+    let looks = i.request(i.next, i.heard, Op::GetAttr(i.file.clone()));
+    let head = Head { id: RequestId::default(), ..looks.head };
+    assert_eq!(i.c.at_once_as(TWO, Request { head, ..looks }), None, "nor is it answered at once");
     assert!(matches!(i.c.answer(72), Some(Ok(Body::Created(..)))), "before that look");
     i.c.drop_messages(|_, _| false);
     i.c.wait(SECOND);

@@ -379,7 +379,15 @@ impl Cluster {
     /// What is answered without effects; `None`: it is not.
     pub fn at_once(&mut self, shard: ShardIndex, op: Op) -> Option<Result<Body, Refusal>> {
         let (head, credentials) = (Head::default(), self.by.clone());
-        let request = Request { head, credentials, op, trail: None };
+        self.at_once_as(shard, Request { head, credentials, op, trail: None })
+    }
+
+    /// The same, of a whole request.
+    pub fn at_once_as(
+        &mut self,
+        shard: ShardIndex,
+        request: Request,
+    ) -> Option<Result<Body, Refusal>> {
         let (now, key) = (self.moment(), self.key);
         let (core, store) = &mut self.shards[usize::from(shard.0)];
         core.answer_at_once(now, key, &request, store).unwrap().map(|reply| reply.result)

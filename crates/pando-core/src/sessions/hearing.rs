@@ -1,0 +1,217 @@
+//! How a shard hears of begins and ends of sessions, and asks.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use pando_types::peer::{Say, SessionAsk, SessionEvent, SessionTable, SessionsTold};
+use pando_types::reply::Refusal;
+use pando_types::{Lsn, SessionId};
+
+use super::COORDINATOR;
+use super::log::Ask;
+use super::telling::NO_TXN;
+use crate::contract::{ClientTag, Halt, Input, Need};
+use crate::ctx::Ctx;
+use crate::keys::{self, Table};
+use crate::locks::LockKey;
+use crate::record::{Record, SessionsHeard};
+use crate::shard::Shard;
+
+/// Sessions that a shard asks about at once. Requests of others wait until something is heard.
+const ASKS_MAX: usize = 64;
+
+impl Shard {
+    pub(super) fn hear_told(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        told: SessionsTold,
+        last: u64,
+        (known, freed): (u64, u64),
+    ) -> Result<(), Halt> {
+        let before = self.session_log.heard;
+        match told {
+            SessionsTold::Events { since, .. } if since > before.position => {
+                let say = Say::AskSessions { position: before.position, about: None };
+                self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+                return Ok(());
+            }
+            SessionsTold::Events { since, events } => {
+                let news = events.into_iter().skip((before.position - since) as usize);
+                for event in news {
+                    self.hear_event(ctx, event)?;
+                }
+            }
+            SessionsTold::All(table) => self.hear_table(ctx, &table)?,
+        }
+        let log = &mut self.session_log;
+        log.heard.last = log.heard.last.max(last);
+        log.learn_known(known, freed);
+        let (heard, known, freed) = (log.heard, log.known, log.freed);
+        if heard != before {
+            ctx.put(keys::table(Table::Session), heard.encode());
+        }
+        // Of what it says that it heard it must lose nothing.
+        let need = if heard == before { Need::Durable } else { Need::Synced };
+        let say = Say::SessionsHeard { position: heard.position, known, freed };
+        self.tell(ctx, need, COORDINATOR, NO_TXN, say);
+        Ok(())
+    }
+
+    fn hear_event(&mut self, ctx: &mut Ctx<'_>, event: SessionEvent) -> Result<(), Halt> {
+        self.session_log.heard.position += 1;
+        match event {
+            SessionEvent::Begins(session, key) => {
+                self.session_log.heard.last = self.session_log.heard.last.max(session.number());
+                self.put_session(ctx, session, key);
+                Ok(())
+            }
+            SessionEvent::Ends(session) => {
+                self.end_session(ctx, session, self.session_log.heard.position)
+            }
+        }
+    }
+
+    /// The whole table, where shard 0 does not remember what this shard has missed.
+    pub(crate) fn hear_table(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        table: &SessionTable,
+    ) -> Result<(), Halt> {
+        let heard = self.session_log.heard;
+        if table.position <= heard.position && heard != SessionsHeard::default() {
+            return Ok(());
+        }
+        let living: BTreeSet<_> = table.living.iter().map(|(session, _)| *session).collect();
+        let lives = |session: &SessionId| living.contains(session);
+        let over: Vec<_> =
+            self.sessions.keys().copied().filter(|session| !lives(session)).collect();
+        for session in over {
+            self.end_session(ctx, session, table.position)?;
+        }
+        for (session, key) in &table.living {
+            if session.number() > heard.last {
+                self.put_session(ctx, *session, *key);
+            }
+        }
+        let last = heard.last.max(table.last);
+        self.session_log.heard = SessionsHeard { position: table.position, last };
+        // Something of one that began and ended meanwhile may have come by others.
+        let opens = self.opens.all().map(|(_, _, session, _)| session);
+        let left: BTreeSet<SessionId> =
+            opens.chain(self.outcomes.sessions()).chain(self.locked.sessions()).collect();
+        for session in left {
+            self.keep_what_is_left(ctx, session);
+        }
+        ctx.put(keys::table(Table::Session), self.session_log.heard.encode());
+        Ok(())
+    }
+
+    /// Requests of sessions that have been heard of go on; so do those of the one that shard 0 was asked about, or are refused.
+    pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
+        let waiting = self.locks.wake(LockKey::Heard);
+        self.ready.extend(waiting);
+        let heard: Vec<_> =
+            self.locks.awaited_sessions().filter(|session| !self.is_unheard(*session)).collect();
+        for session in heard {
+            self.session_log.asks.remove(&session);
+            let waiting = self.locks.wake(LockKey::Session(session));
+            self.ready.extend(waiting);
+        }
+        let Some(session) = answers.map(|ask| ask.session) else { return };
+        let asks = &mut self.session_log.asks;
+        if asks.get(&session).map(|ask| ask.what) != answers {
+            return;
+        }
+        let Some(ask) = asks.remove(&session) else { return };
+        let key = LockKey::Session(session);
+        for input in self.locks.wake(key) {
+            match input {
+                Input::Client(tag, request) if ask.of.contains(&tag) => {
+                    self.reply(ctx, tag, &request, Err(Refusal::NoSession), Need::Committed);
+                }
+                // It came after the question.
+                input => self.locks.wait(key, input),
+            }
+        }
+        self.ask_about_awaited(ctx);
+    }
+
+    /// A request waits of a session that nothing has been heard of.
+    pub(crate) fn ask_about(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: ClientTag) {
+        let asks = &self.session_log.asks;
+        if asks.len() < ASKS_MAX && !asks.contains_key(&session) {
+            self.begin_ask(ctx, session, BTreeSet::from([of]));
+        }
+    }
+
+    fn begin_ask(&mut self, ctx: &mut Ctx<'_>, session: SessionId, of: BTreeSet<ClientTag>) {
+        self.ticket += 1;
+        let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.ticket };
+        self.session_log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
+        self.say_ask(ctx, what);
+    }
+
+    /// Asks about sessions that it has not asked about yet.
+    pub(super) fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
+        let asks = &self.session_log.asks;
+        let room = ASKS_MAX.saturating_sub(asks.len());
+        let awaited = self.locks.awaited_sessions().filter(|session| !asks.contains_key(session));
+        for session in awaited.take(room).collect::<Vec<_>>() {
+            let of = self.locks.waiting_clients(LockKey::Session(session)).collect();
+            self.begin_ask(ctx, session, of);
+        }
+    }
+
+    /// What waits for what this rests on; it is asked for.
+    pub(crate) fn must_have_heard(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> Option<LockKey> {
+        if heard <= self.session_log.heard.position || self.config.shard == COORDINATOR {
+            return None;
+        }
+        // Whoever asks for what nobody has told makes no more of it than one question in so long.
+        let now = ctx.now.nanos;
+        let again = self.config.resend_after;
+        if self.session_log.asked_at.is_none_or(|at| at.saturating_add(again) <= now) {
+            self.session_log.asked_at = Some(now);
+            self.has_heard_as_much(ctx, heard);
+        }
+        Some(LockKey::Heard)
+    }
+
+    /// Whether this shard has heard all up to a position, and would have after a loss of power.
+    pub(crate) fn has_durably_heard(&self, heard: u64, durable: Lsn) -> bool {
+        let has = self.config.shard == COORDINATOR || heard <= self.session_log.heard.position;
+        has && !self.session_log.is_end_unsynced(durable)
+    }
+
+    /// Whether this shard has heard of sessions what another has, from which something comes; else it asks.
+    pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
+        let position = self.session_log.heard.position;
+        if position >= heard {
+            return true;
+        }
+        if self.config.shard != COORDINATOR {
+            self.tell(
+                ctx,
+                Need::Committed,
+                COORDINATOR,
+                NO_TXN,
+                Say::AskSessions { position, about: None },
+            );
+        }
+        false
+    }
+
+    pub(super) fn say_ask(&mut self, ctx: &mut Ctx<'_>, what: SessionAsk) {
+        let position = self.session_log.heard.position;
+        let say = Say::AskSessions { position, about: Some(what) };
+        self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+    }
+
+    /// When a shard asks what it may have missed: it has just started, or something waits for that.
+    pub(super) fn start_wake(&self) -> Option<u64> {
+        let log = &self.session_log;
+        let wants = !log.is_told || self.locks.is_awaited(LockKey::Heard);
+        let is_due = self.config.shard != COORDINATOR && wants && self.has_joined();
+        let again = self.config.resend_after;
+        is_due.then(|| log.asked_at.map_or(0, |at| at.saturating_add(again)))
+    }
+}
