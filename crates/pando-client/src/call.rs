@@ -41,6 +41,7 @@ use pando_types::op::{Head, Op, Request, RequestId};
 use pando_types::reply::{Body, Improper, Refusal, Reply};
 use pando_types::{Credentials, Errno, SessionId};
 
+use crate::backoff::Backoff;
 use crate::cache::OnPath;
 use crate::client::Client;
 use crate::doubts::Doubt;
@@ -49,7 +50,6 @@ use crate::sessions::Session;
 use crate::slots::{Closed, Slot};
 use crate::transport::TransportError;
 
-const MILLISECOND: u64 = 1_000_000;
 /// Fruitless answers of "not here" in a row of attempts, after which a shard is taken for mistaken.
 const ASTRAY_MAX: u32 = 64;
 /// Of those, how many are followed at once; before the others there is a pause, since the target of a split may not be
@@ -116,41 +116,6 @@ impl From<Unanswered> for Errno {
             Unanswered::TimedOut => Self::ETIMEDOUT,
             Unanswered::Astray | Unanswered::Stopped => Self::EIO,
         }
-    }
-}
-
-/// A pause that grows.
-pub(crate) struct Backoff {
-    next: u64,
-    max: u64,
-}
-
-impl Backoff {
-    /// While a shard does not answer.
-    pub(crate) const fn lost() -> Self {
-        Self { next: 10 * MILLISECOND, max: 1000 * MILLISECOND }
-    }
-
-    /// While shards pass a request to and fro, or an inode is nowhere.
-    pub(crate) const fn astray() -> Self {
-        Self { next: MILLISECOND, max: 250 * MILLISECOND }
-    }
-
-    pub(crate) async fn pause(&mut self, client: &Client) {
-        self.pause_at_most(client, u64::MAX).await;
-    }
-
-    /// A pause that is not longer than patience.
-    async fn pause_until(&mut self, client: &Client, deadline: Option<u64>) {
-        let left = |at: u64| at.saturating_sub(client.transport.now_nanos());
-        self.pause_at_most(client, deadline.map_or(u64::MAX, left)).await;
-    }
-
-    /// A pause that is cut to `most` nanoseconds.
-    async fn pause_at_most(&mut self, client: &Client, most: u64) {
-        let nanos = self.next;
-        self.next = (nanos * 2).min(self.max);
-        client.transport.sleep(nanos.min(most)).await;
     }
 }
 

@@ -4,8 +4,9 @@ use pando_types::op::{AccessMask, FileAt, FileRef, Op, Piece};
 use pando_types::reply::{Body, Layout};
 use pando_types::{Attr, Credentials, Errno, Ino, Kill, SessionId, SetAttr, Timestamp};
 
+use crate::backoff::Backoff;
 use crate::cache::{At, OnPath};
-use crate::call::{Asked, Backoff, Failure, Via, stale, take};
+use crate::call::{Asked, Failure, Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::{Spot, Stamp};
 use crate::openers::{READ, WRITE};

@@ -31,6 +31,7 @@
 mod planted;
 
 mod alone;
+mod backoff;
 mod block;
 mod by_way;
 mod cache;

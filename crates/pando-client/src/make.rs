@@ -4,8 +4,9 @@ use pando_types::op::{FileAt, FileRef, NewNode, Op};
 use pando_types::reply::Body;
 use pando_types::{Attr, Credentials, DirRef, Errno, Ino, Name, SessionId};
 
+use crate::backoff::Backoff;
 use crate::cache::{At, OnPath};
-use crate::call::{Asked, Backoff, Via, stale, take};
+use crate::call::{Asked, Via, stale, take};
 use crate::client::Client;
 use crate::names::{Entry, LOOKS_MAX};
 use crate::nodes::Spot;

@@ -4,8 +4,9 @@ use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
 
+use crate::backoff::Backoff;
 use crate::cache::At;
-use crate::call::{Asked, Backoff, Failure, Via, take};
+use crate::call::{Asked, Failure, Via, take};
 use crate::client::{Client, SYSTEM};
 
 impl Client {

@@ -4,8 +4,9 @@ use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::{Access, Body, Found};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name, Search, Timestamp};
 
+use crate::backoff::Backoff;
 use crate::cache::{At, Read};
-use crate::call::{Backoff, stale, take};
+use crate::call::{stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::nodes::Spot;
 

@@ -15,7 +15,8 @@ use pando_types::op::{FileRef, Op};
 use pando_types::reply::Body;
 use pando_types::{Errno, Ino, SessionId, ShardIndex};
 
-use crate::call::{Answer, Backoff, Failure, Unanswered, Via, stale};
+use crate::backoff::Backoff;
+use crate::call::{Answer, Failure, Unanswered, Via, stale};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;

@@ -16,8 +16,9 @@ use pando_types::op::Op;
 use pando_types::reply::{Body, Delta, DirAttr, Refusal, SplitHistory};
 use pando_types::{Attr, DirRef, Errno, PartitionIndex, Radix, ShardIndex, Timestamp};
 
+use crate::backoff::Backoff;
 use crate::cache::At;
-use crate::call::{Backoff, Via, stale, take};
+use crate::call::{Via, stale, take};
 use crate::client::{Client, SYSTEM};
 use crate::join::join_all;
 use crate::route::Route;

@@ -9,12 +9,14 @@ extern crate alloc;
 pub mod attr;
 pub mod codec;
 pub mod error;
+mod floor;
 pub mod id;
 pub mod lock;
 pub mod name;
 pub mod op;
 pub mod peer;
 pub mod reply;
+mod sessions;
 pub mod trail;
 pub mod watch;
 

@@ -15,11 +15,13 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+pub use crate::floor::Floor;
 use crate::op::Place;
 use crate::reply::{Slice, SlotNews, SplitHistory};
+pub use crate::sessions::{Behalf, SessionAsk, SessionEvent, SessionTable, SessionsTold};
 use crate::{
-    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, KeyId, Name, PartitionIndex,
-    Radix, SessionId, ShardIndex, Timestamp, TxnId,
+    Attr, Credentials, DirId, DirRef, Epoch, Errno, FileKind, Ino, Name, PartitionIndex, Radix,
+    SessionId, ShardIndex, Timestamp, TxnId,
 };
 
 /// A message as it travels.
@@ -42,54 +44,6 @@ pub struct Peer {
     pub floor: Floor,
     /// What it says.
     pub say: Say,
-}
-
-/// The client for which a transaction was begun; 0 where there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Behalf {
-    /// Its session: a participant that has heard of its end refuses.
-    pub session: SessionId,
-    /// [`Head::heard`](crate::op::Head::heard) of its request: the participant must have heard as much.
-    pub heard: u64,
-}
-
-/// Which transactions of a coordinator are void. One that is void stays so.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Floor {
-    /// All numbered below this,
-    pub below: u64,
-    /// but these, ascending: they wait for something, and are not to hold up all others.
-    pub but: Vec<u64>,
-}
-
-impl Floor {
-    /// All below a number.
-    #[must_use]
-    pub const fn below(number: u64) -> Self {
-        Self { below: number, but: Vec::new() }
-    }
-
-    /// Whether a transaction is over.
-    #[must_use]
-    pub fn is_void(&self, number: u64) -> bool {
-        number < self.below && self.but.binary_search(&number).is_err()
-    }
-
-    /// Takes over what another one says is over; whether that was news.
-    pub fn raise(&mut self, other: &Self) -> bool {
-        if *self == *other {
-            return false;
-        }
-        let below = self.below.max(other.below);
-        let mut but = [&self.but[..], &other.but].concat();
-        but.retain(|number| *number < below && !self.is_void(*number) && !other.is_void(*number));
-        but.sort_unstable();
-        but.dedup();
-        let raised = Self { below, but };
-        let is_news = raised != *self;
-        *self = raised;
-        is_news
-    }
 }
 
 /// What a [`Peer`] says.
@@ -192,51 +146,6 @@ pub enum Say {
         /// The partition.
         partition: PartitionIndex,
     },
-}
-
-/// One event in the sequence of all begins and ends of sessions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum SessionEvent {
-    /// A session begins; it belongs to this key.
-    Begins(SessionId, KeyId),
-    /// A session ends.
-    Ends(SessionId),
-}
-
-/// A shard asks whether a session has begun. An answer to an earlier question says nothing of one that has begun since.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SessionAsk {
-    /// The session.
-    pub session: SessionId,
-    /// Which start of the shard asks.
-    pub epoch: Epoch,
-    /// Which of its questions this is.
-    pub number: u64,
-}
-
-/// What shard 0 tells another of the sequence of begins and ends.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum SessionsTold {
-    /// Those that follow a position.
-    Events {
-        /// The position.
-        since: u64,
-        /// The events, in order.
-        events: Vec<SessionEvent>,
-    },
-    /// All that it comes to: for a shard that is further behind than shard 0 remembers.
-    All(SessionTable),
-}
-
-/// Which sessions live, as of a position in the sequence of begins and ends.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct SessionTable {
-    /// The position.
-    pub position: u64,
-    /// The highest number of a session that has begun by then.
-    pub last: u64,
-    /// Those that live, and whose they are.
-    pub living: Vec<(SessionId, KeyId)>,
 }
 
 /// What a page does to the copy of a moving range.

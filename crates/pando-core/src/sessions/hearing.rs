@@ -30,8 +30,7 @@ impl Shard {
         let before = self.session_log.heard;
         match told {
             SessionsTold::Events { since, .. } if since > before.position => {
-                let say = Say::AskSessions { position: before.position, about: None };
-                self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+                self.say_ask(ctx, None);
                 return Ok(());
             }
             SessionsTold::Events { since, events } => {
@@ -147,11 +146,11 @@ impl Shard {
         self.ticket += 1;
         let what = SessionAsk { session, epoch: ctx.now.epoch, number: self.ticket };
         self.session_log.asks.insert(session, Ask { at: ctx.now.nanos, what, of });
-        self.say_ask(ctx, what);
+        self.say_ask(ctx, Some(what));
     }
 
     /// Asks about sessions that it has not asked about yet.
-    pub(super) fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
+    fn ask_about_awaited(&mut self, ctx: &mut Ctx<'_>) {
         let asks = &self.session_log.asks;
         let room = ASKS_MAX.saturating_sub(asks.len());
         let awaited = self.locks.awaited_sessions().filter(|session| !asks.contains_key(session));
@@ -189,21 +188,37 @@ impl Shard {
             return true;
         }
         if self.config.shard != COORDINATOR {
-            self.tell(
-                ctx,
-                Need::Committed,
-                COORDINATOR,
-                NO_TXN,
-                Say::AskSessions { position, about: None },
-            );
+            self.say_ask(ctx, None);
         }
         false
     }
 
-    pub(super) fn say_ask(&mut self, ctx: &mut Ctx<'_>, what: SessionAsk) {
+    /// Asks shard 0 what follows, and about a session.
+    fn say_ask(&mut self, ctx: &mut Ctx<'_>, about: Option<SessionAsk>) {
         let position = self.session_log.heard.position;
-        let say = Say::AskSessions { position, about: Some(what) };
+        let say = Say::AskSessions { position, about };
         self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
+    }
+
+    /// Asks again, and about what it has not asked about.
+    pub(super) fn tick_hearing(&mut self, ctx: &mut Ctx<'_>, now: u64, again: u64) {
+        if self.start_wake().is_some_and(|at| at <= now) {
+            self.session_log.asked_at = Some(now);
+            self.say_ask(ctx, None);
+        }
+        let locks = &self.locks;
+        self.session_log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
+        let asks = self.session_log.asks.values_mut();
+        let due: Vec<SessionAsk> = (asks.filter(|ask| ask.at.saturating_add(again) <= now))
+            .map(|ask| {
+                ask.at = now;
+                ask.what
+            })
+            .collect();
+        for what in due {
+            self.say_ask(ctx, Some(what));
+        }
+        self.ask_about_awaited(ctx);
     }
 
     /// When a shard asks what it may have missed: it has just started, or something waits for that.

@@ -3,7 +3,6 @@
 //! It tells each what that has not heard, again and again until it says that it has. So a message that is lost, late or repeated does no
 //! harm. What follows what was told last is told at once, and a shard that has missed something asks.
 
-use alloc::vec::Vec;
 use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
 
@@ -12,7 +11,6 @@ use super::log::Other;
 use crate::contract::{Halt, Need};
 use crate::ctx::Ctx;
 use crate::keys::{self, Table};
-use crate::locks::LockKey;
 use crate::record::{Record, SessionsHeard};
 use crate::shard::Shard;
 
@@ -196,29 +194,10 @@ impl Shard {
         let now = ctx.now.nanos;
         let again = self.config.resend_after;
         self.session_log.clean_again(now);
-        if self.config.shard == COORDINATOR {
-            self.tick_telling(ctx, now, again);
-            return;
+        match self.config.shard {
+            COORDINATOR => self.tick_telling(ctx, now, again),
+            _ => self.tick_hearing(ctx, now, again),
         }
-        if self.start_wake().is_some_and(|at| at <= now) {
-            self.session_log.asked_at = Some(now);
-            let position = self.session_log.heard.position;
-            let say = Say::AskSessions { position, about: None };
-            self.tell(ctx, Need::Committed, COORDINATOR, NO_TXN, say);
-        }
-        let locks = &self.locks;
-        self.session_log.asks.retain(|session, _| locks.is_awaited(LockKey::Session(*session)));
-        let asks = self.session_log.asks.iter_mut();
-        let due: Vec<SessionAsk> = (asks.filter(|(_, ask)| ask.at.saturating_add(again) <= now))
-            .map(|(_, ask)| {
-                ask.at = now;
-                ask.what
-            })
-            .collect();
-        for what in due {
-            self.say_ask(ctx, what);
-        }
-        self.ask_about_awaited(ctx);
     }
 
     /// When `tick_sessions` has something to do.

@@ -5,14 +5,12 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pando_types::op::{Place, Request};
-use pando_types::peer::{
-    Arrival, Behalf, Change, Floor, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote,
-};
+use pando_types::peer::{Arrival, Change, Peer, Prepare, RowChange, Say, Seen, SlotArrival, Vote};
 use pando_types::reply::{Refusal, SlotNews};
 use pando_types::{DirRef, Errno, ShardIndex, TxnId};
 
 use crate::client::Ran;
-use crate::contract::{ClientTag, Halt, Input, Need, Out};
+use crate::contract::{ClientTag, Halt, Input, Need};
 use crate::counters::TxnKind;
 use crate::ctx::{Ctx, Stop, broken};
 use crate::keys;
@@ -94,42 +92,6 @@ impl Shard {
 
     pub(super) fn id(&self, number: u64) -> TxnId {
         TxnId { shard: self.config.shard, number }
-    }
-
-    /// Sends to another shard, or lets this one hear itself.
-    pub(crate) fn tell(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        need: Need,
-        to: ShardIndex,
-        (txn, step): (TxnId, u16),
-        say: Say,
-    ) {
-        let coordinates = txn.shard == self.config.shard;
-        let floor = if coordinates { self.floor_beside(txn.number) } else { Floor::default() };
-        let from = self.config.shard;
-        let (trace, clock) = (self.trace_of(ctx, txn), ctx.now.wall);
-        let own = self.txns.get(&txn.number).filter(|_| coordinates);
-        let behalf = match &say {
-            // A coordinator has heard what its client relies on, unless that is a lie.
-            Say::Prepare(..) => {
-                let behalf = own.map(Txn::behalf).unwrap_or_default();
-                Behalf { heard: behalf.heard.min(self.sessions_heard()), ..behalf }
-            }
-            _ => Behalf::default(),
-        };
-        let peer = Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say });
-        if to == from {
-            self.ready.push_back(Input::Peer(peer));
-        } else {
-            ctx.send(need, Out::Peer(to, peer));
-        }
-    }
-
-    /// What a message about a transaction is to be followed by: the request it was begun for, if that is known here.
-    fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
-        let own = self.txns.get(&txn.number).filter(|_| txn.shard == self.config.shard);
-        own.and_then(Txn::trace).unwrap_or(ctx.trace)
     }
 
     /// Asks the plan what comes next, and does it.

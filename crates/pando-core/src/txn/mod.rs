@@ -26,6 +26,7 @@ pub mod graph;
 pub mod participant;
 pub mod plan;
 pub mod redo;
+mod tell;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -30,6 +30,13 @@ fn end(c: &mut Cluster, session: SessionId) {
     assert_eq!(ended, Ok(Body::Done));
 }
 
+/// Shard 1 says this to shard 0.
+fn one_says(c: &mut Cluster, say: Say) {
+    let (txn, floor, behalf) =
+        (TxnId { shard: ZERO, number: 0 }, Floor::default(), Behalf::default());
+    c.deliver(ZERO, vec![Peer { from: ONE, trace: 0, clock: 0, behalf, txn, step: 0, floor, say }]);
+}
+
 fn knows(c: &Cluster, shard: ShardIndex, session: SessionId) -> bool {
     c.session_keys(shard).iter().any(|(of, _)| *of == session)
 }
@@ -185,20 +192,7 @@ fn a_shard_that_has_heard_more_than_shard_0_knows_takes_its_table() {
     let before = begin(&mut c);
     c.settle();
     let say = Say::SessionsHeard { position: 1_000, known: 0, freed: 0 };
-    let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
-    c.deliver(
-        ZERO,
-        vec![Peer {
-            from: ONE,
-            trace: 0,
-            clock: 0,
-            behalf: Behalf::default(),
-            txn,
-            step: 0,
-            floor,
-            say,
-        }],
-    );
+    one_says(&mut c, say);
     let session = begin(&mut c);
     c.settle();
     assert!(knows(&c, ONE, session) && knows(&c, ONE, before));
@@ -220,20 +214,7 @@ fn a_question_does_not_say_that_anything_was_heard() {
     end(&mut c, dead);
     let position = 1_000;
     let say = Say::AskSessions { position, about: None };
-    let (txn, floor) = (TxnId { shard: ZERO, number: 0 }, Floor::default());
-    c.deliver(
-        ZERO,
-        vec![Peer {
-            from: ONE,
-            trace: 0,
-            clock: 0,
-            behalf: Behalf::default(),
-            txn,
-            step: 0,
-            floor,
-            say,
-        }],
-    );
+    one_says(&mut c, say);
     c.pass_time(SECOND);
     c.silence([]);
     assert!(knows(&c, ONE, dead));
