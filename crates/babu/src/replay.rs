@@ -38,7 +38,7 @@ impl Files<'_> {
         if let Some(file) = self.open.get(&facts.number) {
             return Ok(file.clone());
         }
-        let file = Arc::new(IndexFile::open(self.disk, self.database_id, facts.clone())?);
+        let file = Arc::new(IndexFile::open_named(self.disk, self.database_id, facts.clone())?);
         self.open.insert(facts.number, file.clone());
         Ok(file)
     }

@@ -146,7 +146,9 @@ impl Store {
             }),
             last_nanos: last_nanos(&db, recovered.last_lsn),
         };
-        Ok((Self { db, batch: Batch::new(), unreadable: RefCell::default() }, opened))
+        let store = Self { db, batch: Batch::new(), unreadable: RefCell::default() };
+        store.note_passed_over();
+        Ok((store, opened))
     }
 
     /// Applies one insert group; what follows sees it.
@@ -243,7 +245,7 @@ impl Store {
     /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's lock.
     pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
         let retired = self.db.install(done);
-        self.db.passed_over().for_each(|damage| self.keep_in_mind(damage.to_string()));
+        self.note_passed_over();
         retired
     }
 }
@@ -263,6 +265,10 @@ impl Store {
         let what = error.to_string();
         self.keep_in_mind(what.clone());
         Halt::Unreadable(what)
+    }
+
+    fn note_passed_over(&self) {
+        self.db.passed_over().for_each(|damage| self.keep_in_mind(damage.to_string()));
     }
 
     fn keep_in_mind(&self, what: String) {
@@ -374,5 +380,30 @@ mod tests {
         assert!(store.epoch() > epoch);
         let error = Store::open(temp.path(), 5, &StoreOptions::default()).err().unwrap();
         assert!(error.to_string().contains(&*temp.path().to_string_lossy()), "{error}");
+    }
+
+    #[test]
+    fn a_store_opens_beside_a_file_without_a_readable_end_and_names_it() {
+        let disk = babu::MemDisk::new();
+        let open = || Store::over(Arc::new(disk.clone()), Options::default()).unwrap().0;
+        let mut store = open();
+        store.apply(&[Write::Put(b"dir".to_vec(), b"v".to_vec())], &GroupMeta::default());
+        store.write().unwrap();
+        let done = store.begin_checkpoint().unwrap().unwrap().run().unwrap();
+        store.install(done).remove().unwrap();
+        store.apply(&[Write::Put(b"later".to_vec(), b"v".to_vec())], &GroupMeta::default());
+        store.write().unwrap();
+        store.syncer().sync().unwrap();
+        assert_eq!(store.unreadable(), 0);
+        drop(store);
+        let files = disk.files();
+        let (name, bytes) = files.iter().find(|(name, _)| name.starts_with("idx-")).unwrap();
+        disk.open(name).unwrap().write_at(bytes.len() as u64 - 4, &[0; 4]).unwrap();
+        let store = open();
+        let named: Vec<String> = store.unreadable_blocks().collect();
+        let [what] = &named[..] else { panic!("{named:?}") };
+        assert!(what.contains(name) && what.contains("the keys from dir up to"), "{what}");
+        assert!(matches!(store.get(b"dir"), Err(Halt::Unreadable(_))));
+        assert_eq!(store.get(b"later").unwrap(), Some(b"v".to_vec()));
     }
 }

@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use babu::{MemDisk, Options};
-use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, keys};
+use pando_core::keys::Table;
+use pando_core::record::{Outcome, Record};
+use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, Write, keys};
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
-use pando_types::op::Request;
+use pando_types::op::{Request, RequestId};
 use pando_types::reply::Reply;
-use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
 
+use crate::check::History;
 use crate::client_run::lock;
 use crate::config::SimConfig;
 use crate::disks::Trouble;
@@ -42,6 +45,8 @@ pub struct Host {
     pub(crate) trouble: Trouble,
     /// Who is told of what the shard handles, if programs lock.
     pub(crate) locks: Option<Arc<Mutex<Locks>>>,
+    /// Who hears when requests are applied.
+    applied: Arc<Mutex<Applied>>,
     #[cfg(feature = "planted")]
     planted: Option<pando_core::Planted>,
     random: Random,
@@ -76,7 +81,13 @@ fn small_options() -> Options {
 
 impl Host {
     /// An empty shard, formatted at a time of day.
-    pub fn format(config: Config, sim: &SimConfig, wall: u64, mut random: Random) -> Self {
+    pub fn format(
+        config: Config,
+        sim: &SimConfig,
+        wall: u64,
+        mut random: Random,
+        history: Arc<Mutex<History>>,
+    ) -> Self {
         let disk = match random.chance(1, 2) {
             true => MemDisk::new().with_appender(),
             false => MemDisk::new(),
@@ -96,6 +107,7 @@ impl Host {
             flaws: None,
             trouble: Trouble::default(),
             locks: None,
+            applied: Arc::new(Mutex::new(Applied { history, groups: Vec::new() })),
             #[cfg(feature = "planted")]
             planted: sim.planted,
             random,
@@ -104,6 +116,7 @@ impl Host {
 
     /// Recovers the shard from its store: what the shell runs, and what can be looked at meanwhile.
     pub(crate) fn recover(&mut self, now: Now, store: &Store) -> Result<Recovered, Halt> {
+        lock(&self.applied).begin_again(store.applied());
         let (core, effects) = Shard::recover(self.config.clone(), now, store)?;
         #[cfg(feature = "planted")]
         let core = {
@@ -119,6 +132,7 @@ impl Host {
             core: Arc::clone(&core),
             missing_percent: self.missing_percent,
             locks: self.locks.clone(),
+            applied: Arc::clone(&self.applied),
             random: self.random.fork(),
         };
         machine.tell(&lock(&core), 0, &Effects::default());
@@ -206,7 +220,30 @@ struct Watched {
     core: Arc<Mutex<Shard>>,
     missing_percent: u64,
     locks: Option<Arc<Mutex<Locks>>>,
+    applied: Arc<Mutex<Applied>>,
     random: Random,
+}
+
+/// Requests whose changes the shard has applied in this life, each with its insert group.
+struct Applied {
+    history: Arc<Mutex<History>>,
+    groups: Vec<(Lsn, RequestId)>,
+}
+
+impl Applied {
+    /// Tells of what these writes, which follow the group `last`, record.
+    fn hear(&mut self, last: Lsn, writes: &[Write]) {
+        if let Some(id) = applied(writes) {
+            self.groups.push((Lsn(last.0 + 1), id));
+            lock(&self.history).applied(id);
+        }
+    }
+
+    /// The shard is recovered; its log ends with this group.
+    fn begin_again(&mut self, last: Lsn) {
+        let lost = self.groups.drain(..).filter(|(group, _)| *group > last);
+        lost.for_each(|(_, id)| lock(&self.history).lost_again(id));
+    }
 }
 
 impl Watched {
@@ -226,6 +263,20 @@ impl Watched {
     }
 }
 
+/// The request whose outcome these writes record. `None`: there is none, or there are several, which come along with a slot.
+fn applied(writes: &[Write]) -> Option<RequestId> {
+    let table = keys::table(Table::Slot);
+    let mut outcomes = writes.iter().filter_map(|write| match write {
+        Write::Put(key, value) if key.starts_with(&table) => {
+            let (session, slot) = keys::slot_of(key)?;
+            let sequence = Outcome::decode(value).ok()?.sequence;
+            Some(RequestId { session, slot, sequence })
+        }
+        _ => None,
+    });
+    outcomes.next().filter(|_| outcomes.next().is_none())
+}
+
 impl Machine for Watched {
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt> {
         let mut core = lock(&self.core);
@@ -237,6 +288,7 @@ impl Machine for Watched {
             None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
             Some(handled) => handled?,
         };
+        lock(&self.applied).hear(now.seen, &effects.writes);
         self.tell(&core, repeated, &effects);
         match core.counters().bad_messages {
             0 => Ok(effects),

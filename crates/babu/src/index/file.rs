@@ -27,7 +27,10 @@ pub(crate) struct IndexFile {
     filter_prefix_bytes: usize,
     ranges: RangeSet,
     blocks: BlockList,
+    /// Why merges pass the file over.
     damage: OnceLock<Box<Damage>>,
+    /// Nothing of the file can be told: its header, footer or tail cannot be read.
+    is_dark: bool,
 }
 
 /// What a layer on disk says of a key it has something to say about.
@@ -97,7 +100,7 @@ impl IndexFile {
             damage(footer.blocks_end, "filter or block list of the index file are unreadable")
         })?;
         let filter_prefix_bytes = footer.filter_prefix_bytes as usize;
-        let damage = OnceLock::new();
+        let (damage, is_dark) = (OnceLock::new(), false);
         Ok(IndexFile {
             facts,
             name: name.into_boxed_str(),
@@ -108,6 +111,46 @@ impl IndexFile {
             ranges,
             blocks,
             damage,
+            is_dark,
+        })
+    }
+
+    /// Opens a file that a manifest names. If it is there, and its header, footer or tail cannot be read, it is *dark*: it
+    /// has one block, which holds all keys of its span and cannot be read. What the file hides is unknown, and so
+    /// nothing of its span is answered from the files below.
+    pub(crate) fn open_named(
+        disk: &dyn Disk,
+        database_id: u64,
+        facts: FileFacts,
+    ) -> Result<IndexFile, ReadError> {
+        let error = match IndexFile::open(disk, database_id, facts.clone()) {
+            Err(error @ (ReadError::Damaged(_) | ReadError::Io(_))) => error,
+            result => return result,
+        };
+        let name = index::index_name(facts.number);
+        let there = disk.open(&name).and_then(|file| Ok((file.len()?, file)));
+        let Ok((_, file)) = there.and_then(|there| match there.0 == facts.len {
+            true => Ok(there),
+            false => Err(std::io::ErrorKind::NotFound.into()),
+        }) else {
+            return Err(error);
+        };
+        let damage = match error {
+            ReadError::Damaged(damage) => damage,
+            error => Damage::new(&name, 0, error.to_string()),
+        };
+        let keys = Some(Box::new(facts.from.to_vec()..facts.to.to_vec()));
+        Ok(IndexFile {
+            name: name.into_boxed_str(),
+            file,
+            seal: index::seal(database_id, facts.number),
+            filter: Filter::of_all(),
+            filter_prefix_bytes: 0,
+            ranges: RangeSet::default(),
+            blocks: BlockList::dark(&facts.from),
+            damage: Box::new(Damage { keys, ..damage }).into(),
+            is_dark: true,
+            facts,
         })
     }
 
@@ -258,6 +301,9 @@ impl IndexFile {
 
     /// A block from the disk.
     pub(crate) fn read_block(&self, position: usize) -> Result<Block, ReadError> {
+        if let (true, Some(damage)) = (self.is_dark, self.damage()) {
+            return Err(damage.clone().into());
+        }
         let extent = self.extent(position);
         let bytes = read(&*self.file, &self.name, extent.offset, u64::from(extent.len))
             .map_err(|failure| self.block_damage(position, &failure.source.to_string()))?;

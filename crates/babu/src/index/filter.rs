@@ -68,6 +68,11 @@ impl Filter {
         filter
     }
 
+    /// Bits that deny no key.
+    pub(crate) fn of_all() -> Filter {
+        Filter::read(&[0xFF; LINE_BYTES])
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.get(self.start()..self.start() + self.len()).unwrap_or_default()
     }

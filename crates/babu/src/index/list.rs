@@ -63,6 +63,12 @@ impl BlockList {
             .then(|| BlockList { keys: keys.into(), places: places.into() })
     }
 
+    /// The list of a file of which nothing can be told: one block for all keys from `from` on.
+    pub(crate) fn dark(from: &[u8]) -> BlockList {
+        let place = Place { key_end: from.len() as u32, offset: 0, len: 0 };
+        BlockList { keys: from.into(), places: [place].into() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }

@@ -40,6 +40,9 @@ pub struct Event {
     pub asked: bool,
     /// What shards said of it.
     pub fate: Fate,
+    /// When a shard applied what it changes, as far as that was watched. It tells nothing of whether that lasted: a search that
+    /// begins with this order finds one soon.
+    pub applied: Option<u64>,
     /// Whether its client lost a session meanwhile.
     pub lost_session: bool,
     /// What a listing tells of one name: a read of its own. Then `call` is the listing.
@@ -102,6 +105,8 @@ pub struct History {
     events: Vec<Event>,
     lanes: usize,
     clock: u64,
+    /// Of which event each request is.
+    requests: BTreeMap<RequestId, EventIndex>,
     /// When each session was last known to live.
     alive: BTreeMap<SessionId, u64>,
 }
@@ -141,6 +146,7 @@ impl History {
             lost: None,
             asked: false,
             fate: Fate::Unknown,
+            applied: None,
             lost_session: false,
             sight: None,
             checked_before: false,
@@ -171,10 +177,28 @@ impl History {
 
     /// A changing request of an operation has come to a shard: what was said of an earlier one is not the end of it.
     pub fn asked(&mut self, event: EventIndex, id: RequestId) {
+        self.requests.insert(id, event);
         let Some(event) = self.events.get_mut(event) else { return };
         event.asked = true;
         if matches!(event.fate, Fate::Refused(old) if old != id) {
             event.fate = Fate::Unknown;
+        }
+    }
+
+    /// A shard has applied what a request changes.
+    pub fn applied(&mut self, id: RequestId) {
+        let event = self.requests.get(&id).and_then(|event| self.events.get_mut(*event));
+        if let Some(event) = event {
+            self.clock += 1;
+            event.applied = Some(self.clock);
+        }
+    }
+
+    /// What a shard had applied of a request was lost with its process.
+    pub fn lost_again(&mut self, id: RequestId) {
+        let event = self.requests.get(&id).and_then(|event| self.events.get_mut(*event));
+        if let Some(event) = event {
+            event.applied = None;
         }
     }
 

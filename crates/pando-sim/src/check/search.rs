@@ -226,13 +226,14 @@ impl<'a> Search<'a> {
         next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
     }
 
-    /// Lanes whose next operation may come next, earliest answer first, unanswered last.
+    /// Lanes whose next operation may come next: in the order in which shards applied them, or else were heard to answer; what
+    /// may never have run last.
     fn candidates(&self) -> Vec<usize> {
         let bound = self.bound();
         let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())
             .filter_map(|lane| Some((self.event(lane)?.1, lane)))
             .filter(|(event, _)| event.invoked < bound)
-            .map(|(event, lane)| (returned(event), lane))
+            .map(|(event, lane)| (event.applied.unwrap_or(returned(event)), lane))
             .collect();
         lanes.sort_unstable();
         lanes.into_iter().map(|(_, lane)| lane).collect()
