@@ -300,6 +300,7 @@ impl Client {
         let failed = |failure| Ok(Answer::Final(Err(failure)));
         loop {
             let reply = self.send(errand, is_unsure).await?;
+            self.given_back.answered(errand.head.id, errand.asked.op, &reply);
             let refusal = match reply.result {
                 Ok(body) => return Ok(Answer::Final(Ok(body))),
                 Err(refusal) => refusal,

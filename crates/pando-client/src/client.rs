@@ -13,6 +13,7 @@ use crate::call::{Failure, Via};
 use crate::clocks::Clocks;
 use crate::counters::Counters;
 use crate::doubts::Doubts;
+use crate::given_back::GivenBack;
 use crate::locks::Locks;
 use crate::nodes::Nodes;
 use crate::openers::Openers;
@@ -72,6 +73,7 @@ pub struct Client {
     pub(crate) nodes: Nodes,
     pub(crate) openers: Openers,
     pub(crate) locks: Locks,
+    pub(crate) given_back: GivenBack,
     pub(crate) renames: Renames,
     pub(crate) ways: Ways,
     pub(crate) counters: Counters,
@@ -122,6 +124,7 @@ impl Client {
             routes: Routes::new(map),
             nodes: Nodes::new(),
             locks: Locks::default(),
+            given_back: GivenBack::default(),
             renames: Renames::default(),
             counters: Counters::new(),
             clocks: Clocks::new(),

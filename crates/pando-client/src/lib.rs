@@ -41,6 +41,7 @@ mod clocks;
 mod counters;
 mod doubts;
 mod files;
+mod given_back;
 mod join;
 mod listing;
 mod locks;

@@ -12,7 +12,8 @@
 //! 3. Locks are of the session in which they were granted. When it is over they are lost, and all that their owner asks for from
 //!    then on is `EIO`, until it is forgotten; so a program that goes on with a file that somebody else has locked since is told.
 //!    What is written to a file of which locks are held is written in that session, or not at all ([`Client::write_data`]).
-//! 4. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is nobody's lock.
+//! 4. What was given back is given back again if its shard's loss of power has undone that ([`crate::given_back`]).
+//! 5. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is nobody's lock.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -53,10 +54,10 @@ pub(crate) struct Locks {
 }
 
 /// What an owner has of a file.
-struct Owner {
+pub(crate) struct Owner {
     /// Where `set` was granted.
     session: Option<Arc<Session>>,
-    set: LockSet,
+    pub(crate) set: LockSet,
     is_busy: bool,
     /// Who waits for its turn.
     waiting: Vec<Waker>,
@@ -113,14 +114,14 @@ impl Locks {
 }
 
 /// The turn of an owner: whoever has it asks, and notes what came of it.
-struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     locks: &'a Locks,
     key: Key,
 }
 
 impl<'a> Turn<'a> {
     /// Waits for it.
-    async fn of(locks: &'a Locks, key: Key) -> Self {
+    pub(crate) async fn of(locks: &'a Locks, key: Key) -> Self {
         {
             let mut owners = locks.owners.lock();
             let owner = owners.entry(key).or_insert_with(|| Owner {
@@ -150,7 +151,7 @@ impl<'a> Turn<'a> {
         Self { locks, key }
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Owner) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Owner) -> T) -> T {
         self.locks.with(self.key, f)
     }
 }

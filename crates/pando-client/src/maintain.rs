@@ -28,15 +28,19 @@ const NO_ANSWER: u64 = 100_000_000;
 
 impl Client {
     /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a thread: renews the
-    /// lease, opens the next session when one is over, resolves requests that were given up. Ends only when the client is
+    /// lease, opens the next session when one is over, resolves requests that were given up, repeats unlocks that were undone. Ends only when the client is
     /// closed or the transport stopped. Without it the session ends when its lease does, and what was given up stays so.
     pub async fn maintain(&self) {
         let mut renewing = pin!(self.renew());
+        let mut giving_back = pin!(self.keep_given_back());
         let mut closed = pin!(self.sessions.closed());
         let mut resolving: Vec<BoxFuture<'_, ()>> = Vec::new();
         poll_fn(|context| {
             let is_over = closed.as_mut().poll(context).is_ready();
-            if is_over || renewing.as_mut().poll(context).is_ready() {
+            if is_over
+                || renewing.as_mut().poll(context).is_ready()
+                || giving_back.as_mut().poll(context).is_ready()
+            {
                 return Poll::Ready(());
             }
             let more = self.doubts.take(context).into_iter();

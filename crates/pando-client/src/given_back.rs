@@ -1,0 +1,247 @@
+//! Locks that were given back, until no loss of power can bring them back.
+//!
+//! In mode `os` a shard answers an unlock before it is durable. If it loses its power then, the lock is there again: of a session
+//! that lives, and of an owner that does not know. Nobody else would have it until this client's session ends.
+//!
+//! 1. An unlock that was answered and was not durable is kept in mind: by which owner, of which file, and at which position of
+//!    whose log.
+//! 2. Some time later its shard is asked for a sync, and says with its epoch whether the log still has that position.
+//! 3. If it has not, all that the owner does not have is given back once more, in the owner's turn.
+//!
+//! Nothing is kept in mode `disk`: there an answer is durable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use pando_types::op::{Op, RequestId, Target};
+use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::{
+    Epoch, Ino, Lock, LockKind, LockOwner, LockRange, LockSet, LockSpace, Lsn, SessionId,
+    ShardIndex,
+};
+use parking_lot::Mutex;
+
+use crate::call::{Failure, Unanswered, Via};
+use crate::client::{Client, SYSTEM};
+use crate::locks::Turn;
+use crate::route::Route;
+
+/// From an unlock to the question whether it is durable, nanoseconds: by then shards have mostly synced.
+const ASK_AFTER: u64 = 2_000_000_000;
+/// A shard that does not answer within this time is asked again in the next round, nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// All that an owner has of a file in one space.
+type Key = (Ino, LockOwner, LockSpace);
+
+/// An unlock that may come to nothing.
+struct Unlock {
+    session: SessionId,
+    shard: ShardIndex,
+    epoch: Epoch,
+    at: Lsn,
+    /// An earlier one of the same owner was undone, or may have been.
+    is_undone: bool,
+}
+
+#[derive(Default)]
+struct State {
+    unlocks: BTreeMap<Key, Unlock>,
+    waker: Option<Waker>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct GivenBack(Mutex<State>);
+
+/// What of an owner's locks an answered request has given back.
+fn given_back(op: &Op, result: &Result<Body, Refusal>) -> Option<Key> {
+    let (ino, lock) = match (op, result) {
+        (Op::Unlock(ino, space, owner, _), Ok(_)) => return Some((*ino, *owner, *space)),
+        (Op::Lock(ino, lock), Ok(Body::Lock(Some(_)))) => (*ino, lock),
+        (Op::LockOf(Target::File(file), lock), Ok(Body::Lock(Some(_)))) => (file.ino, lock),
+        (Op::LockOf(Target::Dir(dir), lock), Ok(Body::Lock(Some(_)))) => (dir.ino, lock),
+        _ => return None,
+    };
+    // A flock of the other kind was given back before this one was refused.
+    (lock.space == LockSpace::Flock).then_some((ino, lock.owner, lock.space))
+}
+
+impl GivenBack {
+    /// A request was answered.
+    pub(crate) fn answered(&self, id: RequestId, op: &Op, reply: &Reply) {
+        if let Some(key) = given_back(op, &reply.result) {
+            self.note(key, id.session, reply);
+        }
+    }
+
+    fn note(&self, key: Key, session: SessionId, reply: &Reply) {
+        let mut state = self.0.lock();
+        let log = (reply.shard, reply.epoch);
+        let is_undone = state.unlocks.get(&key).is_some_and(|before| {
+            before.session == session && (before.is_undone || (before.shard, before.epoch) != log)
+        });
+        if reply.seen <= reply.durable && !is_undone {
+            state.unlocks.remove(&key);
+            return;
+        }
+        let (shard, epoch, at) = (reply.shard, reply.epoch, reply.seen);
+        state.unlocks.insert(key, Unlock { session, shard, epoch, at, is_undone });
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The shards that are to be asked.
+    fn shards(&self) -> BTreeSet<ShardIndex> {
+        self.0.lock().unlocks.values().map(|unlock| unlock.shard).collect()
+    }
+
+    /// A shard says up to where its log is durable.
+    fn confirm(&self, reply: &Reply) {
+        self.0.lock().unlocks.retain(|_, unlock| {
+            if unlock.shard != reply.shard {
+                return true;
+            }
+            unlock.is_undone |= unlock.epoch != reply.epoch;
+            unlock.is_undone || unlock.at > reply.durable
+        });
+    }
+
+    /// Those that are to be given back once more.
+    fn take_undone(&self) -> Vec<(Key, SessionId)> {
+        let undone = |_: &Key, unlock: &mut Unlock| unlock.is_undone;
+        let undone = self.0.lock().unlocks.extract_if(.., undone).collect::<Vec<_>>();
+        undone.into_iter().map(|(key, unlock)| (key, unlock.session)).collect()
+    }
+
+    /// That came to nothing.
+    fn put_back(&self, key: Key, session: SessionId) {
+        let log = (ShardIndex(0), Epoch(0), Lsn(0));
+        let unlock = || Unlock { session, shard: log.0, epoch: log.1, at: log.2, is_undone: true };
+        self.0.lock().unlocks.entry(key).or_insert_with(unlock).is_undone = true;
+    }
+
+    fn poll_any(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if !state.unlocks.is_empty() {
+            return Poll::Ready(());
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Client {
+    /// Sees to it that what was given back stays so, for as long as the client lives.
+    pub(crate) async fn keep_given_back(&self) {
+        loop {
+            poll_fn(|context| self.given_back.poll_any(context)).await;
+            self.transport.sleep(ASK_AFTER).await;
+            for shard in self.given_back.shards() {
+                let (op, route) = (Op::Sync(shard), Route::Shard(shard));
+                let mut errand = self.errand(SYSTEM, (&op).into(), route, self.reading());
+                errand.deadline = Some(self.transport.now_nanos().saturating_add(PATIENCE));
+                match self.send(&errand, &mut false).await {
+                    Ok(reply) => self.given_back.confirm(&reply),
+                    Err(Unanswered::Stopped) => return,
+                    Err(Unanswered::TimedOut | Unanswered::Astray) => {}
+                }
+            }
+            for (key, session) in self.given_back.take_undone() {
+                match self.give_back_again(key, session).await {
+                    Ok(()) | Err(Failure::Over) => {}
+                    Err(_) => self.given_back.put_back(key, session),
+                }
+            }
+        }
+    }
+
+    /// Gives back all that the owner does not have, if its session lives.
+    async fn give_back_again(&self, key: Key, session: SessionId) -> Result<(), Failure> {
+        let (ino, owner, space) = key;
+        let live = self.sessions.live().filter(|live| live.id == session);
+        let Some(session) = live else { return Ok(()) };
+        let turn = Turn::of(&self.locks, (ino, owner)).await;
+        for range in turn.with(|owned| ranges_but(&owned.set, space, owner)) {
+            let op = Op::Unlock(ino, space, owner, range);
+            self.run_within(&session, SYSTEM, &op, self.deadline(Via::Current)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// All bytes that an owner has not locked.
+fn ranges_but(set: &LockSet, space: LockSpace, owner: LockOwner) -> Vec<LockRange> {
+    let mut rest = LockSet::default();
+    let (range, kind) = (LockRange::ALL, LockKind::Exclusive);
+    rest.put(Lock { space, owner, range, kind, pid: 0 });
+    set.of(space, owner).for_each(|held| rest.clear(space, owner, held.range));
+    rest.0.into_iter().map(|lock| lock.range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = (Ino(7), LockOwner(3), LockSpace::Record);
+    const SESSION: SessionId = SessionId(5);
+
+    fn reply(epoch: u64, seen: u64, durable: u64) -> Reply {
+        let (id, shard) = (RequestId::default(), ShardIndex(1));
+        let (trace, cut, version, clock, news) = (0, 0, 0, 0, None);
+        let (epoch, durable, seen, result) =
+            (Epoch(epoch), Lsn(durable), Lsn(seen), Ok(Body::Done));
+        Reply { id, trace, cut, shard, epoch, durable, seen, version, clock, result, news }
+    }
+
+    fn unlock(given: &GivenBack, reply: &Reply) {
+        let id = RequestId { session: SESSION, ..RequestId::default() };
+        given.answered(id, &Op::Unlock(KEY.0, KEY.2, KEY.1, LockRange::ALL), reply);
+    }
+
+    #[test]
+    fn what_is_durable_is_not_asked_about() {
+        let given = GivenBack::default();
+        unlock(&given, &reply(1, 9, 9));
+        assert!(given.shards().is_empty());
+        unlock(&given, &reply(1, 10, 9));
+        assert_eq!(given.shards(), BTreeSet::from([ShardIndex(1)]));
+        given.confirm(&reply(1, 11, 9));
+        assert_eq!(given.shards().len(), 1);
+        given.confirm(&reply(1, 11, 10));
+        assert!(given.shards().is_empty() && given.take_undone().is_empty());
+    }
+
+    #[test]
+    fn what_a_shard_may_have_lost_is_given_back_once_more() {
+        let given = GivenBack::default();
+        unlock(&given, &reply(1, 10, 9));
+        given.confirm(&reply(2, 11, 11));
+        assert_eq!(given.take_undone(), [(KEY, SESSION)]);
+        assert!(given.shards().is_empty());
+        // Also if the owner has given something back since, which is durable.
+        unlock(&given, &reply(2, 12, 11));
+        unlock(&given, &reply(3, 20, 20));
+        assert_eq!(given.take_undone(), [(KEY, SESSION)]);
+        given.put_back(KEY, SESSION);
+        unlock(&given, &reply(3, 21, 20));
+        assert_eq!(given.take_undone(), [(KEY, SESSION)]);
+    }
+
+    #[test]
+    fn what_the_owner_has_is_not_given_back() {
+        let mut set = LockSet::default();
+        let (_, owner, space) = KEY;
+        let lock = |first, last| {
+            let (range, kind) = (LockRange { first, last }, LockKind::Shared);
+            Lock { space, owner, range, kind, pid: 1 }
+        };
+        set.put(lock(10, 19));
+        set.put(lock(30, 39));
+        set.put(Lock { owner: LockOwner(4), ..lock(0, 100) });
+        let ranges = ranges_but(&set, space, owner).into_iter().map(|r| (r.first, r.last));
+        assert_eq!(ranges.collect::<Vec<_>>(), [(0, 9), (20, 29), (40, LockRange::END)]);
+    }
+}
