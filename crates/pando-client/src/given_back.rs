@@ -111,9 +111,14 @@ impl GivenBack {
 
     /// Those that are to be given back once more.
     fn take_undone(&self) -> Vec<(Key, SessionId)> {
-        let undone = |_: &Key, unlock: &mut Unlock| unlock.is_undone;
-        let undone = self.0.lock().unlocks.extract_if(.., undone).collect::<Vec<_>>();
-        undone.into_iter().map(|(key, unlock)| (key, unlock.session)).collect()
+        let mut undone = Vec::new();
+        self.0.lock().unlocks.retain(|key, unlock| {
+            if unlock.is_undone {
+                undone.push((*key, unlock.session));
+            }
+            !unlock.is_undone
+        });
+        undone
     }
 
     /// That came to nothing.
