@@ -233,16 +233,18 @@ struct Applied {
 impl Applied {
     /// Tells of what these writes, which follow the group `last`, record.
     fn hear(&mut self, last: Lsn, writes: &[Write]) {
+        self.begin_again(last);
         if let Some(id) = applied(writes) {
             self.groups.push((Lsn(last.0 + 1), id));
             lock(&self.history).applied(id);
         }
     }
 
-    /// The shard is recovered; its log ends with this group.
+    /// The shard goes on from this group: what came after it was dropped, or went with its process.
     fn begin_again(&mut self, last: Lsn) {
-        let lost = self.groups.drain(..).filter(|(group, _)| *group > last);
-        lost.for_each(|(_, id)| lock(&self.history).lost_again(id));
+        while let Some((_, id)) = self.groups.pop_if(|(group, _)| *group > last) {
+            lock(&self.history).lost_again(id);
+        }
     }
 }
 
@@ -300,6 +302,7 @@ impl Machine for Watched {
 
     fn begin_anew(&mut self, now: Now, refuse: Errno, rows: &dyn Rows) -> Result<Effects, Halt> {
         let mut core = lock(&self.core);
+        lock(&self.applied).begin_again(now.seen);
         let repeated = core.counters().repeated;
         let effects = core.begin_anew(now, refuse, rows)?;
         self.tell(&core, repeated, &effects);

@@ -18,10 +18,10 @@ use super::history::{created, reads};
 use super::{Event, EventIndex, Failure, Fate, History};
 
 /// Steps after which the search gives up: far more than an honest history needs.
-const STEPS_MAX: u64 = 30_000_000;
+const STEPS_MAX: u64 = 3_000_000;
 
 /// Steps after which it is thought of sessions that linger.
-const STEPS_PLAIN: u64 = 3_000_000;
+const STEPS_PLAIN: u64 = 1_000_000;
 
 /// Events in the order found, and the tree they lead to.
 pub struct Order {
