@@ -15,13 +15,12 @@
 //! 4. What was given back is given back again if its shard's loss of power has undone that ([`crate::given_back`]).
 //! 5. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is nobody's lock.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
-use foldhash::fast::RandomState;
 use pando_types::op::{FileRef, Op, Target};
 use pando_types::reply::Body;
 use pando_types::{
@@ -46,7 +45,7 @@ type Key = (Ino, LockOwner);
 pub(crate) struct Locks {
     /// How many, to be read without the lock.
     count: AtomicUsize,
-    owners: Mutex<HashMap<Key, Owner, RandomState>>,
+    owners: Mutex<BTreeMap<Key, Owner>>,
     /// Shards judge who asks: the key says as whom its holder acts.
     are_judged: AtomicBool,
     /// Who is told of locks that are lost.
@@ -73,8 +72,8 @@ impl Locks {
             return None;
         }
         let owners = self.owners.lock();
-        let of_file =
-            owners.iter().filter(|((of, _), owner)| *of == ino && !owner.set.0.is_empty());
+        let all = (ino, LockOwner(0))..=(ino, LockOwner(u64::MAX));
+        let of_file = owners.range(all).filter(|(_, owner)| !owner.set.0.is_empty());
         // The oldest: some of them may have been granted since others were lost.
         of_file
             .filter_map(|(_, owner)| owner.session.clone())
@@ -108,7 +107,7 @@ impl Locks {
         owners.values().filter(is_lost).count()
     }
 
-    fn note(&self, owners: &HashMap<Key, Owner, RandomState>) {
+    fn note(&self, owners: &BTreeMap<Key, Owner>) {
         self.count.store(owners.len(), Ordering::Release);
     }
 }
@@ -242,7 +241,8 @@ impl Client {
                 }
                 Err(Failure::Over) if had_none => turn.with(|owner| owner.set = before),
                 Err(Failure::Over) => return Err(Errno::EIO),
-                Err(Failure::Errno(errno @ (Errno::ENOLCK | Errno::EINVAL | Errno::EACCES))) => {
+                // Of others nobody knows whether it was granted.
+                Err(Failure::Errno(errno)) if !matches!(errno, Errno::EIO | Errno::ETIMEDOUT) => {
                     turn.with(|owner| owner.set = before);
                     return Err(errno);
                 }

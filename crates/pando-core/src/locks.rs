@@ -214,14 +214,18 @@ impl Locks {
         matches!(self.held.first_key_value(), Some((LockKey::Graph(_), _)))
     }
 
-    /// Takes a step that was undone out of the queues.
-    pub fn forget(&mut self, txn: TxnId, step: u16) {
+    /// Takes a step that was undone out of the queues. What waited beside it may have waited for it alone, and is to look again.
+    pub fn forget(&mut self, txn: TxnId, step: u16) -> VecDeque<Input> {
+        let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, Say::Prepare(..)));
+        let mut woken = VecDeque::new();
         self.waiting.retain(|_, queue| {
-            queue.retain(|input| {
-                !matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, Say::Prepare(..)))
-            });
-            !queue.is_empty()
+            let is_in_it = queue.iter().any(is_it);
+            if is_in_it {
+                woken.extend(queue.drain(..).filter(|input| !is_it(input)));
+            }
+            !is_in_it
         });
+        woken
     }
 
     /// Whether a name in this range of orders is locked.
@@ -230,10 +234,11 @@ impl Locks {
         self.held.range(from..to).next().is_some()
     }
 
-    /// The first name in this range of orders that is locked.
-    pub fn first_name(&self, dir: DirId, orders: &Range<u64>) -> Option<u64> {
+    /// The first name in this range of orders that a transaction has locked. What `but` holds does not count.
+    pub fn first_name(&self, dir: DirId, orders: &Range<u64>, but: Option<TxnId>) -> Option<u64> {
         let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
-        match self.held.range(from..to).next() {
+        let mut names = self.held.range(from..to).filter(|(_, lock)| Some(lock.owner) != but);
+        match names.next() {
             Some((LockKey::Name(_, order), _)) => Some(*order),
             _ => None,
         }
@@ -296,5 +301,38 @@ impl Locks {
     /// Locks held.
     pub fn count(&self) -> usize {
         self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use pando_types::op::Place;
+    use pando_types::peer::{Behalf, Claim, Floor, Peer, Prepare};
+
+    use super::*;
+
+    fn prepare(number: u64) -> Input {
+        let (trace, clock, step) = (0, 0, 1);
+        let (behalf, floor) = (Behalf::default(), Floor::default());
+        let (from, txn) = (ShardIndex(1), TxnId { shard: ShardIndex(1), number });
+        let say = Say::Prepare(Place::Link(Ino(7)), Prepare::Graph(Claim::Alone));
+        Input::Peer(Box::new(Peer { from, trace, clock, behalf, txn, step, floor, say }))
+    }
+
+    #[test]
+    fn what_waits_behind_a_step_that_is_undone_looks_again() {
+        let (first, second) = (LockKey::Graph(DirId::ROOT), LockKey::Link(Ino(7)));
+        let mut locks = Locks::default();
+        [1, 2, 3].into_iter().for_each(|number| locks.wait(first, prepare(number)));
+        locks.wait(second, prepare(4));
+        let woken = locks.forget(TxnId { shard: ShardIndex(1), number: 2 }, 1);
+        let number = |input: &Input| match input {
+            Input::Peer(peer) => peer.txn.number,
+            _ => 0,
+        };
+        assert_eq!(woken.iter().map(number).collect::<Vec<_>>(), [1, 3]);
+        assert!(!locks.is_awaited(first) && locks.is_awaited(second));
+        assert!(locks.forget(TxnId { shard: ShardIndex(1), number: 9 }, 1).is_empty());
     }
 }

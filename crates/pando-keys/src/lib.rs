@@ -28,4 +28,4 @@ pub use identity::{Identity, KeyRole, NAME_MAX, Squash, check_name, identity_of,
 pub use issued::Issued;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub use serial::Serial;
-pub use trust::{Revocation, Trust};
+pub use trust::{Revocation, Trust, revoked};

@@ -29,7 +29,7 @@ impl Trust {
     /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or others may write it.
     pub fn read(keys_dir: &Path) -> Result<Self, KeyError> {
         let authorities = authorities(keys_dir)?;
-        let revoked = revocations(keys_dir)?.into_iter().map(|revocation| revocation.serial);
+        let revoked = revoked(keys_dir)?;
         let mut trust = Self { authorities, revoked: BTreeSet::new() };
         trust.revoke(revoked);
         Ok(trust)
@@ -60,6 +60,11 @@ pub fn authorities(keys_dir: &Path) -> Result<Vec<CertificateDer<'static>>, KeyE
     let path = keys_dir.join(AUTHORITIES);
     let blocks = pem::read(&path, &guard::read_public(&path)?)?;
     Ok(pem::part(&path, blocks.certificates)?.0)
+}
+
+/// Serial numbers in `revoked` of a volume's folder `keys/`.
+pub fn revoked(keys_dir: &Path) -> Result<impl Iterator<Item = Serial> + use<>, KeyError> {
+    Ok(revocations(keys_dir)?.into_iter().map(|revocation| revocation.serial))
 }
 
 /// All that was revoked.

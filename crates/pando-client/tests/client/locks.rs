@@ -113,16 +113,19 @@ fn a_lock_whose_answer_was_lost_is_given_back_when_its_owner_ends() {
 }
 
 #[test]
-fn too_many_locks_leave_what_there_was() {
-    let cluster = Cluster::new();
-    let client = cluster.client();
-    let ino = made(&client);
-    cluster.on_request(move |_, _, request| {
-        let is_lock = matches!(request.op, Op::Lock(..));
-        is_lock.then_some(Fate::Answer(Err(Refusal::Errno(Errno::ENOLCK))))
-    });
-    assert_eq!(block_on(client.try_lock(ino, of(1, 0, 9))), Err(Errno::ENOLCK));
-    cluster.take_log();
-    block_on(client.forget_locks(ino, SPACE, LockOwner(1)));
-    assert_eq!(cluster.ops(), [""; 0]);
+fn a_lock_that_was_refused_leaves_what_there_was() {
+    // Too many, and a disk without room for one more.
+    for errno in [Errno::ENOLCK, Errno::ENOSPC] {
+        let cluster = Cluster::new();
+        let client = cluster.client();
+        let ino = made(&client);
+        cluster.on_request(move |_, _, request| {
+            let is_lock = matches!(request.op, Op::Lock(..));
+            is_lock.then_some(Fate::Answer(Err(Refusal::Errno(errno))))
+        });
+        assert_eq!(block_on(client.try_lock(ino, of(1, 0, 9))), Err(errno));
+        cluster.take_log();
+        block_on(client.forget_locks(ino, SPACE, LockOwner(1)));
+        assert_eq!(cluster.ops(), [""; 0]);
+    }
 }

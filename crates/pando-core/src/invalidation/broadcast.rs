@@ -41,6 +41,8 @@ struct Other {
     /// What it was told last, and when, nanoseconds.
     told: u64,
     told_at: u64,
+    /// Since when it knows less than there is and has not said that it knows more, nanoseconds.
+    silent_since: Option<u64>,
 }
 
 /// A version that not all know yet.
@@ -83,6 +85,12 @@ impl Shard {
         {
             return Ok(());
         }
+        if self.is_told_in_vain(ctx.now.nanos) {
+            // Its coordinator would hold its locks for nothing, and ask for them again and again.
+            self.counters.versions_given_up += 1;
+            self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::No(Errno::EBUSY)));
+            return Ok(());
+        }
         let version = self.numbers.txn(ctx).number;
         let changed: Vec<(u64, Ino)> = dirs.iter().map(|dir| (version, *dir)).collect();
         self.versions.learn(version, &changed);
@@ -117,6 +125,16 @@ impl Shard {
         self.config.shard == COORDINATOR && Some(slowest) < self.versions.known()
     }
 
+    /// Of shard 0: whether some shard has not acknowledged what it was told for as long as a transaction waits for a vote. It is told again
+    /// and again, until it does.
+    fn is_told_in_vain(&self, now: u64) -> bool {
+        let wait = self.config.votes_wait;
+        let is_silent = |other: &Other| {
+            other.silent_since.is_some_and(|since| since.saturating_add(wait) <= now)
+        };
+        self.broadcast.others.values().any(is_silent)
+    }
+
     /// Of shard 0: up to where every other shard knows all versions.
     fn known_by_all(&self) -> u64 {
         self.others().map(|shard| self.known_by(shard)).min().unwrap_or(u64::MAX)
@@ -139,6 +157,7 @@ impl Shard {
             return;
         }
         (other.told, other.told_at) = (version, now);
+        other.silent_since.get_or_insert(now);
         let known = other.known;
         self.tell_above(ctx, shard, known, None);
     }
@@ -192,6 +211,7 @@ impl Shard {
             Say::VersionsKnown(version) => {
                 let other = self.broadcast.others.entry(peer.from).or_default();
                 other.known = version.max(other.known);
+                other.silent_since = None;
                 self.broadcast.slowest = (self.config.map.shards, self.known_by_all());
                 self.settle_versions(ctx);
                 self.tell_one(ctx, peer.from);

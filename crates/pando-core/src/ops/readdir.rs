@@ -31,7 +31,8 @@ impl Shard {
         }
         let (owned, is_empty) = (header.range().end, header.entries == 0);
         // What a locked name leads to is in doubt: the page ends before it, and the next one waits.
-        let locked = self.locks.first_name(dir.id, &(from.base().0..owned));
+        // (One whose file's slices go in steps leads nowhere any more, and is passed over.)
+        let locked = self.locks.first_name(dir.id, &(from.base().0..owned), Some(self.shredder()));
         if let Some(order) = locked
             && order <= from.0
         {

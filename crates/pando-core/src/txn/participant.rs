@@ -405,7 +405,7 @@ impl Shard {
             if header.entries > 0 {
                 return Err(Errno::ENOTEMPTY.into());
             }
-            if let Some(order) = self.locks.first_name(dir.id, &header.range()) {
+            if let Some(order) = self.locks.first_name(dir.id, &header.range(), None) {
                 let key = LockKey::Name(dir.id, order);
                 // Who removes slices waits for nobody.
                 let goes_by_itself =
@@ -436,7 +436,8 @@ impl Shard {
 
     /// Undoes what a step prepared; without one, whatever of it waits.
     fn let_go(&mut self, ctx: &mut Ctx<'_>, at: (TxnId, u16)) -> Result<(), Halt> {
-        self.locks.forget(at.0, at.1);
+        let woken = self.locks.forget(at.0, at.1);
+        self.ready.extend(woken);
         self.forget_invalidation(at);
         self.drop_arrival(ctx, at.0);
         self.drop_incoming(ctx, at.0)?;

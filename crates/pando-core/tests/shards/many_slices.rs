@@ -3,7 +3,7 @@
 use pando_core::keys::{self, Table};
 use pando_types::op::{FileAt, FileRef, ObjectId, ObjectRange, Op, Payload, Piece};
 use pando_types::reply::{Body, Found};
-use pando_types::{Attr, DirRef, Errno, ShardIndex};
+use pando_types::{Attr, DirRef, Errno, Order, ShardIndex};
 
 use crate::support::Cluster;
 
@@ -222,6 +222,12 @@ fn slices_that_stay_unreadable_are_given_up_and_their_name_is_free() {
         let restarts = c.counters()[0].restarts;
         let tag = c.start(ShardIndex(0), op, None);
         assert_eq!(c.answer(tag), None, "it waits");
+        // Whoever lists need not: the name leads nowhere.
+        let listed = c.glance(ShardIndex(0), Op::ReadDir { dir, from: Order(0), limit: 10 });
+        assert!(
+            matches!(&listed, Some(Ok(Body::Page(page, None))) if page.is_empty()),
+            "{listed:?}"
+        );
         c.wait(100_000_000_000);
         assert!(c.answer(tag).is_some_and(|answer| answer.is_ok()));
         assert!(

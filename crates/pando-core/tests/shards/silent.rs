@@ -110,6 +110,42 @@ fn nobody_waits_for_a_vote_of_a_shard_that_is_silent() {
     }
 }
 
+/// It is shard 0 that waits, for a shard that is away: no other has to be told why.
+#[test]
+fn nobody_waits_twice_for_a_shard_that_does_not_hear_of_a_change() {
+    let mut c =
+        Cluster::with(3, |config| (config.votes_wait, config.versions_wait) = (WAIT, 3 * WAIT));
+    let root = DirRef::ROOT;
+    let mut dirs = Vec::new();
+    for n in 0..20 {
+        let dir = c.mkdir(root, &format!("dir-{n}")).unwrap();
+        if c.home(dir) == ShardIndex(1) {
+            c.mkdir(dir, "below").unwrap();
+            dirs.push(dir);
+        }
+    }
+    c.settle();
+    // Others may not search it any more: all shards have to know.
+    let hide = |dir| Op::DirSetAttr(dir, SetAttr { mode: Some(0o700), ..SetAttr::default() });
+    c.silence([AWAY]);
+    let first = c.start(ShardIndex(1), hide(dirs[0]), None);
+    deliver(&mut c);
+    assert_eq!(c.answer(first), None);
+    c.wait(WAIT + SECOND);
+    assert_eq!(c.answer(first), Some(BUSY));
+    for dir in &dirs {
+        let tag = c.start(ShardIndex(1), hide(*dir), None);
+        deliver(&mut c);
+        assert_eq!(c.answer(tag), Some(BUSY), "it is answered at once");
+        assert_eq!(c.in_flight()[..3], [0, 0, 0]);
+    }
+    c.silence([]);
+    c.wait(5 * SECOND);
+    for dir in dirs {
+        c.run(ShardIndex(1), hide(dir)).unwrap();
+    }
+}
+
 /// The vote was given, and did not arrive.
 #[test]
 fn a_vote_that_comes_too_late_is_told_so() {

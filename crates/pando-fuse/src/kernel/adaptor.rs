@@ -177,9 +177,9 @@ impl Inner {
 
     fn forget(&self, node: u64, count: u64) {
         let ino = Ino(node);
-        self.locking.forget(ino);
         self.fs.forget(ino, count);
         if !self.fs.namespace().knows(ino) {
+            self.locking.forget(ino);
             self.memory.forget(node);
             self.gone.forget(node);
             self.listings.forget(node);

@@ -187,6 +187,23 @@ impl Keys {
         self.belief()?.judge(shown, is_server)
     }
 
+    /// Certificates that count no more, also while nobody can be believed: what its folder says, or said when it could be read last, and
+    /// what was heard.
+    #[must_use]
+    pub fn revoked_in_any_case(&self) -> BTreeSet<Serial> {
+        let mut revoked = self.heard();
+        match &self.0.source {
+            Source::Given(trust) => revoked.extend(&trust.revoked),
+            Source::Folder(folder, known) => {
+                if let Some(known) = &*known.lock() {
+                    revoked.extend(&known.trust.revoked);
+                }
+                revoked.extend(pando_keys::revoked(folder).into_iter().flatten());
+            }
+        }
+        revoked
+    }
+
     /// What others have said is revoked.
     #[must_use]
     pub fn heard(&self) -> BTreeSet<Serial> {

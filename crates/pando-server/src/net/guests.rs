@@ -115,6 +115,11 @@ impl Guests {
         });
     }
 
+    /// Ends connections of these certificates, and no other.
+    pub(super) fn cut_revoked(&self, revoked: &BTreeSet<Serial>) {
+        self.cut_if(|guest| guest.who.serial().is_some_and(|serial| revoked.contains(&serial)));
+    }
+
     /// Ends connections whose certificates are too old by now.
     pub(super) fn expire(&self, now: SystemTime) {
         self.cut_if(|guest| guest.shown.as_ref().is_some_and(|shown| shown.is_expired(now)));

@@ -78,6 +78,8 @@ impl Revoked {
             Ok(trust) => trust,
             Err(error) => {
                 self.note();
+                // Nobody new is let in; and whoever is in and is known to be revoked is not spared by that.
+                guests.cut_revoked(&keys.revoked_in_any_case());
                 let why = error.to_string();
                 let mut last = self.failure.lock();
                 if *last != why {

@@ -231,6 +231,31 @@ fn a_revoked_key_is_turned_away_and_what_it_has_open_is_cut() {
 }
 
 #[test]
+fn a_revoked_key_is_cut_also_while_nobody_can_be_believed() {
+    let volume = Volume::new(1);
+    let served = volume.serve(&[0], volume.options(0));
+    let [ada, eve] = ["ada", "eve"].map(|name| volume.issue(&wanted(name)));
+    run(async {
+        let client = async |keys| Client::of(served.dial(&served.tcp(), Some(keys)).await.unwrap());
+        let (mut good, mut bad) = (client(&ada).await, client(&eve).await);
+        assert!(good.works().await && bad.works().await);
+        // The owner revokes in a copy of the folder; in the server's own something is missing without which nobody new is let in.
+        let (own, copy) = (volume.folder.keys(), volume.temp.path().join("copy"));
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()) {
+            std::fs::copy(own.join(&file), copy.join(&file)).unwrap();
+        }
+        std::fs::remove_file(own.join("ca.crt")).unwrap();
+        KeysFolder::open(&copy, volume.superblock.id()).unwrap().revoke("eve").unwrap();
+        std::fs::copy(copy.join("revoked"), own.join("revoked")).unwrap();
+        assert!(bad.reply().await.is_none());
+        until(|| served.server.connections() == 1).await;
+        assert!(good.works().await);
+        assert!(served.dial(&served.tcp(), Some(&ada)).await.is_err());
+    });
+}
+
+#[test]
 fn two_authorities_count_while_one_takes_the_others_place() {
     let volume = Volume::new(1);
     let served = volume.serve(&[0], volume.options(0));
