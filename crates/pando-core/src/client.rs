@@ -254,7 +254,9 @@ impl Shard {
             return;
         }
         #[cfg(feature = "planted")]
-        if self.is_planted(crate::Planted::OutcomeNotRecorded) {
+        if self.is_planted(crate::Planted::OutcomeNotRecorded)
+            || (self.is_planted(crate::Planted::LocalOutcomeForgotten) && id.session.is_local())
+        {
             return;
         }
         let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));
@@ -498,6 +500,11 @@ impl Shard {
         })?;
         // An object is deleted only after the change that dropped it is durable.
         let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
+        #[cfg(feature = "planted")]
+        let need = match self.is_planted(crate::Planted::GarbageEarly) {
+            true => Need::Committed,
+            false => need,
+        };
         Ok(Ran::Answer(Body::Objects(objects), need))
     }
 }

@@ -15,7 +15,7 @@ use pando_types::ShardIndex;
 use crate::host::{Host, open};
 
 /// Bytes of a page: several to a shard, so that whatever lies across two of them is met.
-const PAGE_BYTES: usize = 700;
+pub(crate) const PAGE_BYTES: usize = 700;
 
 /// Stores by shard.
 struct Stores(Vec<Store>);
@@ -38,7 +38,7 @@ impl Rows for Resting<'_> {
 }
 
 /// Rows of a store from `from` on, about `bytes`.
-fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
+pub(crate) fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
     let mut page = Page { is_last: true, ..Page::default() };
     let mut size = 0;
     // No key is longer.
