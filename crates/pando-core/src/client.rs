@@ -500,11 +500,6 @@ impl Shard {
         })?;
         // An object is deleted only after the change that dropped it is durable.
         let need = if objects.is_empty() { Need::Committed } else { Need::Durable };
-        #[cfg(feature = "planted")]
-        let need = match self.is_planted(crate::Planted::GarbageEarly) {
-            true => Need::Committed,
-            false => need,
-        };
         Ok(Ran::Answer(Body::Objects(objects), need))
     }
 }

@@ -126,8 +126,6 @@ pub enum Planted {
     LocksNotHandedOver,
     /// On a full disk what has run is refused.
     RanAndRefused,
-    /// An object is given away for deletion before the change that dropped it is durable.
-    GarbageEarly,
     /// What came of a local session's request is forgotten.
     LocalOutcomeForgotten,
 }

@@ -24,6 +24,7 @@ use crate::happening::Happening;
 use crate::host::Host;
 use crate::local::Here;
 use crate::mail::Mail;
+use crate::objects::store::Bucket;
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::walk::walk;
@@ -153,7 +154,12 @@ impl Run {
         }
         if self.world.config.objects > 0 {
             self.who += 1;
-            let looker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
+            let mut shared = self.shared.of(self.who);
+            // Garbage of a shard that was added is deleted, too.
+            for process in self.world.hosts.iter().filter_map(|host| host.process.as_ref()) {
+                shared.volume.map.merge(process.core().map());
+            }
+            let looker = ClientRun::new(self.who, shared, 1, 0);
             self.others.push(self.world.executor.spawn(looker.look_at_objects()));
             self.until_idle("the look at objects")?;
         }
@@ -164,7 +170,9 @@ impl Run {
             self.until_idle("the look at what was locked")?;
         }
         self.drain();
-        self.collect_objects()?;
+        if self.world.can_collect() {
+            self.collect_objects()?;
+        }
         Ok(())
     }
 
@@ -184,7 +192,7 @@ impl Run {
     }
 
     fn if_all_died(&self) -> Result<(), String> {
-        let faults = fsck::if_all_died(&self.world.hosts);
+        let faults = fsck::if_all_died(&self.world.hosts, fsck::Live::bucket(self));
         if faults.is_empty() {
             return Ok(());
         }
@@ -370,6 +378,11 @@ impl fsck::Live for Run {
 
     fn hosts(&self) -> &[Host] {
         &self.world.hosts
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        let objects = self.shared.objects.as_ref();
+        objects.filter(|it| !it.may_lose).map(|it| it.bucket.clone())
     }
 }
 

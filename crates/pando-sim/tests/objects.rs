@@ -5,6 +5,7 @@
 
 use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that can happen to an object.
@@ -48,6 +49,16 @@ fn enough_was_hit(stats: &Stats) {
     hit("files renamed", objects.renamed, runs * 2);
     hit("files removed", objects.unlinked, runs * 2);
     hit("contents read and compared", objects.compared, runs * 20);
+}
+
+/// A client's contents have a thread of their own, which has its turn where the seed says.
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [1, 2, 3] {
+        let (first, second) = (run(SimConfig::objects(seed)), run(SimConfig::objects(seed)));
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+        assert!(first.stats.objects.stored > 0, "seed {seed}");
+    }
 }
 
 #[test]

@@ -12,8 +12,6 @@ const SEEDS: u64 = 300;
 const DURABLE: &str = "a durable row of shard";
 /// What is left after a loss of power names an object that is not.
 const LEFT: &str = "after a loss of power shard";
-/// A row names an object that was deleted.
-const MISSING: &str = "is named, and missing";
 /// No order of the history explains all answers.
 const ORDER: &str = "; the best one holds ";
 /// What `pando-fsck` finds.
@@ -52,13 +50,6 @@ fn logs_that_are_synced_before_their_objects_are_found() {
 fn a_row_that_is_acknowledged_as_durable_before_its_object_is() {
     is_found_by(&[DURABLE, LEFT], SimConfig::objects, |config| {
         config.planted_in_objects = Some(Objects::RowBeforeSync);
-    });
-}
-
-#[test]
-fn an_object_that_is_deleted_before_what_dropped_it_is_durable() {
-    is_found_by(&[MISSING], objects_losing_power, |config| {
-        config.planted = Some(Core::GarbageEarly);
     });
 }
 

@@ -8,62 +8,30 @@
 //!
 //! Nothing of what they ask gets lost, so requests are repeated only when a program was interrupted, and its client asks what came of it.
 
-use std::future::pending;
-use std::ops::AddAssign;
-use std::pin::pin;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
+mod counts;
+mod life;
 
-use pando_client::{BoxFuture, Calling, Client, Transport, TransportError};
-use pando_model::{Call, Op};
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use pando_client::{BoxFuture, Calling, Transport, TransportError};
+use pando_model::Op;
 use pando_server::host::AtOnce;
 use pando_server::host::driven::Driven;
 use pando_types::op::{Op as Wire, Request};
 use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::{Errno, SessionId, ShardIndex};
 
-use crate::client_run::{ClientRun, lock};
+use crate::client_run::lock;
 use crate::config::{MILLISECOND, SimConfig};
 use crate::ear::{Ear, Heard};
-use crate::execute::{Executed, execute};
-use crate::host::Process;
 use crate::mail::Mail;
 use crate::post::Post;
 use crate::random::Random;
-use crate::run::Run;
-use crate::world::World;
+pub use counts::LocalCounts;
 
 /// The process that hosts all shards.
 const SERVER: usize = 0;
-
-/// How often what happened to such clients.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct LocalCounts {
-    /// Calls that were answered before they returned.
-    pub at_once: u64,
-    /// Calls that were answered later.
-    pub later: u64,
-    /// Calls while another thread had some shard.
-    pub beside: u64,
-    /// Operations whose program was interrupted.
-    pub interrupted: u64,
-    /// Clients that died with the process.
-    pub died: u64,
-    /// Sessions of theirs that the next process ended.
-    pub ended: u64,
-}
-
-impl AddAssign for LocalCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.at_once += other.at_once;
-        self.later += other.later;
-        self.beside += other.beside;
-        self.interrupted += other.interrupted;
-        self.died += other.died;
-        self.ended += other.ended;
-    }
-}
 
 /// What these clients share: the process.
 pub struct Here {
@@ -215,109 +183,5 @@ impl Transport for Local {
 
     fn is_local(&self) -> bool {
         true
-    }
-}
-
-impl ClientRun {
-    /// Runs a call; the program may be interrupted meanwhile, and does not wait for what comes of it.
-    pub(crate) async fn execute(&self, client: &Arc<Client>, call: &Call, page: u32) -> Executed {
-        let mut executing = pin!(execute(client, call, page));
-        let here = self.shared.here.as_ref();
-        let Some(after) = here.and_then(|here| here.interrupts(&call.op)) else {
-            return executing.await;
-        };
-        let mut signal = self.shared.mail.sleep(after);
-        let executed = std::future::poll_fn(|context| match executing.as_mut().poll(context) {
-            Poll::Ready(executed) => Poll::Ready(Some(executed)),
-            Poll::Pending => signal.as_mut().poll(context).map(|()| None),
-        });
-        executed.await.unwrap_or_else(|| {
-            here.into_iter().for_each(|here| lock(&here.inner).counts.interrupted += 1);
-            Executed { outcome: Err(Errno::EINTR), is_loose: false, attr: None }
-        })
-    }
-}
-
-impl World {
-    /// Clients of the process look at its clocks.
-    pub(crate) fn set_clocks_here(&self) {
-        if self.here.is_some() {
-            self.servers[SERVER].clocks.set(self.time);
-        }
-    }
-
-    /// What their calls have led to.
-    pub(crate) fn settle_here(&mut self) {
-        let Some(here) = self.here.clone() else { return };
-        let Some(Running { driven, .. }) = here.running() else { return };
-        let (turns, goes_on) = {
-            let inner = &mut *lock(&here.inner);
-            (std::mem::take(&mut inner.turns), inner.random.chance(3, 4))
-        };
-        if turns.is_empty() {
-            return;
-        }
-        if goes_on {
-            driven.host().settle();
-        }
-        drop(driven);
-        turns.iter().for_each(|shard| self.plan_turn(usize::from(shard.0)));
-        self.settle(SERVER);
-    }
-
-    /// The process has started: it ends what the last one's clients have left.
-    pub(crate) fn begin_here(&mut self) {
-        let (Some(here), Some(driven)) = (self.here.clone(), self.servers[SERVER].driven()) else {
-            return;
-        };
-        let post = self.servers[SERVER].post();
-        let known = |process: &Process| process.core().sessions().collect::<Vec<_>>();
-        let known = self.hosts[0].process.as_ref().map(known).unwrap_or_default();
-        let noted = {
-            let inner = &mut *lock(&here.inner);
-            // One that nobody knows any more has ended, too.
-            inner.noted.retain(|session| known.contains(session));
-            inner.running = Some(Running { driven, post });
-            inner.counts.ended += inner.noted.len() as u64;
-            inner.noted.clone()
-        };
-        noted.into_iter().for_each(|session| self.ask(SERVER, Wire::EndSession(session)));
-    }
-
-    /// The process ends.
-    pub(crate) fn end_here(&self) {
-        if let Some(here) = &self.here {
-            let inner = &mut *lock(&here.inner);
-            (inner.running, inner.has_died) = (None, true);
-        }
-    }
-
-    /// Whether the process has died since the last time; what was counted, at the end.
-    pub(crate) fn count_here(&mut self) {
-        if let Some(here) = &self.here {
-            self.stats.local = lock(&here.inner).counts;
-        }
-    }
-}
-
-impl Run {
-    /// Clients that have died with their process are replaced by others, which do what is left to be done.
-    pub(crate) fn heed_local_deaths(&mut self) {
-        let Some(here) = self.world.here.clone() else { return };
-        if !std::mem::take(&mut lock(&here.inner).has_died) {
-            return;
-        }
-        let is_done = |task: &_| self.world.executor.is_over(*task);
-        let (dead, others) = std::mem::take(&mut self.clients)
-            .into_iter()
-            .partition(|it| it.run.shared.here.is_some() && !it.tasks.iter().all(is_done));
-        let dead: Vec<_> = dead;
-        self.clients = others;
-        for client in dead {
-            lock(&here.inner).counts.died += 1;
-            let left = client.run.left.load(Ordering::Relaxed);
-            self.bury_client(client);
-            self.begin_client(Some(&here), left.div_ceil(self.world.config.lanes as u64).max(3));
-        }
     }
 }

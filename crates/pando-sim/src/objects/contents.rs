@@ -15,7 +15,7 @@ pub type Bytes = Arc<Vec<u8>>;
 
 /// Of one file.
 #[derive(Debug)]
-struct File {
+pub struct File {
     name: Name,
     /// Each that was begun to be stored, in order.
     states: Vec<Bytes>,
@@ -50,11 +50,16 @@ impl Contents {
         self.files.insert(ino, File { name, states: vec![Bytes::default()], stored: 0, synced });
     }
 
-    /// It has another name.
-    pub fn named(&mut self, ino: Ino, name: Name) {
-        if let Some(file) = self.files.get_mut(&ino) {
-            file.name = name;
-        }
+    /// Its name changes: nobody knows which it has, until [`Contents::renamed`].
+    #[must_use]
+    pub fn take(&mut self, ino: Ino) -> Option<File> {
+        self.files.remove(&ino)
+    }
+
+    /// It has another name. What was fsynced by then is to be found by the old one after a loss of power, or by this one.
+    pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
+        let synced = file.synced.filter(|_| self.is_durable);
+        self.files.insert(ino, File { name, synced, ..file });
         self.counts.renamed += 1;
     }
 

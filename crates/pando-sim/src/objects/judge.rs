@@ -15,7 +15,7 @@ use pando_types::watch::{Settled, Watching};
 use crate::client_run::lock;
 use crate::config::{Durability, MILLISECOND};
 use crate::fsck;
-use crate::host::open;
+use crate::host::{Host, open};
 use crate::run::Run;
 use crate::world::World;
 
@@ -93,6 +93,13 @@ impl World {
         }
     }
 
+    /// Whether all shards know how many there are. Who owns no slot is not known to all, and nothing is collected then.
+    pub(crate) fn can_collect(&self) -> bool {
+        let known = |host: &Host| host.process.as_ref().map(|process| process.core().map().shards);
+        let Some(shards) = known(&self.hosts[0]) else { return false };
+        self.hosts[..shards.into()].iter().all(|host| known(host) == Some(shards))
+    }
+
     /// In the end what rows name and what the store has is the same, but for what was lost where a row may outlive its object.
     pub(crate) fn judge_objects(&self) -> Result<(), String> {
         let Some(objects) = &self.objects else { return Ok(()) };
@@ -103,7 +110,7 @@ impl World {
         if let Some(id) = named.difference(&there).find(|id| !may_be_missing(id)) {
             return Err(format!("{id:?} is named, and missing"));
         }
-        match there.difference(&named).next() {
+        match there.difference(&named).next().filter(|_| self.can_collect()) {
             Some(id) => Err(format!("{id:?} is left, and nobody names it")),
             None => Ok(()),
         }
@@ -166,7 +173,9 @@ impl Run {
     /// Deletes objects that nobody names, as the server of shard 0 does once a day. `Err`: a shard died meanwhile, or the like.
     pub(crate) fn collect_objects(&mut self) -> Result<Collected, String> {
         let Some(objects) = self.world.objects.clone() else { return Ok(Collected::default()) };
-        let shards = self.world.hosts.len() as u16;
+        let first = self.world.hosts[0].process.as_ref();
+        let first = first.ok_or_else(|| Collection::dead(ShardIndex(0)))?;
+        let shards = first.core().map().shards;
         // Numbers of collections that were not before.
         let mut id = self.world.time;
         let ids = || {

@@ -16,6 +16,7 @@ mod desk;
 mod judge;
 mod metadata;
 pub mod store;
+mod writer;
 
 use std::sync::{Arc, Mutex};
 
