@@ -115,6 +115,13 @@ impl MemDisk {
         inner.names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
     }
 
+    /// All files with the bytes that are there after a loss of power that takes all of what was not synced.
+    pub fn durable_files(&self) -> BTreeMap<String, Vec<u8>> {
+        let inner = self.lock();
+        let content = |file| inner.files[file].durable.clone();
+        inner.durable_names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
+    }
+
     /// Whether the machine has stopped, or this is a handle of an earlier life: all operations err.
     pub fn has_stopped(&self) -> bool {
         self.alive().is_err()

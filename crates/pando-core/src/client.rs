@@ -254,7 +254,9 @@ impl Shard {
             return;
         }
         #[cfg(feature = "planted")]
-        if self.is_planted(crate::Planted::OutcomeNotRecorded) {
+        if self.is_planted(crate::Planted::OutcomeNotRecorded)
+            || (self.is_planted(crate::Planted::LocalOutcomeForgotten) && id.session.is_local())
+        {
             return;
         }
         let at = self.name_of(&request.op).map(|(dir, order)| (dir.id, order.0));

@@ -126,4 +126,6 @@ pub enum Planted {
     LocksNotHandedOver,
     /// On a full disk what has run is refused.
     RanAndRefused,
+    /// What came of a local session's request is forgotten.
+    LocalOutcomeForgotten,
 }

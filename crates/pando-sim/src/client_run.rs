@@ -1,6 +1,6 @@
 //! One client: connects, lets its lanes work, closes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pando_client::{Client, Options, Transport, Volume};
@@ -9,11 +9,13 @@ use pando_types::{Credentials, Errno, Judge, SessionId};
 
 use crate::check::{EventIndex, History};
 use crate::config::MILLISECOND;
-use crate::execute::{Executed, execute};
+use crate::execute::Executed;
 use crate::keeping::{Keeper, Promises};
+use crate::local::{Here, Local};
 use crate::locking;
 use crate::locking::judge::Locks;
 use crate::mail::Mail;
+use crate::objects::{Desk, Objects};
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
 
@@ -60,6 +62,10 @@ pub struct Shared {
     pub lock_patience: Option<u64>,
     /// What became of locks.
     pub locks: Arc<Mutex<Locks>>,
+    /// Objects, if files have them.
+    pub objects: Option<Arc<Objects>>,
+    /// The process of all shards, of a client that is in it.
+    pub here: Option<Arc<Here>>,
 }
 
 impl Shared {
@@ -81,6 +87,10 @@ pub struct ClientRun {
     lanes_left: AtomicUsize,
     lanes_wanted: usize,
     operations: u64,
+    /// Where it uses files with objects; `Some(None)`: a lane is at it.
+    pub(crate) desk: Mutex<Option<Option<Desk>>>,
+    /// Operations that its lanes have not begun.
+    pub(crate) left: AtomicU64,
     /// Opens lost with a session.
     pub losses: AtomicUsize,
     /// The session before the current one, and the current one, as far as noticed.
@@ -105,6 +115,8 @@ impl ClientRun {
             lanes_left: AtomicUsize::new(lanes),
             lanes_wanted: lanes,
             operations,
+            desk: Mutex::default(),
+            left: AtomicU64::new(operations * lanes as u64),
             losses: AtomicUsize::new(0),
             sessions: Mutex::default(),
         })
@@ -123,7 +135,11 @@ impl ClientRun {
     /// Opens the session, patiently.
     pub async fn connect(self: Arc<Self>) {
         loop {
-            let transport: Arc<dyn Transport> = Arc::new(self.shared.mail.clone());
+            let mail = self.shared.mail.clone();
+            let transport: Arc<dyn Transport> = match self.shared.here.clone() {
+                Some(here) => Arc::new(Local { here, mail }),
+                None => Arc::new(mail),
+            };
             // Few slots, so that operations queue for them.
             let slots = self.lanes_wanted.max(2) as u16;
             let (patience, ways_bytes) = (self.shared.patience, self.shared.ways_bytes);
@@ -160,6 +176,7 @@ impl ClientRun {
         let mut lanes = self.new_lanes();
         let mut keeper = Keeper::new(lanes.0);
         for _ in 0..self.operations {
+            self.left.fetch_sub(1, Ordering::Relaxed);
             if random.chance(2, 3) {
                 self.shared.mail.sleep(random.below(3 * MILLISECOND)).await;
             }
@@ -168,6 +185,10 @@ impl ClientRun {
             }
             if self.shared.locking > 0 && random.chance(1, self.shared.locking) {
                 self.use_lock(&client, &mut lanes, &mut random).await;
+            }
+            let every = self.shared.objects.as_ref().map_or(0, |objects| objects.every);
+            if every > 0 && random.chance(1, every) {
+                self.use_objects(&client, &mut lanes, &mut random).await;
             }
             if random.chance(1, self.shared.churn) {
                 self.churn(&client, &mut lanes, &mut random).await;
@@ -229,6 +250,7 @@ impl ClientRun {
             let Some(ino) = lock(&self.known).take_open() else { break };
             self.perform(client, lanes, random, Credentials::ROOT, Op::Release(ino)).await.ok();
         }
+        self.leave_objects(client).await;
         while !self.notice_losses(client, None).await {
             self.shared.mail.sleep(MILLISECOND).await;
         }
@@ -259,7 +281,7 @@ impl ClientRun {
         if let Judge::Shard(groups) = &mut marked.credentials.judge {
             groups.push(MARK + event as u32);
         }
-        let executed = execute(client, &marked, random.between(1, 9) as u32).await;
+        let executed = self.execute(client, &marked, random.between(1, 9) as u32).await;
         let Executed { outcome, is_loose, attr } = executed;
         lock(&self.shared.history).walked(event, is_loose);
         let lost_session = client.counters().sessions_over() > over_before;

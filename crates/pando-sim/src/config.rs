@@ -33,6 +33,8 @@ pub struct SimConfig {
     pub processes: usize,
     /// Clients.
     pub clients: usize,
+    /// Of those, clients in the process that hosts all shards.
+    pub locals: usize,
     /// Operations that one client has under way at once.
     pub lanes: usize,
     /// Operations of a lane.
@@ -103,6 +105,8 @@ pub struct SimConfig {
     pub disk_interval: u64,
     /// Sessions that are ended while their clients work.
     pub session_ends: u64,
+    /// Operations of a lane, on average, between two times that it uses a file with objects; 0: it does not.
+    pub objects: u64,
     /// How long it waits for one at most, nanoseconds.
     pub lock_patience: Option<u64>,
     /// Time between two cuts, nanoseconds; 0: none.
@@ -115,6 +119,9 @@ pub struct SimConfig {
     /// A planted fault of the shards.
     #[cfg(feature = "planted")]
     pub planted: Option<pando_core::Planted>,
+    /// A planted fault of objects.
+    #[cfg(feature = "planted")]
+    pub planted_in_objects: Option<crate::objects::Planted>,
     /// From this time on, nanoseconds, the structure is judged after each step: where a seed that fails went wrong.
     pub watched_from: u64,
     /// Keep the trace's lines.
@@ -126,7 +133,7 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [Kind; 7] = [
+    pub const KINDS: [Kind; 9] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -134,6 +141,8 @@ impl SimConfig {
         ("HANDING_OVER", Self::handing_over),
         ("LOCKING", Self::locking),
         ("DISKS", Self::disks),
+        ("LOCAL", Self::local),
+        ("OBJECTS", Self::objects),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -231,6 +240,7 @@ impl SimConfig {
             founded: 0,
             processes: *random.pick(&[4, 4, 2, 1]),
             clients: 4,
+            locals: 0,
             lanes: random.between(1, 3) as usize,
             operations: random.between(40, 120),
             durability: if random.chance(1, 2) { Durability::Os } else { Durability::Disk },
@@ -265,6 +275,7 @@ impl SimConfig {
             number_block: *more.pick(&[1 << 22, 128, 256]),
             keeping: 0,
             locking: 0,
+            objects: 0,
             session_ends: 0,
             disk_interval: 0,
             lock_patience: None,
@@ -273,6 +284,8 @@ impl SimConfig {
             planted_in_shell: None,
             #[cfg(feature = "planted")]
             planted: None,
+            #[cfg(feature = "planted")]
+            planted_in_objects: None,
             watched_from: u64::MAX,
             verbose: false,
         }

@@ -49,10 +49,13 @@ impl World {
         if power {
             self.mail.power_lost();
             if let (Some(locks), Durability::OsWithPowerLoss) =
-                (&self.locks, self.config.durability)
+                (&self.ear.locks, self.config.durability)
             {
                 lock(locks).lose_power();
             }
+        }
+        if power {
+            self.judge_durable(server);
         }
         self.trace.note(self.time, &[], format_args!("process {server} dies, power lost: {power}"));
         let shards = self.servers[server].shards.clone();
@@ -69,9 +72,13 @@ impl World {
                 self.stats.crash(&self.hosts[shard], power);
             }
         }
+        self.end_here();
         self.servers[server].die();
         for &shard in &shards {
             self.hosts[shard].died(power);
+        }
+        if power {
+            self.objects_lose_power(server);
         }
         for &shard in &shards {
             for other in self.network.neighbours(End::Shard(shard)) {
@@ -100,7 +107,10 @@ impl World {
         self.servers[server].clocks.set(self.time);
         let Self { servers, hosts, .. } = self;
         match servers[server].start(hosts) {
-            Ok(()) => self.settle(server),
+            Ok(()) => {
+                self.begin_here();
+                self.settle(server);
+            }
             Err(_) => {
                 let has_failed = |&shard: &usize| self.hosts[shard].has_failed();
                 let has_failed = self.servers[server].shards.iter().any(has_failed);

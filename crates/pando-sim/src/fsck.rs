@@ -8,14 +8,17 @@ use std::cell::RefCell;
 
 use babu::MemDisk;
 use pando_core::Rows as _;
-use pando_fsck::{Mode, Page, Pending, Report, Rows, Unwatched, Volume, Watch, check};
+use pando_fsck::{
+    Code, Mode, Objects, Page, Pending, Report, Rows, Unwatched, Volume, Watch, check,
+};
 use pando_server::store::Store;
 use pando_types::ShardIndex;
 
 use crate::host::{Host, open};
+use crate::objects::store::Bucket;
 
 /// Bytes of a page: several to a shard, so that whatever lies across two of them is met.
-const PAGE_BYTES: usize = 700;
+pub(crate) const PAGE_BYTES: usize = 700;
 
 /// Stores by shard.
 struct Stores(Vec<Store>);
@@ -38,7 +41,7 @@ impl Rows for Resting<'_> {
 }
 
 /// Rows of a store from `from` on, about `bytes`.
-fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
+pub(crate) fn page(store: &Store, from: &[u8], bytes: usize) -> Result<Page, String> {
     let mut page = Page { is_last: true, ..Page::default() };
     let mut size = 0;
     // No key is longer.
@@ -59,8 +62,15 @@ fn volume(hosts: &[Host]) -> Volume {
     Volume { map: config.map.clone(), secrets: config.secrets.clone() }
 }
 
-fn judge(volume: &Volume, rows: &mut dyn Rows) -> Result<(Vec<String>, Report), String> {
-    let report = check(rows, None, volume, Mode::Stopped, &mut Unwatched)?;
+fn judge(
+    volume: &Volume,
+    rows: &mut dyn Rows,
+    mut bucket: Option<Bucket>,
+) -> Result<(Vec<String>, Report), String> {
+    let objects = bucket.as_mut().map(|bucket| bucket as &mut dyn Objects);
+    let mut report = check(rows, objects, volume, Mode::Stopped, &mut Unwatched)?;
+    // What the dead have left is collected later.
+    report.findings.retain(|finding| finding.code != Code::ObjectUnnamed);
     Ok((in_words(&report), report))
 }
 
@@ -89,7 +99,7 @@ pub fn at_rest(hosts: &[Host]) -> Vec<String> {
             ));
         }
     }
-    match judge(&volume(hosts), &mut Resting(hosts)) {
+    match judge(&volume(hosts), &mut Resting(hosts), None) {
         Ok((found, report)) => {
             faults.extend(found);
             let left = Pending { sessions: 0, ..report.pending };
@@ -104,7 +114,7 @@ pub fn at_rest(hosts: &[Host]) -> Vec<String> {
 
 /// All faults of what would be left if every shard died now.
 #[must_use]
-pub fn if_all_died(hosts: &[Host]) -> Vec<String> {
+pub fn if_all_died(hosts: &[Host], bucket: Option<Bucket>) -> Vec<String> {
     let mut stores = Vec::new();
     for host in hosts {
         let files = host.disk.files();
@@ -114,7 +124,7 @@ pub fn if_all_died(hosts: &[Host]) -> Vec<String> {
             Err(error) => return vec![format!("shard {}: {error}", host.config.shard)],
         }
     }
-    match judge(&volume(hosts), &mut Stores(stores)) {
+    match judge(&volume(hosts), &mut Stores(stores), bucket) {
         Ok((found, _)) => found,
         Err(error) => vec![error],
     }
@@ -128,6 +138,8 @@ pub trait Live {
     fn time(&self) -> u64;
     /// Its shards.
     fn hosts(&self) -> &[Host];
+    /// Its objects, of which none that is named may be missing.
+    fn bucket(&self) -> Option<Bucket>;
 }
 
 /// Things that happen between two pages.
@@ -171,10 +183,11 @@ impl Watch for Running<'_, '_> {
 
 /// All faults that a check of the running cluster claims, in words; how many suspicions it gave up.
 pub fn while_running(live: &mut dyn Live) -> (Vec<String>, u64) {
-    let volume = volume(live.hosts());
+    let (volume, mut bucket) = (volume(live.hosts()), live.bucket());
+    let objects = bucket.as_mut().map(|bucket| bucket as &mut dyn Objects);
     let live = RefCell::new(live);
     let (mut rows, mut watch) = (Running(&live), Running(&live));
-    match check(&mut rows, None, &volume, Mode::Running, &mut watch) {
+    match check(&mut rows, objects, &volume, Mode::Running, &mut watch) {
         Ok(report) => (in_words(&report), report.unjudged),
         Err(error) => (vec![error], 0),
     }

@@ -10,9 +10,16 @@ use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard,
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
+<<<<<<< HEAD
 use pando_types::op::{Request, RequestId};
 use pando_types::reply::Reply;
 use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
+=======
+use pando_types::op::{ObjectId, Request};
+use pando_types::reply::Reply;
+use pando_types::watch::{Settled, Watching};
+use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
+>>>>>>> h-objects
 
 use crate::check::History;
 use crate::client_run::lock;
@@ -317,6 +324,14 @@ impl Machine for Watched {
         rows: &dyn Rows,
     ) -> Result<Option<Box<Reply>>, Halt> {
         lock(&self.core).answer_at_once(now, key, request, rows)
+    }
+
+    fn watch(&mut self, id: u64) -> Option<Watching> {
+        lock(&self.core).watch(id)
+    }
+
+    fn settle_watch(&mut self, id: u64, first: ObjectId) -> Settled {
+        lock(&self.core).settle_watch(id, first)
     }
 
     fn has_ready(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Kinds of runs that are about one thing beside the work on names: locks, and disks.
+//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the shards' process, and objects.
 
 use crate::config::{MILLISECOND, SimConfig};
 use crate::random::Random;
@@ -46,6 +46,59 @@ impl SimConfig {
             clients: 3,
             churn: 400,
             ebbs: 0,
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which one process hosts all shards, and some of the clients. In two of five slots are handed over or
+    /// directories split, in one programs lock, in one disks fail.
+    #[must_use]
+    pub fn local(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_10CA_0000);
+        let base = match seed % 5 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            2 => Self::locking(seed),
+            3 => Self::disks(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "LOCAL",
+            processes: 1,
+            locals: random.between(1, base.clients as u64) as usize,
+            // Each death is that of all shards and all of these clients.
+            crash_interval: match base.crash_interval {
+                0 => 0,
+                _ => random.between(400, 3_000) * MILLISECOND,
+            },
+            client_deaths: base.client_deaths.min(2),
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which files have objects. In two of three one process hosts all shards and some of the clients, in one of
+    /// these slots are handed over, in one directories split.
+    #[must_use]
+    pub fn objects(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        let is_local = !seed.is_multiple_of(3);
+        Self {
+            kind: "OBJECTS",
+            processes: if is_local { 1 } else { base.processes },
+            locals: if is_local { random.between(1, 4) as usize } else { 0 },
+            objects: random.between(2, 5),
+            operations: base.operations / 2,
+            churn: 100,
+            crash_interval: match base.crash_interval {
+                0 => 0,
+                _ => random.between(300, 2_000) * MILLISECOND,
+            },
+            client_deaths: base.client_deaths.min(2),
             ..base
         }
     }

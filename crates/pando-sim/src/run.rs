@@ -22,7 +22,9 @@ use crate::executor::TaskIndex;
 use crate::fsck;
 use crate::happening::Happening;
 use crate::host::Host;
+use crate::local::Here;
 use crate::mail::Mail;
+use crate::objects::store::Bucket;
 use crate::random::Random;
 use crate::stats::Stats;
 use crate::walk::walk;
@@ -50,7 +52,7 @@ pub struct Verdict {
 
 pub(crate) struct Running {
     pub(crate) run: Arc<ClientRun>,
-    tasks: Vec<TaskIndex>,
+    pub(crate) tasks: Vec<TaskIndex>,
 }
 
 pub(crate) struct Run {
@@ -106,20 +108,26 @@ impl Run {
             locking,
             lock_patience,
             locks,
+            objects: world.objects.clone(),
+            here: None,
         };
         let (clients, dead, others) = (Vec::new(), Vec::new(), Vec::new());
         Self { world, shared, clients, dead, others, random, who: 0, seen: None }
     }
 
     fn work(&mut self) -> Result<(), String> {
-        for _ in 0..self.world.config.clients {
-            self.begin_client();
+        let SimConfig { clients, locals, operations, .. } = self.world.config;
+        let here = self.world.here.clone();
+        for nth in 0..clients {
+            self.begin_client(here.as_ref().filter(|_| nth < locals), operations);
         }
         let check_at = self.random.below(CHECK_MAX);
         let mut is_checked = false;
         while !self.is_idle() && self.world.time < FAULTY_MAX {
             if self.world.time >= check_at && !is_checked {
                 is_checked = true;
+                // A shard may die meanwhile.
+                let _ = self.collect_objects();
                 let (faults, given_up) = fsck::while_running(self);
                 self.world.stats.suspicions += given_up;
                 self.seen.take().map_or(Ok(()), Err)?;
@@ -144,6 +152,17 @@ impl Run {
             self.others.push(self.world.executor.spawn(looker.look_at_all()));
             self.until_idle("the look at what was fsynced")?;
         }
+        if self.world.config.objects > 0 {
+            self.who += 1;
+            let mut shared = self.shared.of(self.who);
+            // Garbage of a shard that was added is deleted, too.
+            for process in self.world.hosts.iter().filter_map(|host| host.process.as_ref()) {
+                shared.volume.map.merge(process.core().map());
+            }
+            let looker = ClientRun::new(self.who, shared, 1, 0);
+            self.others.push(self.world.executor.spawn(looker.look_at_objects()));
+            self.until_idle("the look at objects")?;
+        }
         if self.world.config.locking > 0 {
             self.who += 1;
             let looker = ClientRun::new(self.who, self.shared.of(self.who), 1, 0);
@@ -151,13 +170,18 @@ impl Run {
             self.until_idle("the look at what was locked")?;
         }
         self.drain();
+        if self.world.can_collect() {
+            self.collect_objects()?;
+        }
         Ok(())
     }
 
-    fn begin_client(&mut self) {
+    /// One more client, in the process of all shards or far from it; what each of its lanes does.
+    pub(crate) fn begin_client(&mut self, here: Option<&Arc<Here>>, operations: u64) {
         self.who += 1;
-        let (lanes, operations) = (self.world.config.lanes, self.world.config.operations);
-        let run = ClientRun::new(self.who, self.shared.of(self.who), lanes, operations);
+        let lanes = self.world.config.lanes;
+        let shared = Shared { here: here.cloned(), ..self.shared.of(self.who) };
+        let run = ClientRun::new(self.who, shared, lanes, operations);
         let mut tasks = vec![self.world.executor.spawn(Arc::clone(&run).connect())];
         tasks.push(self.world.executor.spawn(Arc::clone(&run).maintain()));
         for _ in 0..lanes {
@@ -168,14 +192,14 @@ impl Run {
     }
 
     fn if_all_died(&self) -> Result<(), String> {
-        let faults = fsck::if_all_died(&self.world.hosts);
+        let faults = fsck::if_all_died(&self.world.hosts, fsck::Live::bucket(self));
         if faults.is_empty() {
             return Ok(());
         }
         Err(format!("structure, if all died:\n{}", faults.join("\n")))
     }
 
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         match self.world.step() {
             Some(ToClient::Dies) => self.client_dies(),
             Some(ToClient::Pauses) => self.client_pauses(),
@@ -183,6 +207,7 @@ impl Run {
             Some(ToClient::Resumes(who)) => self.client_resumes(who),
             None => {}
         }
+        self.heed_local_deaths();
         if self.world.time >= self.world.config.watched_from && self.seen.is_none() {
             let at = |fault| format!("{} ns: {fault}", self.world.time);
             self.seen = self.if_all_died().err().map(at);
@@ -220,31 +245,43 @@ impl Run {
     fn client_dies(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
-        let Some(client) = self.clients[nth].run.client() else { return };
-        if self.clients[nth].tasks.iter().all(is_over) {
+        let Running { run, tasks } = &self.clients[nth];
+        if run.client().is_none() || tasks.iter().all(is_over) {
+            return;
+        }
+        if run.shared.here.is_some() {
+            self.world.crash(0);
             return;
         }
         let dead = self.clients.swap_remove(nth);
+        let who = dead.run.who;
+        self.world.stats.client_deaths += 1;
+        if let Some(session) = self.bury_client(dead)
+            && self.random.chance(1, 3)
+        {
+            let delay = self.random.below(300 * MILLISECOND);
+            let reaper = bury(self.shared.mail.of(who), session, delay);
+            self.others.push(self.world.executor.spawn(reaper));
+        }
+        self.begin_client(None, self.world.config.operations);
+    }
+
+    /// A client is no more; the session that it had.
+    pub(crate) fn bury_client(&mut self, dead: Running) -> Option<SessionId> {
         for task in dead.tasks {
             self.world.executor.kill(task);
         }
-        self.world.stats.client_deaths += 1;
-        let session = client.session();
+        let session = dead.run.client().map(|client| client.session());
         lock(&self.shared.locks).dies(dead.run.who);
-        let line = format_args!("client {} dies, session {session}", dead.run.who);
+        let line = format_args!("client {} dies, session {session:?}", dead.run.who);
         self.world.trace.note(self.world.time, &[], line);
         // Perhaps it was taken for dead before it died.
         let mut history = lock(&self.shared.history);
         let since = history.last_alive(dead.run.session_noticed());
         history.gone(dead.run.who, since);
         drop(history);
-        if self.random.chance(1, 3) {
-            let delay = self.random.below(300 * MILLISECOND);
-            let reaper = bury(self.shared.mail.of(dead.run.who), session, delay);
-            self.others.push(self.world.executor.spawn(reaper));
-        }
         self.dead.push(dead.run);
-        self.begin_client();
+        session
     }
 
     fn is_idle(&self) -> bool {
@@ -293,6 +330,8 @@ impl Run {
             }
         }
         self.world.count_disks();
+        self.world.count_here();
+        self.world.count_objects();
         self.world.stats.bytes = self.world.network.bytes;
         for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
             if let Some(client) = run.client() {
@@ -311,6 +350,10 @@ impl Run {
             locks.noticed();
             self.world.stats.locks = locks.counts;
             locks.broken.first().cloned().or(fault)
+        };
+        let fault = {
+            let objects = self.shared.objects.as_ref();
+            objects.and_then(|it| lock(&it.contents).broken.first().cloned()).or(fault)
         };
         let mut excuses = Excuses::new();
         let fault = fault.or_else(|| judge(&self.world, &history, &mut excuses).err());
@@ -335,6 +378,11 @@ impl fsck::Live for Run {
 
     fn hosts(&self) -> &[Host] {
         &self.world.hosts
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        let objects = self.shared.objects.as_ref();
+        objects.filter(|it| !it.may_lose).map(|it| it.bucket.clone())
     }
 }
 
@@ -370,6 +418,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         Excuse::Unordered.count(1, excuses);
     }
     at_rest(world)?;
+    world.judge_objects()?;
     let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
 }

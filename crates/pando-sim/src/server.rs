@@ -26,6 +26,7 @@ use pando_types::peer::Peer;
 use crate::clocks::Clocks;
 use crate::config::{self, SimConfig};
 use crate::host::Host;
+use crate::objects::Objects;
 use crate::post::{Leaving, Links, Post, Replies};
 
 /// The process died of a disk.
@@ -49,6 +50,8 @@ pub struct Server {
     options: HostOptions,
     /// Shards of the volume.
     count: u16,
+    /// What it syncs before its logs.
+    objects: Option<Arc<Objects>>,
     driven: Option<Arc<Driven>>,
     post: Arc<Post>,
     calls: Vec<(u64, Pin<Box<Call>>)>,
@@ -67,7 +70,12 @@ impl Wake for Woken {
 impl Server {
     /// A process that has not begun.
     #[must_use]
-    pub fn new(shards: Vec<usize>, config: &SimConfig, clocks: Clocks) -> Self {
+    pub fn new(
+        shards: Vec<usize>,
+        config: &SimConfig,
+        clocks: Clocks,
+        objects: Option<Arc<Objects>>,
+    ) -> Self {
         let durability = match config.durability {
             config::Durability::Os | config::Durability::OsWithPowerLoss => Durability::Os,
             config::Durability::Disk => Durability::Disk,
@@ -88,6 +96,7 @@ impl Server {
             is_checkpoint_planned: false,
             options,
             count: config.shards,
+            objects,
             driven: None,
             post: Arc::default(),
             calls: Vec::new(),
@@ -101,6 +110,12 @@ impl Server {
         self.driven.clone()
     }
 
+    /// What leaves it, in this life.
+    #[must_use]
+    pub fn post(&self) -> Arc<Post> {
+        Arc::clone(&self.post)
+    }
+
     /// Starts the process of these shards. `Err`: it died meanwhile.
     ///
     /// # Panics
@@ -109,6 +124,9 @@ impl Server {
         let disks = self.shards.iter().map(|&shard| hosts[shard].disk.clone());
         self.post = Post::new(disks.collect());
         self.clocks.begin();
+        let objects = self.objects.as_ref();
+        let before_sync =
+            objects.map_or_else(|| Box::new(|| Ok(())) as _, |objects| objects.before_sync());
         let mut stores = Vec::new();
         for &shard in &self.shards {
             match hosts[shard].open() {
@@ -126,7 +144,6 @@ impl Server {
         };
         let shards = self.shards.clone();
         let (links, clocks) = (Arc::new(Links(Arc::clone(&self.post))), Arc::clone(&self.clocks));
-        let before_sync = Box::new(|| Ok(()));
         let begun =
             Driven::start(self.count, stores, &self.options, clocks, recover, links, before_sync);
         let driven = match begun {

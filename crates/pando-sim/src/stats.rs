@@ -15,8 +15,10 @@ use crate::check::{Excuses, History};
 use crate::cuts::Cut;
 use crate::disks::DiskCounts;
 use crate::host::{Host, Process};
+use crate::local::LocalCounts;
 use crate::locking::counts::Counts;
 use crate::network::Bytes;
+use crate::objects::counts::ObjectCounts;
 
 /// What came of the live copies of what splits and merges.
 #[derive(Clone, Copy, Default, Debug)]
@@ -135,6 +137,10 @@ pub struct Stats {
     pub locks: Counts,
     /// What became of disks.
     pub disks: DiskCounts,
+    /// What became of clients in the shards' process.
+    pub local: LocalCounts,
+    /// What became of objects.
+    pub objects: ObjectCounts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -378,6 +384,8 @@ impl AddAssign<&Self> for Stats {
         self.clocks_set += other.clocks_set;
         self.locks += other.locks;
         self.disks += other.disks;
+        self.objects += other.objects;
+        self.local += other.local;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

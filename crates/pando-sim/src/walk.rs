@@ -9,6 +9,7 @@ use pando_types::{Credentials, FileKind, Ino};
 use crate::client_run::{ClientRun, lock};
 use crate::execute::{Executed, execute};
 use crate::locking::is_locked;
+use crate::objects::has_objects;
 
 /// Walks the tree from the root and notes all there is as part of the history.
 pub async fn walk(run: Arc<ClientRun>) {
@@ -35,7 +36,7 @@ pub async fn walk(run: Arc<ClientRun>) {
         let Ok(Value::Entries(entries)) = perform(Op::ReadDir(dir)).await else { continue };
         for (name, (ino, kind)) in entries {
             // What is in these, no model knows.
-            if is_locked(&name) {
+            if is_locked(&name) || has_objects(&name) {
                 continue;
             }
             perform(Op::Lookup(dir, name)).await.ok();

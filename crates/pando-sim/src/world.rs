@@ -6,23 +6,26 @@ use std::sync::{Arc, Mutex};
 use pando_client::TransportError;
 use pando_core::Config;
 use pando_placement::{ClusterMap, Secrets};
+use pando_server::Host as PandoHost;
 use pando_server::host::driven::Driven;
-use pando_types::op::{Head, Op, Request, RequestId};
-use pando_types::reply::{Body, Found, Refusal};
-use pando_types::{Credentials, Ino, Name, ShardIndex, SlotIndex};
+use pando_types::op::{Head, Op, Request};
+use pando_types::reply::{Body, Refusal};
+use pando_types::{Credentials, ShardIndex, SlotIndex};
 use pando_wire::{Message, Stream};
 
-use crate::check::{EventIndex, History};
-use crate::client_run::{event_of, lock};
+use crate::check::History;
 use crate::clocks::Clocks;
 use crate::config::{MILLISECOND, SimConfig};
 use crate::cuts::Cut;
+use crate::ear::{Ear, Heard};
 use crate::executor::Executor;
 use crate::happening::Happening;
 use crate::host::Host;
+use crate::local::Here;
 use crate::locking::judge::Locks;
 use crate::mail::{Mail, Ticket, Wish};
 use crate::network::{End, Network, Way};
+use crate::objects::Objects;
 use crate::random::Random;
 use crate::server::Server;
 use crate::stats::Stats;
@@ -53,11 +56,7 @@ pub(crate) struct Asked {
     /// How it came.
     pub(crate) way: Way,
     pub(crate) stream: Stream,
-    id: RequestId,
-    /// Which operation it is part of.
-    event: Option<EventIndex>,
-    /// A name that is looked up without a trail.
-    looked: Option<(Ino, Name)>,
+    heard: Heard,
 }
 
 /// Everything there is.
@@ -78,10 +77,12 @@ pub struct World {
     pub trace: Trace,
     /// How often what happened.
     pub stats: Stats,
-    /// What clients did.
-    history: Arc<Mutex<History>>,
-    /// What became of locks, if programs lock.
-    pub(crate) locks: Option<Arc<Mutex<Locks>>>,
+    /// Who is told of requests and replies.
+    pub(crate) ear: Ear,
+    /// Objects, if files have them.
+    pub(crate) objects: Option<Arc<Objects>>,
+    /// Clients in the process of all shards, if there are any.
+    pub(crate) here: Option<Arc<Here>>,
     pub(crate) network: Network,
     /// Calls that are not answered: whose, and to which shard.
     calls: BTreeMap<Ticket, (u32, usize)>,
@@ -106,6 +107,8 @@ impl World {
         locks: Arc<Mutex<Locks>>,
     ) -> Self {
         let mut random = Random::new(config.seed);
+        let objects = Objects::of(&config);
+        let ear = Ear { history, locks: (config.locking > 0).then(|| Arc::clone(&locks)) };
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let history = Arc::clone(&history);
@@ -122,15 +125,16 @@ impl World {
             let drift = random.below(2 * config.drift + 1) as i64 - config.drift as i64;
             let mut clocks = Clocks::new(NOON + random.below(200) * MILLISECOND, drift);
             clocks.is_one = config.one_clock;
-            Server::new(shards.collect(), &config, clocks)
+            Server::new(shards.collect(), &config, clocks, objects.clone())
         });
         let servers: Vec<Server> = servers.collect();
         let mut world = Self {
             time: 0,
             executor: Executor::default(),
+            objects,
+            here: Here::of(&config, &ear),
+            ear,
             mail: Mail::default(),
-            history,
-            locks: (config.locking > 0).then_some(locks),
             trace: Trace::new(config.verbose),
             stats: Stats::new(config.hosts()),
             network: Network::new(&config, random.fork()),
@@ -175,12 +179,15 @@ impl World {
         self.network.is_faulty = false;
         self.hosts.iter().for_each(|host| host.disk.crash_at(1 << 60));
         self.mend_disks();
+        self.objects.iter().for_each(|objects| objects.bucket.heal());
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
     /// Lets the clients run, then the next thing happen. What happens to a client is for the caller to see to.
     pub fn step(&mut self) -> Option<ToClient> {
+        self.set_clocks_here();
         self.executor.run();
+        self.settle_here();
         for wish in self.mail.wishes() {
             self.grant(wish);
         }
@@ -266,6 +273,17 @@ impl World {
         None
     }
 
+    /// Asks the process of a shard something, if it runs.
+    pub(crate) fn ask_host<R>(
+        &mut self,
+        shard: ShardIndex,
+        ask: impl FnOnce(&PandoHost) -> R,
+    ) -> Option<R> {
+        let mut told = None;
+        self.act(self.server_of(shard.0.into()), |driven| told = Some(ask(driven.host())));
+        told
+    }
+
     fn is_alive(&self, server: usize, life: u64) -> bool {
         self.servers[server].life == life && self.servers[server].driven().is_some()
     }
@@ -316,7 +334,7 @@ impl World {
     }
 
     /// A request of nobody's.
-    fn ask(&mut self, shard: usize, op: Op) {
+    pub(crate) fn ask(&mut self, shard: usize, op: Op) {
         let credentials = Credentials::ROOT;
         let request = Request { head: Head::default(), credentials, op, trail: None };
         self.sequence += 1;
@@ -326,40 +344,16 @@ impl World {
 
     /// What a reply tells of a session, or of an operation.
     pub(crate) fn overhear(&mut self, asked: &Asked, result: &Result<Body, Refusal>) {
-        let Asked { way, id, event, ref looked, .. } = *asked;
-        let End::Shard(shard) = way.to else { return };
+        let End::Shard(shard) = asked.way.to else { return };
         let is_doubtful = self.is_doubtful(shard, result);
-        if let Some(locks) = &self.locks {
-            lock(locks).watch.leaves(id, result);
-        }
-        let mut history = lock(&self.history);
         match result {
-            Ok(Body::Session(session)) => history.alive(*session),
-            // Renewals are sent by sessions for themselves.
-            Ok(Body::Lease(_)) => history.alive(id.session),
-            Err(Refusal::NoSession) if id.sequence > 0 => self.stats.refused_sessions += 1,
+            Err(Refusal::NoSession) if asked.heard.id.sequence > 0 => {
+                self.stats.refused_sessions += 1;
+            }
             Err(Refusal::Stale) => self.stats.stale_ways += 1,
             _ => {}
         }
-        if let (Some(event), Some((dir, name)), Ok(Body::Found(Found::Dir(access)))) =
-            (event, looked, result)
-        {
-            history.found_loosely(event, *dir, name.clone(), access.dir.ino);
-        }
-        if is_doubtful {
-            return;
-        }
-        let (Some(event), 1..) = (event, id.sequence) else { return };
-        match result {
-            // The client has to go on.
-            Ok(Body::Linked(..)) => {}
-            Ok(Body::Left(left)) if !left.is_empty() => {}
-            Ok(Body::Created(attr, true, _)) => history.told(event, id, Some(Some(attr.ino))),
-            Ok(Body::Made(dir, _)) => history.told(event, id, Some(Some(dir.ino))),
-            Ok(_) => history.told(event, id, Some(None)),
-            Err(Refusal::Errno(_) | Refusal::Stale) => history.told(event, id, None),
-            Err(_) => {}
-        }
+        self.ear.leaves(&asked.heard, result, is_doubtful);
     }
 
     /// Puts a message on its way.
@@ -405,22 +399,9 @@ impl World {
                 self.stats.requests[shard] += 1;
                 self.sequence += 1;
                 let number = self.sequence;
-                let (id, event) = (request.head.id, event_of(&request.credentials));
-                if let (Some(event), 1..) = (event, id.sequence) {
-                    lock(&self.history).asked(event, id);
-                }
-                if let Some(locks) = &self.locks {
-                    lock(locks).watch.comes(id, &request.op);
-                }
-                let mut looked = None;
-                if let (Some(event), None) = (event, &request.trail) {
-                    lock(&self.history).asked_loosely(event, request.head.trace, &request.op);
-                    if let Op::Lookup(dir, name) = &request.op {
-                        looked = Some((dir.ino, name.clone()));
-                    }
-                }
+                let heard = self.ear.comes(&request);
                 if self.is_heard(shard, way) {
-                    self.asked.insert(number, Asked { way, stream, id, event, looked });
+                    self.asked.insert(number, Asked { way, stream, heard });
                     self.hear(shard, number, request);
                 }
             }

@@ -8,7 +8,7 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Default, Clone)]
 pub(super) struct Content {
     pub(super) visible: Vec<u8>,
-    durable: Vec<u8>,
+    pub(super) durable: Vec<u8>,
     unsynced: Vec<ContentChange>,
     /// Open handles: without any, and without a name, the content is gone.
     pub(super) handle_count: usize,

@@ -473,15 +473,12 @@ impl Shard {
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
-        let to = self.owner_of(&change);
-        // Who refused is asked again after a while.
-        if let (Some(to), Some(mut txn)) = (to.filter(|to| *to != from), self.txns.remove(&number))
-        {
-            txn.finishing[at].1 = to;
-            self.counters.readdressed += 1;
-            return self.finishing(ctx, number, txn);
-        }
-        Ok(())
+        // As far as is known here, it is whose it was: who refused is asked again after a while, and the transaction is not over.
+        let Some(to) = self.owner_of(&change).filter(|to| *to != from) else { return Ok(()) };
+        let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
+        txn.finishing[at].1 = to;
+        self.counters.readdressed += 1;
+        self.finishing(ctx, number, txn)
     }
 
     /// Who makes a change that needs no prepared record, as far as is known here.

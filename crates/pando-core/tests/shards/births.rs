@@ -3,6 +3,7 @@
 
 use pando_types::op::Op;
 use pando_types::peer::{Change, Peer, Say};
+use pando_types::reply::Body;
 use pando_types::{DirId, DirRef, ShardIndex};
 
 use crate::support::{Cluster, dir_at};
@@ -206,4 +207,40 @@ pub fn a_burial_that_comes_again_leaves_the_next_life_be() {
     c.settle();
     let parent = c.run(c.home(next), Op::Parent(next));
     assert!(parent.is_ok(), "the next life is buried");
+}
+
+/// A message that is on its way, which comes later.
+fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<(ShardIndex, Box<Peer>)> {
+    for _ in 0..1_000 {
+        let all = c.take_all_messages().into_iter();
+        let (held, rest) = all.partition::<Vec<_>, _>(|(_, peer)| is_it(peer));
+        c.put_back(rest);
+        if !held.is_empty() {
+            return held;
+        }
+        if !c.step() {
+            c.pass_time(300_000_000);
+        }
+    }
+    panic!("it is not said");
+}
+
+/// Who is to bury it hands it to the very shard that asks for that, which hears so before it has the decision. It asks again.
+#[test]
+fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows() {
+    let mut c = Cluster::new(3, 10);
+    let coordinator = c.home(ROOT);
+    let (name, dir, _) = scattered(&mut c, |home| home != coordinator);
+    let home = c.home(dir);
+    c.start(coordinator, Op::Rmdir(ROOT, c.name(&name)), None);
+    let burial = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::Bury(_))));
+    let hand_over = Op::HandOver(home, dir.id.slot(), coordinator);
+    assert_eq!(c.glance(home, hand_over), Some(Ok(Body::Done)));
+    let taking = held(&mut c, |peer| makes(peer, |change| matches!(change, Change::OwnSlot(_))));
+    c.put_back(burial);
+    while c.step() {}
+    c.put_back(taking);
+    c.settle();
+    let next = c.mkdir(ROOT, &name).unwrap();
+    assert_eq!(next.id, dir.id, "it is not buried, and its id stays taken");
 }

@@ -252,7 +252,7 @@ impl DataFs {
     }
 
     /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could not be deleted before.
-    pub(super) fn discard_again(&self) {
+    pub fn discard_again(&self) {
         let mut objects = std::mem::take(&mut *lock(&self.undeleted));
         objects.extend(self.metadata.unneeded());
         self.discard(&objects);

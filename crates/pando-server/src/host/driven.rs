@@ -6,7 +6,7 @@
 //!   timer thread                           next_due, fire_due
 //!   a syncer thread for each shard         wants_sync, sync
 //!   checkpoint thread                      step_checkpoint
-//!   another thread has a shard             run_beside
+//!   another thread has a shard             run_beside, call_beside
 //! ```
 //!
 //! All else is what a server runs. Shards stay where they are: none leaves, and none comes.
@@ -16,12 +16,13 @@ use std::sync::{Arc, mpsc};
 
 use pando_core::contract::{Effects, Halt, Now};
 use pando_types::ShardIndex;
+use pando_types::op::Request;
 use parking_lot::Mutex;
 
 use super::cell::Cell;
 use super::connection::PeerLinks;
 use super::start::RecoveryError;
-use super::{BeforeSync, Host, HostOptions, Job, Made};
+use super::{AtOnce, BeforeSync, Host, HostOptions, Job, Made};
 use crate::clock::Clock;
 use crate::machine::Machine;
 use crate::metrics::Counters;
@@ -128,6 +129,19 @@ impl Driven {
         let held: Vec<_> = busy.iter().map(|shard| self.cell(*shard).lock()).collect();
         self.host.run(shard);
         drop(held);
+    }
+
+    /// A caller in the process calls a shard while other threads have `busy` ones. What comes for those stays with them until they are run.
+    pub fn call_beside(
+        &self,
+        busy: &[ShardIndex],
+        shard: ShardIndex,
+        request: Box<Request>,
+    ) -> AtOnce {
+        let held: Vec<_> = busy.iter().map(|shard| self.cell(*shard).lock()).collect();
+        let begun = self.host.call_at_once(shard, request);
+        drop(held);
+        begun
     }
 
     /// Shows a shard's store.

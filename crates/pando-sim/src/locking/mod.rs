@@ -24,6 +24,7 @@ use pando_types::{
 };
 
 use crate::client_run::{ClientRun, lock};
+use crate::objects::has_objects;
 use crate::random::Random;
 use holder::Holder;
 
@@ -40,10 +41,10 @@ pub fn is_locked(name: &Name) -> bool {
     name.as_bytes().starts_with(b"lock")
 }
 
-/// Whether an operation makes or moves one of them.
+/// Whether an operation makes or moves one of them, or of the files with objects.
 pub(crate) fn concerns(op: &Op) -> bool {
     match op {
-        Op::Create { name, .. } | Op::Rename { name, .. } => is_locked(name),
+        Op::Create { name, .. } | Op::Rename { name, .. } => is_locked(name) || has_objects(name),
         _ => false,
     }
 }

@@ -32,7 +32,7 @@ impl World {
 
     /// Looks whether sessions have ended. Often some shard hears of it late.
     pub(crate) fn heed_ended_sessions(&mut self) {
-        let Some(locks) = &self.locks else { return };
+        let Some(locks) = &self.ear.locks else { return };
         let ended = lock(locks).watch.take_ended();
         if ended == 0 || !self.is_faulty || !self.random.chance(1, 2) {
             return;
@@ -58,7 +58,7 @@ impl World {
         if slots.is_empty() {
             return None;
         }
-        if let Some(locks) = &self.locks {
+        if let Some(locks) = &self.ear.locks {
             lock(locks).counts.slots_moved += 1;
         }
         Some(*self.random.pick(&slots))

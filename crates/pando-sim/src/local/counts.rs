@@ -1,0 +1,31 @@
+//! How often what happened to clients in the shards' process.
+
+use std::ops::AddAssign;
+
+/// How often what happened to such clients.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LocalCounts {
+    /// Calls that were answered before they returned.
+    pub at_once: u64,
+    /// Calls that were answered later.
+    pub later: u64,
+    /// Calls while another thread had some shard.
+    pub beside: u64,
+    /// Operations whose program was interrupted.
+    pub interrupted: u64,
+    /// Clients that died with the process.
+    pub died: u64,
+    /// Sessions of theirs that the next process ended.
+    pub ended: u64,
+}
+
+impl AddAssign for LocalCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.at_once += other.at_once;
+        self.later += other.later;
+        self.beside += other.beside;
+        self.interrupted += other.interrupted;
+        self.died += other.died;
+        self.ended += other.ended;
+    }
+}

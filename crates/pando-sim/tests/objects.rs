@@ -1,0 +1,82 @@
+//! Files whose contents are objects: what was stored is read, what was fsynced is there after a loss of power, and no row names an object
+//! that is not there.
+//!
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+
+use pando_sim::batch::{batch, explain};
+use pando_sim::config::SimConfig;
+use pando_sim::run::run;
+use pando_sim::stats::Stats;
+
+/// Enough to hit everything that can happen to an object.
+const SEEDS: u64 = 150;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
+fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, &config);
+    println!("{:?}", stats.objects);
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(config(first.seed)));
+    }
+    (count >= seeds).then_some(stats)
+}
+
+fn hit(what: &str, count: u64, least: u64) {
+    assert!(count >= least, "{what}: {count}, less than {least}");
+}
+
+fn enough_was_hit(stats: &Stats) {
+    let (objects, runs) = (stats.objects, stats.runs);
+    hit("objects stored", objects.stored, runs * 20);
+    hit("times that the store had no room", objects.refused, runs / 2);
+    hit("pieces of objects read", objects.read, runs * 20);
+    hit("objects removed", objects.removed, runs * 10);
+    hit("collections while all went on", objects.collections, runs);
+    hit("contents stored", objects.flushed, runs * 20);
+    hit("contents fsynced", objects.synced, runs * 10);
+    hit("contents cut", objects.cut, runs * 4);
+    hit("files renamed", objects.renamed, runs * 2);
+    hit("files removed", objects.unlinked, runs * 2);
+    hit("contents read and compared", objects.compared, runs * 20);
+}
+
+/// A client's contents have a thread of their own, which has its turn where the seed says.
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [1, 2, 3] {
+        let (first, second) = (run(SimConfig::objects(seed)), run(SimConfig::objects(seed)));
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+        assert!(first.stats.objects.stored > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_was_stored_is_read_and_no_row_names_an_object_that_is_missing() {
+    let Some(stats) = all_hold(SEEDS, SimConfig::objects) else { return };
+    enough_was_hit(&stats);
+    hit("losses of power", stats.power_losses, stats.runs / 4);
+    hit("clients that died with the process", stats.local.died, stats.runs / 4);
+    hit("objects that nobody named, and that were collected", stats.objects.collected, 4);
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_takes_no_object_that_a_durable_row_names() {
+    let power = |seed| SimConfig::objects(seed).with_power_loss();
+    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    enough_was_hit(&stats);
+    let objects = stats.objects;
+    hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 2);
+    hit("removed objects that came back", objects.came_back, stats.runs / 10);
+    hit("objects that nobody named, and that were collected", objects.collected, stats.runs);
+    hit("names of objects in durable rows", objects.named, stats.runs * 4);
+}

@@ -1,0 +1,68 @@
+//! Faults that are planted where objects, or clients in the shards' process, are at stake are found, each by the check that is there for
+//! it. Each seed holds without the fault.
+
+use pando_core::Planted as Core;
+use pando_sim::config::SimConfig;
+use pando_sim::objects::Planted as Objects;
+use pando_sim::run::run;
+
+const SEEDS: u64 = 300;
+
+/// A durable row names an object that is not durable.
+const DURABLE: &str = "a durable row of shard";
+/// What is left after a loss of power names an object that is not.
+const LEFT: &str = "after a loss of power shard";
+/// No order of the history explains all answers.
+const ORDER: &str = "; the best one holds ";
+/// What `pando-fsck` finds.
+const STRUCTURE: &str = "structure";
+
+/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what others find does not count.
+fn is_found_by(checks: &[&str], runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig)) {
+    let mut others = Vec::new();
+    for seed in 1..=SEEDS {
+        assert_eq!(run(runs(seed)).fault, None, "seed {seed}, without the fault");
+        let mut config = runs(seed);
+        plant(&mut config);
+        let Some(fault) = run(config).fault else { continue };
+        let first = fault.lines().next().unwrap_or_default();
+        if checks.iter().any(|check| first.contains(check)) {
+            println!("seed {seed}: {first}; other checks before: {}", others.len());
+            return;
+        }
+        others.push((seed, first.chars().take(80).collect::<String>()));
+    }
+    panic!("not found in {SEEDS} seeds by {checks:?}; by others: {others:?}");
+}
+
+fn objects_losing_power(seed: u64) -> SimConfig {
+    SimConfig::objects(seed).with_power_loss()
+}
+
+#[test]
+fn logs_that_are_synced_before_their_objects_are_found() {
+    is_found_by(&[DURABLE], objects_losing_power, |config| {
+        config.planted_in_objects = Some(Objects::ObjectsUnsynced);
+    });
+}
+
+#[test]
+fn a_row_that_is_acknowledged_as_durable_before_its_object_is() {
+    is_found_by(&[DURABLE, LEFT], SimConfig::objects, |config| {
+        config.planted_in_objects = Some(Objects::RowBeforeSync);
+    });
+}
+
+#[test]
+fn an_outcome_that_is_forgotten_while_its_client_may_ask_again() {
+    is_found_by(&[ORDER], SimConfig::local, |config| {
+        config.planted = Some(Core::LocalOutcomeForgotten);
+    });
+}
+
+#[test]
+fn opens_that_outlive_the_process() {
+    is_found_by(&[STRUCTURE], SimConfig::local, |config| {
+        config.planted = Some(Core::OpensOutlive);
+    });
+}
