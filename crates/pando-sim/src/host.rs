@@ -10,16 +10,10 @@ use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard,
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
-<<<<<<< HEAD
-use pando_types::op::{Request, RequestId};
-use pando_types::reply::Reply;
-use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
-=======
-use pando_types::op::{ObjectId, Request};
+use pando_types::op::{ObjectId, Request, RequestId};
 use pando_types::reply::Reply;
 use pando_types::watch::{Settled, Watching};
-use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
->>>>>>> h-objects
+use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
 
 use crate::check::History;
 use crate::client_run::lock;
@@ -238,10 +232,15 @@ struct Applied {
 }
 
 impl Applied {
-    /// Tells of what these writes, which follow the group `last`, record.
-    fn hear(&mut self, last: Lsn, writes: &[Write]) {
+    /// Tells of what these effects, which follow the group `last`, record or answer.
+    fn hear(&mut self, last: Lsn, effects: &Effects) {
         self.begin_again(last);
-        if let Some(id) = applied(writes) {
+        // Of a session of the process nothing is recorded.
+        let answered = effects.out.iter().filter_map(|(_, out)| match out {
+            Out::Reply(_, reply) if reply.id.session.is_local() => Some(reply.id),
+            _ => None,
+        });
+        for id in applied(&effects.writes).into_iter().chain(answered) {
             self.groups.push((Lsn(last.0 + 1), id));
             lock(&self.history).applied(id);
         }
@@ -297,7 +296,7 @@ impl Machine for Watched {
             None | Some(Err(Halt::NotResident(_))) => core.handle(now, input, rows)?,
             Some(handled) => handled?,
         };
-        lock(&self.applied).hear(now.seen, &effects.writes);
+        lock(&self.applied).hear(now.seen, &effects);
         self.tell(&core, repeated, &effects);
         match core.counters().bad_messages {
             0 => Ok(effects),

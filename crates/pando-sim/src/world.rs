@@ -108,7 +108,10 @@ impl World {
     ) -> Self {
         let mut random = Random::new(config.seed);
         let objects = Objects::of(&config);
-        let ear = Ear { history, locks: (config.locking > 0).then(|| Arc::clone(&locks)) };
+        let ear = Ear {
+            history: Arc::clone(&history),
+            locks: (config.locking > 0).then(|| Arc::clone(&locks)),
+        };
         let hosts = (0..config.hosts()).map(|shard| {
             let core = core_config(&config, ShardIndex(shard), map, secrets);
             let history = Arc::clone(&history);
