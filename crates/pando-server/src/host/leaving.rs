@@ -7,24 +7,24 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use pando_core::contract::Rows;
+use pando_core::contract::{Effects, Halt, Now, Rows};
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Header, Record};
 use pando_types::{DirId, Epoch, Lsn, ShardIndex};
 use pando_wire::{Census, Group, MoveToken};
 
+#[cfg(feature = "planted")]
+use super::Planted;
 use super::cell::Cell;
 use super::start::{self, RecoveryError, ShardStart};
 use super::state::State;
 use super::syncing::Objects;
 use super::{Host, HostOptions, Shared};
-use crate::store::Store;
+use crate::machine::Machine;
+use crate::store::{Opened, Store};
 use crate::superblock::Superblock;
 
-/// A frozen shard thaws after this long, unless it is given away.
-const FROZEN_MAX: Duration = Duration::from_secs(5);
 /// What is told at one time, bytes.
 const TOLD_MAX: usize = 1 << 20;
 /// What may be left when a shard is frozen, bytes.
@@ -86,8 +86,8 @@ impl Host {
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
-            let last = state.store.applied();
-            if after.is_none() && !state.leaving.follow(token, last) {
+            let (last, now) = (state.store.applied(), self.shared.clock.mono());
+            if after.is_none() && !state.leaving.follow(token, last, now) {
                 return Err(MoveRefused(format!("shard {shard} is being given away already")));
             }
             self.changes(state, token, after.unwrap_or(last), TOLD_MAX)
@@ -101,12 +101,13 @@ impl Host {
         after: Lsn,
         most: usize,
     ) -> Result<Changes, MoveRefused> {
-        let (groups, upto) = state.leaving.after(token, after, most).ok_or_else(|| {
-            MoveRefused(
-                "its changes are not kept any more: it was restarted, or they were too many"
-                    .to_owned(),
-            )
-        })?;
+        let (groups, upto) =
+            state.leaving.after(token, after, most, self.shared.clock.mono()).ok_or_else(|| {
+                MoveRefused(
+                    "its changes are not kept any more: it was restarted, or they were too many"
+                        .to_owned(),
+                )
+            })?;
         let (last, epoch) = (state.store.applied(), state.store.epoch());
         let clock = state.wall.at(self.shared.clock.wall());
         let stats = state.store.stats();
@@ -132,7 +133,7 @@ impl Host {
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
-        let thaw_at = self.shared.clock.mono() + FROZEN_MAX.as_nanos() as u64;
+        let thaw_at = self.shared.clock.mono() + self.shared.standstill;
         self.shared.timer.thaw_at(thaw_at, shard, token);
         let synced = told.and_then(|told| match cell.syncer.sync() {
             Ok(_) => Ok(told),
@@ -163,10 +164,19 @@ impl Host {
         }
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
-            let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
-            if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
+            let is_followed = state.leaving.left(token).is_some();
+            let is_last = (state.store.epoch(), state.store.applied()) == last;
+            let is_as_told = state.leaving.is_frozen() && is_last;
+            #[cfg(feature = "planted")]
+            let is_as_told = is_as_told || state.has(Planted::ThawedAndGiven);
+            if !is_followed || !is_as_told {
                 return Err(MoveRefused("it has gone on in the meantime".to_owned()).into());
             }
+            #[cfg(feature = "planted")]
+            let commit = || match state.has(Planted::GivenUnwritten) {
+                true => Ok(()),
+                false => commit(),
+            };
             if let Err(error) = commit() {
                 state.leaving.may_be_given = true;
                 cell.fail(&format!(
@@ -204,20 +214,29 @@ impl Host {
         options: &HostOptions,
         shard: ShardIndex,
     ) -> Result<ShardStart, RecoveryError> {
-        let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)?;
+        let opened = Store::open(folder, superblock.database_id(shard.0), &options.store)?;
         let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
-        let store = (store, opened.last_nanos);
-        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
-        Objects::watch(&self.shared, &cell);
-        self.shared.cells[usize::from(shard.0)].store(Some(cell));
+        let start = self.admit(shard, opened, options, recover)?;
         self.spawn_syncer(shard).map_err(|error| RecoveryError {
             what: format!("cannot start a thread: {error}"),
             is_damage: false,
         })?;
-        if let Some(cell) = self.shared.cell(shard) {
-            cell.set_tick();
-            self.run(shard);
-        }
+        self.shared.wake(shard);
+        Ok(start)
+    }
+
+    /// Recovers a shard that comes here. Nobody has woken it yet.
+    pub(super) fn admit(
+        &self,
+        shard: ShardIndex,
+        (store, opened): (Store, Opened),
+        options: &HostOptions,
+        recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+    ) -> Result<ShardStart, RecoveryError> {
+        let store = (store, opened.last_nanos);
+        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
+        Objects::watch(&self.shared, &cell);
+        self.shared.cells[usize::from(shard.0)].store(Some(cell));
         Ok(ShardStart { shard, opened })
     }
 
@@ -230,6 +249,14 @@ impl Host {
 }
 
 impl Shared {
+    /// A shard has come, and says what it has to say.
+    pub(super) fn wake(&self, shard: ShardIndex) {
+        if let Some(cell) = self.cell(shard) {
+            cell.set_tick();
+            self.run(shard);
+        }
+    }
+
     /// A shard that was frozen for this attempt goes on, unless it was given away.
     pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };
