@@ -19,7 +19,9 @@ impl World {
 
     pub(crate) fn want_checkpoint(&mut self, shard: usize) {
         let index = self.index(shard);
-        self.act(self.server_of(shard), |driven| driven.want_checkpoint(index));
+        if self.hosts[shard].process.is_some() {
+            self.act(self.server_of(shard), |driven| driven.want_checkpoint(index));
+        }
         let delay = self.random.between(1, 2 * self.config.checkpoint_interval);
         self.after(delay, Happening::Checkpoint(shard));
     }
@@ -70,9 +72,11 @@ impl World {
             }
         }
         self.servers[server].die();
-        for &shard in &shards {
-            self.hosts[shard].died(power);
+        match self.moves.is_some() {
+            true => shards.iter().for_each(|&shard| self.hosts[shard].ends()),
+            false => shards.iter().for_each(|&shard| self.hosts[shard].died(power)),
         }
+        self.moves_die(server, power);
         for &shard in &shards {
             for other in self.network.neighbours(End::Shard(shard)) {
                 self.break_off(End::Shard(shard), other);
@@ -88,6 +92,9 @@ impl World {
             return;
         }
         self.trace.note(self.time, &[], format_args!("process {server} starts"));
+        if self.read_folder(server).is_err() {
+            return self.crash(server);
+        }
         for shard in self.servers[server].shards.clone() {
             if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
                 let changes = self.random.between(1, 12);
@@ -100,7 +107,12 @@ impl World {
         self.servers[server].clocks.set(self.time);
         let Self { servers, hosts, .. } = self;
         match servers[server].start(hosts) {
-            Ok(()) => self.settle(server),
+            Ok(()) => {
+                self.settle(server);
+                if self.servers[server].driven().is_some() {
+                    self.resume_moves(server);
+                }
+            }
             Err(_) => {
                 let has_failed = |&shard: &usize| self.hosts[shard].has_failed();
                 let has_failed = self.servers[server].shards.iter().any(has_failed);

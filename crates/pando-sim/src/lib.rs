@@ -31,6 +31,7 @@ mod kinds;
 pub mod locking;
 pub mod mail;
 pub mod missing;
+pub mod moves;
 pub mod network;
 pub mod post;
 pub mod random;

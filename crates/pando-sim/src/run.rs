@@ -128,7 +128,7 @@ impl Run {
                 }
             }
             self.step();
-            self.seen.take().map_or(Ok(()), Err)?;
+            self.seen.take().or_else(|| self.world.broken_moves()).map_or(Ok(()), Err)?;
         }
         self.if_all_died()?;
         self.world.heal();
@@ -183,6 +183,7 @@ impl Run {
             Some(ToClient::Resumes(who)) => self.client_resumes(who),
             None => {}
         }
+        self.world.judge_moves();
         if self.world.time >= self.world.config.watched_from && self.seen.is_none() {
             let at = |fault| format!("{} ns: {fault}", self.world.time);
             self.seen = self.if_all_died().err().map(at);
@@ -293,6 +294,7 @@ impl Run {
             }
         }
         self.world.count_disks();
+        self.world.stats.shards_moved = self.world.move_counts();
         self.world.stats.bytes = self.world.network.bytes;
         for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
             if let Some(client) = run.client() {
@@ -306,6 +308,7 @@ impl Run {
         (self.world.stats.promises.0, self.world.stats.promises.1) =
             (promises.made, promises.looks);
         let fault = promises.broken.first().cloned().or(fault);
+        let fault = self.world.broken_moves().or(fault);
         let fault = {
             let locks = &mut lock(&self.shared.locks);
             locks.noticed();
@@ -345,7 +348,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
     Excuse::SessionOver.count(over.len(), excuses);
     match gave_up.first() {
-        Some(event) if keeps_its_word && world.config.disk_interval == 0 => {
+        Some(event) if keeps_its_word && !world.may_stop() => {
             return Err(format!("a client gave up: {event:?}"));
         }
         _ => Excuse::PowerLost.count(gave_up.len(), excuses),
@@ -361,7 +364,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         go_forward(history, is_one_clock)?;
         match linearize(history) {
             Ok(order) => excuses.extend(order.excuses),
-            Err(failure) if failure.gave_up && world.config.disk_interval > 0 => {
+            Err(failure) if failure.gave_up && world.may_stop() => {
                 Excuse::NotFound.count(1, excuses);
             }
             Err(failure) => return Err(failure.to_string()),
@@ -370,6 +373,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         Excuse::Unordered.count(1, excuses);
     }
     at_rest(world)?;
+    world.moves_at_rest()?;
     let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
 }

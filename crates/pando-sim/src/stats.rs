@@ -16,6 +16,7 @@ use crate::cuts::Cut;
 use crate::disks::DiskCounts;
 use crate::host::{Host, Process};
 use crate::locking::counts::Counts;
+use crate::moves::MoveCounts;
 use crate::network::Bytes;
 
 /// What came of the live copies of what splits and merges.
@@ -135,6 +136,8 @@ pub struct Stats {
     pub locks: Counts,
     /// What became of disks.
     pub disks: DiskCounts,
+    /// What became of shards that moved.
+    pub shards_moved: MoveCounts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -299,6 +302,11 @@ impl Stats {
     /// Adds what a process that is about to end has counted.
     pub fn absorb(&mut self, process: &Process) {
         self.checkpoints += process.checkpoints();
+        self.absorb_core(process);
+    }
+
+    /// Adds what a core has counted whose process it has left, or is about to.
+    pub(crate) fn absorb_core(&mut self, process: &Process) {
         let core = process.core();
         let counters = core.counters();
         for (kind, count) in TxnKind::ALL.iter().zip(counters.txns_remote) {
@@ -378,6 +386,7 @@ impl AddAssign<&Self> for Stats {
         self.clocks_set += other.clocks_set;
         self.locks += other.locks;
         self.disks += other.disks;
+        self.shards_moved += &other.shards_moved;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

@@ -1,14 +1,13 @@
-//! A shard leaves this process for another, or comes here: what the shell does (see `pando_wire::MoveAsk`).
+//! A shard leaves this process for another: what the shell does (see `pando_wire::MoveAsk`).
 //!
 //! 1. Frozen, a shard runs nothing, and its log is synced: what is told then is all there will be.
 //! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one excludes the other.
 //! 3. A shard given away is never run here again, whatever happens: that it is was made durable first.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
-use pando_core::contract::{Effects, Halt, Now, Rows};
+use pando_core::contract::Rows;
 use pando_core::keys::{self, Kind};
 use pando_core::record::{Header, Record};
 use pando_types::{DirId, Epoch, Lsn, ShardIndex};
@@ -17,13 +16,9 @@ use pando_wire::{Census, Group, MoveToken};
 #[cfg(feature = "planted")]
 use super::Planted;
 use super::cell::Cell;
-use super::start::{self, RecoveryError, ShardStart};
 use super::state::State;
-use super::syncing::Objects;
-use super::{Host, HostOptions, Shared};
-use crate::machine::Machine;
-use crate::store::{Opened, Store};
-use crate::superblock::Superblock;
+use super::{Host, Shared};
+use crate::store::Store;
 
 /// What is told at one time, bytes.
 const TOLD_MAX: usize = 1 << 20;
@@ -191,6 +186,21 @@ impl Host {
         Ok(())
     }
 
+    /// A shard that stopped, as whether it was given away was unknown, was given away durably: it ends here. Whether it was still here.
+    pub fn was_given(&self, shard: ShardIndex) -> bool {
+        let Some(cell) = self.shared.cell(shard) else { return false };
+        let was_given = self.shared.with(&cell, |state| {
+            if state.leaving.may_be_given {
+                self.shared.cells[usize::from(shard.0)].store(None);
+            }
+            state.leaving.may_be_given
+        });
+        if was_given {
+            cell.end();
+        }
+        was_given
+    }
+
     /// Whether what changes is kept for this attempt.
     #[must_use]
     pub fn is_followed(&self, shard: ShardIndex, token: MoveToken) -> bool {
@@ -206,40 +216,6 @@ impl Host {
         }
     }
 
-    /// Opens a shard's store that has come here whole, and runs it.
-    pub fn take_over(
-        &self,
-        folder: &Path,
-        superblock: &Superblock,
-        options: &HostOptions,
-        shard: ShardIndex,
-    ) -> Result<ShardStart, RecoveryError> {
-        let opened = Store::open(folder, superblock.database_id(shard.0), &options.store)?;
-        let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
-        let start = self.admit(shard, opened, options, recover)?;
-        self.spawn_syncer(shard).map_err(|error| RecoveryError {
-            what: format!("cannot start a thread: {error}"),
-            is_damage: false,
-        })?;
-        self.shared.wake(shard);
-        Ok(start)
-    }
-
-    /// Recovers a shard that comes here. Nobody has woken it yet.
-    pub(super) fn admit(
-        &self,
-        shard: ShardIndex,
-        (store, opened): (Store, Opened),
-        options: &HostOptions,
-        recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
-    ) -> Result<ShardStart, RecoveryError> {
-        let store = (store, opened.last_nanos);
-        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
-        Objects::watch(&self.shared, &cell);
-        self.shared.cells[usize::from(shard.0)].store(Some(cell));
-        Ok(ShardStart { shard, opened })
-    }
-
     /// Counts some of a shard's partitions and names, from a key on. `None`: it does not run here.
     pub fn census(&self, shard: ShardIndex, from: &[u8]) -> Option<Result<Census, String>> {
         let cell = self.shared.cell(shard)?;
@@ -249,14 +225,6 @@ impl Host {
 }
 
 impl Shared {
-    /// A shard has come, and says what it has to say.
-    pub(super) fn wake(&self, shard: ShardIndex) {
-        if let Some(cell) = self.cell(shard) {
-            cell.set_tick();
-            self.run(shard);
-        }
-    }
-
     /// A shard that was frozen for this attempt goes on, unless it was given away.
     pub(super) fn thaw(&self, shard: ShardIndex, token: MoveToken) {
         let Some(cell) = self.cell(shard) else { return };

@@ -21,6 +21,7 @@
 //!    handovers, page by page.
 
 pub(crate) mod cell;
+mod coming;
 pub mod connection;
 #[cfg(feature = "driven")]
 pub mod driven;

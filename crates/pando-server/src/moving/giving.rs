@@ -59,10 +59,13 @@ pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
     while !shared.is_stopped() {
         let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
         let lock = shared.lock.lock();
-        if source::clear(shared, shard, known.map(|known| known.epoch)) {
+        // Nothing comes here from now on until this is done.
+        let coming = shared.coming.lock();
+        let comes_back = coming.get(&shard).is_some_and(|moving| moving.stage.is_under_way());
+        if !comes_back && source::clear(shared, shard, known.map(|known| known.epoch)) {
             break;
         }
-        drop(lock);
+        drop((lock, coming));
         shared.pause(LOOK_EVERY);
     }
     shared.going.lock().is_over(shard);

@@ -6,7 +6,7 @@ use pando_types::{Epoch, Lsn, ShardIndex};
 use pando_wire::{Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
 use super::place::{Place, store_name};
-use super::{Given, Point};
+use super::{Coming, Given, Point};
 use crate::Host;
 use crate::host::{Changes, MoveRefused, NotGiven};
 
@@ -76,11 +76,15 @@ fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold
     match Given::read(place, shard.0) {
         // It may be there and not be durable, if the process that wrote it ended at once.
         Ok(Some(known)) if known.token == given.token => {
-            let told = match known.write(place) {
-                Ok(()) => MoveTold::Given,
-                Err(error) => MoveTold::Unsure(error.to_string()),
-            };
-            return (told, false);
+            if let Err(error) = known.write(place) {
+                return (MoveTold::Unsure(error.to_string()), false);
+            }
+            let was_here = giver.host().was_given(shard);
+            if was_here {
+                giver.note(shard, MoveStage::Opening);
+                giver.is_given(&known.to);
+            }
+            return (MoveTold::Given, was_here);
         }
         Ok(_) => {}
         Err(error) => return (MoveTold::Unsure(error.to_string()), false),
@@ -117,6 +121,10 @@ pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> boo
     if known.is_none_or(|known| known <= given.to.epoch) {
         return false;
     }
+    // What is there may be what has come back, and is not this place's until its target has ended that.
+    if !matches!(Coming::read(place, shard.0), Ok(None)) {
+        return false;
+    }
     if giver.host().epoch(shard).is_none() {
         let own = store_name(shard.0);
         let old = format!("{own}.old");
@@ -126,4 +134,100 @@ pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> boo
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::host::{HostOptions, format_shard};
+    use crate::{Folder, Superblock};
+
+    struct Here {
+        host: Host,
+        folder: Folder,
+        fails: Cell<bool>,
+        given: RefCell<Vec<ShardIndex>>,
+    }
+
+    impl Giver for Here {
+        fn host(&self) -> &Host {
+            &self.host
+        }
+
+        fn place(&self) -> &dyn Place {
+            &self.folder
+        }
+
+        fn pass(&self, point: Point) -> io::Result<()> {
+            match point == Point::Committed && self.fails.take() {
+                true => Err(io::Error::other("a disk fails")),
+                false => Ok(()),
+            }
+        }
+
+        fn is_given(&self, to: &Hosting) {
+            self.given.borrow_mut().push(to.shard);
+        }
+
+        fn learn(&self, _: &Hosting) {}
+    }
+
+    fn here(folder: &Folder, superblock: &Superblock, shards: &[ShardIndex]) -> Here {
+        let (host, _) = Host::start(folder, superblock, &HostOptions::default(), shards).unwrap();
+        let (fails, given) = (Cell::new(true), RefCell::default());
+        Here { host, folder: folder.clone(), fails, given }
+    }
+
+    /// Its target was stopped by its disk in the middle of putting it in its place.
+    #[test]
+    fn what_has_come_back_is_not_taken_for_an_old_copy() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let here = here(&folder, &superblock, &[ShardIndex(0)]);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let to = Hosting { shard, epoch: Epoch(4), host: [1; 16], addresses: Vec::new() };
+        Given { token, to: to.clone() }.write(&folder).unwrap();
+        let last = (Epoch(7), Lsn(9));
+        let coming = Coming { token: MoveToken([4; 16]), from: to, last, is_taken: true };
+        coming.write(&folder).unwrap();
+        assert!(!clear(&here, shard, Some(Epoch(5))));
+        assert!(folder.shard(1).exists());
+        Coming::remove(&folder, shard).unwrap();
+        assert!(!clear(&here, shard, Some(Epoch(4))));
+        assert!(folder.shard(1).exists());
+        assert!(clear(&here, shard, Some(Epoch(5))));
+        assert!(!folder.shard(1).exists());
+    }
+
+    /// Otherwise its clients would hear `EIO` there until a start, though another process serves it.
+    #[test]
+    fn a_shard_that_may_have_been_given_away_goes_when_it_was() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let shards = [ShardIndex(0), ShardIndex(1)];
+        let here = here(&folder, &superblock, &shards);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let ask = |ask: MoveAsk| answer(&here, shard, token, &ask);
+        let (MoveTold::Changes { upto, .. }, _) = ask(MoveAsk::Follow(None)) else { panic!() };
+        let (MoveTold::Changes { epoch, last, .. }, _) = ask(MoveAsk::Freeze(upto)) else {
+            panic!()
+        };
+        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let give = || ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
+        let (told, is_given) = give();
+        assert!(matches!(told, MoveTold::Unsure(_)) && !is_given, "{told:?}");
+        assert_eq!(here.host.hosted(), shards);
+        assert_eq!(give(), (MoveTold::Given, true));
+        assert_eq!(
+            (here.host.hosted(), here.given.borrow().clone()),
+            (vec![ShardIndex(0)], vec![shard])
+        );
+        assert_eq!(give(), (MoveTold::Given, false));
+    }
 }

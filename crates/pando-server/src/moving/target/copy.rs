@@ -7,7 +7,8 @@ use pando_types::peer::RowChange;
 use pando_types::{Epoch, Lsn};
 use pando_wire::{Ask, Group, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Told};
 
-use super::{Answer, End, Move, Pace};
+use super::work::{Answer, Move};
+use super::{End, Pace};
 #[cfg(feature = "planted")]
 use crate::host::Planted;
 use crate::moving::{Coming, Point};
