@@ -76,7 +76,7 @@ fn a_seed_gives_the_same_bytes_again() {
 /// What once went wrong: see docs/TESTING.md.
 #[test]
 fn seeds_that_once_failed_hold() {
-    for seed in [86, 170, 259] {
+    for seed in [86, 170, 259, 443] {
         let config = SimConfig::shards_moving(seed).with_power_loss();
         assert_eq!(run(config).fault, None, "seed {seed}");
     }

@@ -145,16 +145,48 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use pando_types::Lsn;
 
     use super::*;
     use crate::{Folder, Superblock};
 
+    /// A process whose disk fails to remove stores.
     struct Here(Folder);
+
+    impl Place for Here {
+        fn read(&self, name: &str) -> io::Result<Option<String>> {
+            self.0.read(name)
+        }
+
+        fn write(&self, name: &str, text: &str) -> io::Result<()> {
+            self.0.write(name, text)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            Place::rename(&self.0, from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            match self.0.path().join(name).is_dir() {
+                true => Err(io::Error::other("a disk fails")),
+                false => Place::remove(&self.0, name),
+            }
+        }
+
+        fn exists(&self, name: &str) -> bool {
+            Place::exists(&self.0, name)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Place::sync(&self.0)
+        }
+    }
 
     impl Taker for Here {
         fn place(&self) -> &dyn Place {
-            &self.0
+            self
         }
 
         fn open_copy(&self, shard: ShardIndex, _: u64) -> Result<Store, StoreError> {
@@ -172,28 +204,45 @@ mod tests {
         fn say(&self, _: &str) {}
     }
 
-    /// It could not be put in its place for want of room, or a disk failed: nobody else has it.
-    #[test]
-    fn a_whole_copy_is_not_thrown_away_when_the_shard_is_asked_for_again() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::new(&temp.path().join("volume")).unwrap();
-        folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap();
-        std::fs::create_dir(folder.coming(1)).unwrap();
-        let taker = Rc::new(Here(folder.clone()));
-        let from = taker.here(ShardIndex(1), Epoch(5));
-        let (token, last) = (MoveToken([4; 16]), (Epoch(5), Lsn(7)));
-        let coming = Coming { token, from: from.clone(), last, is_taken: true };
-        coming.write(&folder).unwrap();
-        let pace = Pace {
+    fn pace() -> Pace {
+        Pace {
             page_bytes: 1,
             rate: 1,
             checkpoint_bytes: 1,
             #[cfg(feature = "planted")]
             planted: None,
-        };
-        let step = Target::adopt(taker, from, pace).next(0, Heard::Done);
+        }
+    }
+
+    /// A process with something of shard 1, and whose that shard is.
+    fn with_a_copy() -> (tempfile::TempDir, Rc<Here>, Hosting) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap();
+        std::fs::create_dir(folder.coming(1)).unwrap();
+        let taker = Rc::new(Here(folder));
+        let from = taker.here(ShardIndex(1), Epoch(5));
+        (temp, taker, from)
+    }
+
+    /// It could not be put in its place for want of room, or a disk failed: nobody else has it.
+    #[test]
+    fn a_whole_copy_is_not_thrown_away_when_the_shard_is_asked_for_again() {
+        let (_temp, taker, from) = with_a_copy();
+        let (token, last) = (MoveToken([4; 16]), (Epoch(5), Lsn(7)));
+        let coming = Coming { token, from: from.clone(), last, is_taken: true };
+        coming.write(taker.place()).unwrap();
+        let step = Target::adopt(taker.clone(), from, pace()).next(0, Heard::Done);
         assert!(matches!(step, Step::Ended(Ended::Later(_))), "{step:?}");
-        assert!(folder.coming(1).exists());
-        assert_eq!(Coming::read(&folder, 1).unwrap(), Some(coming));
+        assert!(taker.0.coming(1).exists());
+        assert_eq!(Coming::read(&taker.0, 1).unwrap(), Some(coming));
+    }
+
+    /// Else what was removed there since would be here again.
+    #[test]
+    fn nothing_is_copied_over_what_is_left_of_an_earlier_copy() {
+        let (_temp, taker, from) = with_a_copy();
+        let step = Target::adopt(taker, from, pace()).next(0, Heard::Done);
+        assert!(matches!(step, Step::Ended(Ended::Stays(_))), "{step:?}");
     }
 }

@@ -57,7 +57,10 @@ impl Move {
         let mut tries = 0;
         loop {
             tries += 1;
-            self.remove_copy();
+            // What is left of an earlier copy would be taken for a part of this one.
+            self.place().remove(&copy_name(self.shard.0)).map_err(|error| {
+                End::Failed(format!("an earlier copy cannot be removed here: {error}"))
+            })?;
             match self.attempt(&from, pace).await {
                 Err(End::Again(why)) if tries < ATTEMPTS_MAX => {
                     self.taker.say(&format!("the move begins anew: {why}"));
