@@ -36,7 +36,7 @@ fn a_shard_that_is_given_away_in_words_only() {
 
 #[test]
 fn a_shard_that_has_gone_on_and_is_given_away() {
-    is_found_by(ORDER, Planted::ThawedAndGiven, SimConfig::shards_moving);
+    is_found_by(STRUCTURE, Planted::ThawedAndGiven, SimConfig::shards_moving);
 }
 
 #[test]

@@ -157,11 +157,11 @@ mod tests {
 
     impl Place for Here {
         fn read(&self, name: &str) -> io::Result<Option<String>> {
-            self.0.read(name)
+            Place::read(&self.0, name)
         }
 
         fn write(&self, name: &str, text: &str) -> io::Result<()> {
-            self.0.write(name, text)
+            Place::write(&self.0, name, text)
         }
 
         fn rename(&self, from: &str, to: &str) -> io::Result<()> {
