@@ -39,6 +39,8 @@ pub struct Host {
     pub(crate) is_turn_planned: bool,
     /// The sync that it has asked for is under way.
     pub(crate) is_sync_planned: bool,
+    /// It may stop though its disk works: whether it was given away is unknown.
+    pub(crate) may_stop: bool,
     missing_percent: u64,
     /// What is wrong with the disk, if it may fail.
     pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
@@ -68,7 +70,7 @@ pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
     Store::over(Arc::new(disk.clone()), small_options())
 }
 
-fn small_options() -> Options {
+pub(crate) fn small_options() -> Options {
     Options {
         log_chunk_bytes: 32 << 10,
         reserve_bytes: 4 << 10,
@@ -104,6 +106,7 @@ impl Host {
             process: None,
             is_turn_planned: false,
             is_sync_planned: false,
+            may_stop: false,
             missing_percent: sim.missing_percent,
             flaws: None,
             trouble: Trouble::default(),
@@ -153,10 +156,15 @@ impl Host {
         self.process = Some(Process { shard: self.config.shard, core, driven });
     }
 
+    /// It does not run any more, or runs anew.
+    pub(crate) fn ends(&mut self) {
+        (self.process, self.may_stop) = (None, false);
+        (self.is_turn_planned, self.is_sync_planned) = (false, false);
+    }
+
     /// The process ended; with `power` the machine too.
     pub(crate) fn died(&mut self, power: bool) {
-        self.process = None;
-        (self.is_turn_planned, self.is_sync_planned) = (false, false);
+        self.ends();
         let random = &mut self.random;
         self.disk = if power {
             self.disk.crash_power(&mut || random.draw())
@@ -185,7 +193,7 @@ impl Process {
 
     /// Checkpoints that it has finished.
     pub fn checkpoints(&self) -> u64 {
-        self.driven.counters(self.shard).checkpoints.get()
+        self.driven.checkpoints(self.shard)
     }
 
     /// Slots of the shard in which there is anything, but the root's.
