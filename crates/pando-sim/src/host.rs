@@ -11,9 +11,9 @@ use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
 use pando_types::op::{ObjectId, Request, RequestId};
-use pando_types::reply::Reply;
+use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::watch::{Settled, Watching};
-use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, Ino, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
 
 use crate::check::History;
 use crate::client_run::lock;
@@ -243,14 +243,18 @@ impl Applied {
     /// Tells of what these effects, which follow the group `last`, record or answer.
     fn hear(&mut self, last: Lsn, effects: &Effects) {
         self.begin_again(last);
-        // Of a session of the process nothing is recorded.
+        // Of a session of the process nothing is recorded; a copy is answered once more.
+        let is_new = |id: RequestId| !lock(&self.history).was_applied(id);
         let answered = effects.out.iter().filter_map(|(_, out)| match out {
-            Out::Reply(_, reply) if reply.id.session.is_local() => Some(reply.id),
+            Out::Reply(_, reply) if reply.id.session.is_local() && is_new(reply.id) => {
+                Some((reply.id, made(&reply.result)))
+            }
             _ => None,
         });
-        for id in applied(&effects.writes).into_iter().chain(answered) {
+        let answered: Vec<_> = applied(&effects.writes).into_iter().chain(answered).collect();
+        for (id, made) in answered {
             self.groups.push((Lsn(last.0 + 1), id));
-            lock(&self.history).applied(id);
+            lock(&self.history).applied(id, made);
         }
     }
 
@@ -279,18 +283,27 @@ impl Watched {
     }
 }
 
-/// The request whose outcome these writes record. `None`: there is none, or there are several, which come along with a slot.
-fn applied(writes: &[Write]) -> Option<RequestId> {
+/// The request whose outcome these writes record, and what it made. `None`: there is none, or there are several, which come along with a
+/// slot.
+fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
     let table = keys::table(Table::Slot);
     let mut outcomes = writes.iter().filter_map(|write| match write {
         Write::Put(key, value) if key.starts_with(&table) => {
             let (session, slot) = keys::slot_of(key)?;
-            let sequence = Outcome::decode(value).ok()?.sequence;
-            Some(RequestId { session, slot, sequence })
+            let Outcome { sequence, result, .. } = Outcome::decode(value).ok()?;
+            Some((RequestId { session, slot, sequence }, result.and_then(|result| made(&result))))
         }
         _ => None,
     });
     outcomes.next().filter(|_| outcomes.next().is_none())
+}
+
+fn made(result: &Result<Body, Refusal>) -> Option<Ino> {
+    match result {
+        Ok(Body::Created(attr, true, _)) => Some(attr.ino),
+        Ok(Body::Made(dir, _)) => Some(dir.ino),
+        _ => None,
+    }
 }
 
 impl Machine for Watched {
