@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use pando_types::SHARDS_MAX;
 use rustix::fs::FlockOperation;
 
-use crate::moving::Given;
+use crate::moving::{Given, copy_name, store_name};
 use crate::superblock::{SUPERBLOCK_FILE, Superblock};
 
 pub use error::FolderError;
@@ -99,12 +99,12 @@ impl Folder {
 
     /// Where shard `shard` keeps its store.
     pub fn shard(&self, shard: u16) -> PathBuf {
-        self.path.join(format!("shard-{shard:04}"))
+        self.path.join(store_name(shard))
     }
 
     /// Where the store of a shard is collected that is being moved here.
     pub fn coming(&self, shard: u16) -> PathBuf {
-        self.path.join(format!("shard-{shard:04}.coming"))
+        self.path.join(copy_name(shard))
     }
 
     /// Shards whose stores are here, and are this folder's to serve.
@@ -489,15 +489,10 @@ fn make_folder(path: &Path) -> io::Result<()> {
 
 /// Replaces a file as a whole, durably.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::rename(draft(path, bytes)?, path)?;
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-}
-
-/// A file that can be renamed to `path`, durable as far as its contents go.
-pub(crate) fn draft(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let draft = path.with_extension("new");
     create(&draft, bytes, 0o600)?;
-    Ok(draft)
+    fs::rename(draft, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Makes a folder and what is missing above it. Its name is durable even if it was there: an attempt that was cut off may have made it.
@@ -521,7 +516,7 @@ fn is_of_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidInput | ReadOnlyFilesystem | Unsupported)
 }
 
-fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn create(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(path)?;
     file.write_all(bytes)?;

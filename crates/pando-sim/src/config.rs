@@ -103,6 +103,12 @@ pub struct SimConfig {
     pub locking: u64,
     /// Mean time between two troubles of one shard's disk, nanoseconds; 0: none.
     pub disk_interval: u64,
+    /// Mean time between two times that somebody wants a shard to move to another process, nanoseconds; 0: nobody does.
+    pub shard_moves: u64,
+    /// How long a shard that is to be given away stands still, nanoseconds.
+    pub standstill: u64,
+    /// Changes of the folder that tells of moves fail, so that a shard stops.
+    pub commit_fails: bool,
     /// Sessions that are ended while their clients work.
     pub session_ends: u64,
     /// Operations of a lane, on average, between two times that it uses a file with objects; 0: it does not.
@@ -133,7 +139,7 @@ pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
     /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
-    pub const KINDS: [Kind; 9] = [
+    pub const KINDS: [Kind; 10] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
         ("PATHS", Self::by_path),
@@ -143,6 +149,7 @@ impl SimConfig {
         ("DISKS", Self::disks),
         ("LOCAL", Self::local),
         ("OBJECTS", Self::objects),
+        ("SHARDS", Self::shards_moving),
     ];
 
     /// The run of `seed` in mode `os`, with loss of power.
@@ -278,6 +285,9 @@ impl SimConfig {
             objects: 0,
             session_ends: 0,
             disk_interval: 0,
+            shard_moves: 0,
+            standstill: 5 * SECOND,
+            commit_fails: false,
             lock_patience: None,
             missing_percent: 0,
             #[cfg(feature = "planted")]

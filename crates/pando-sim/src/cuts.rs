@@ -11,7 +11,8 @@ const SHARDS: Ends = 0xFFFF;
 
 fn bit(end: End) -> Ends {
     match end {
-        End::Shard(shard) => 1 << (shard % 16),
+        // A process has the shard of its number at first.
+        End::Shard(at) | End::Process(at) | End::Target(at) => 1 << (at % 16),
         End::Client(client) => 1 << (16 + client % 48),
     }
 }

@@ -19,7 +19,9 @@ impl World {
 
     pub(crate) fn want_checkpoint(&mut self, shard: usize) {
         let index = self.index(shard);
-        self.act(self.server_of(shard), |driven| driven.want_checkpoint(index));
+        if self.hosts[shard].process.is_some() {
+            self.act(self.server_of(shard), |driven| driven.want_checkpoint(index));
+        }
         let delay = self.random.between(1, 2 * self.config.checkpoint_interval);
         self.after(delay, Happening::Checkpoint(shard));
     }
@@ -74,12 +76,14 @@ impl World {
         }
         self.end_here();
         self.servers[server].die();
-        for &shard in &shards {
-            self.hosts[shard].died(power);
+        match self.moves.is_some() {
+            true => shards.iter().for_each(|&shard| self.hosts[shard].ends()),
+            false => shards.iter().for_each(|&shard| self.hosts[shard].died(power)),
         }
         if power {
             self.objects_lose_power(server);
         }
+        self.moves_die(server, power);
         for &shard in &shards {
             for other in self.network.neighbours(End::Shard(shard)) {
                 self.break_off(End::Shard(shard), other);
@@ -95,6 +99,9 @@ impl World {
             return;
         }
         self.trace.note(self.time, &[], format_args!("process {server} starts"));
+        if self.read_folder(server).is_err() {
+            return self.crash(server);
+        }
         for shard in self.servers[server].shards.clone() {
             if self.is_faulty && self.time > 0 && self.random.chance(1, 8) {
                 let changes = self.random.between(1, 12);
@@ -110,6 +117,9 @@ impl World {
             Ok(()) => {
                 self.begin_here();
                 self.settle(server);
+                if self.servers[server].driven().is_some() {
+                    self.resume_moves(server);
+                }
             }
             Err(_) => {
                 let has_failed = |&shard: &usize| self.hosts[shard].has_failed();

@@ -52,6 +52,16 @@ pub enum Happening {
     DiskFails(usize),
     /// That trouble is over.
     DiskMends(usize, u64),
+    /// Somebody wants a shard to move.
+    Move,
+    /// The target of a move, by process and shard, goes on, unless it waits for something else by now.
+    MoveGoesOn(usize, usize, u64),
+    /// It is not answered.
+    MoveSilent(usize, usize, u64),
+    /// A process looks whether its old copy of a shard can go.
+    LookWhetherClear(usize, u64, usize),
+    /// A process opens a link to another.
+    Greet(usize, u64, usize),
     /// A process with a shard that has stopped is started anew.
     Replace(usize, u64),
 }

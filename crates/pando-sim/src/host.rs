@@ -11,9 +11,9 @@ use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
 use pando_types::op::{ObjectId, Request, RequestId};
-use pando_types::reply::Reply;
+use pando_types::reply::{Body, Refusal, Reply};
 use pando_types::watch::{Settled, Watching};
-use pando_types::{Errno, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, Ino, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
 
 use crate::check::History;
 use crate::client_run::lock;
@@ -39,6 +39,8 @@ pub struct Host {
     pub(crate) is_turn_planned: bool,
     /// The sync that it has asked for is under way.
     pub(crate) is_sync_planned: bool,
+    /// It may stop though its disk works: whether it was given away is unknown.
+    pub(crate) may_stop: bool,
     missing_percent: u64,
     /// What is wrong with the disk, if it may fail.
     pub(crate) flaws: Option<Arc<Mutex<Flaws>>>,
@@ -68,7 +70,7 @@ pub fn open(disk: &MemDisk) -> Result<(Store, Opened), StoreError> {
     Store::over(Arc::new(disk.clone()), small_options())
 }
 
-fn small_options() -> Options {
+pub(crate) fn small_options() -> Options {
     Options {
         log_chunk_bytes: 32 << 10,
         reserve_bytes: 4 << 10,
@@ -104,6 +106,7 @@ impl Host {
             process: None,
             is_turn_planned: false,
             is_sync_planned: false,
+            may_stop: false,
             missing_percent: sim.missing_percent,
             flaws: None,
             trouble: Trouble::default(),
@@ -153,10 +156,15 @@ impl Host {
         self.process = Some(Process { shard: self.config.shard, core, driven });
     }
 
+    /// It does not run any more, or runs anew.
+    pub(crate) fn ends(&mut self) {
+        (self.process, self.may_stop) = (None, false);
+        (self.is_turn_planned, self.is_sync_planned) = (false, false);
+    }
+
     /// The process ended; with `power` the machine too.
     pub(crate) fn died(&mut self, power: bool) {
-        self.process = None;
-        (self.is_turn_planned, self.is_sync_planned) = (false, false);
+        self.ends();
         let random = &mut self.random;
         self.disk = if power {
             self.disk.crash_power(&mut || random.draw())
@@ -185,7 +193,7 @@ impl Process {
 
     /// Checkpoints that it has finished.
     pub fn checkpoints(&self) -> u64 {
-        self.driven.counters(self.shard).checkpoints.get()
+        self.driven.checkpoints(self.shard)
     }
 
     /// Slots of the shard in which there is anything, but the root's.
@@ -235,14 +243,18 @@ impl Applied {
     /// Tells of what these effects, which follow the group `last`, record or answer.
     fn hear(&mut self, last: Lsn, effects: &Effects) {
         self.begin_again(last);
-        // Of a session of the process nothing is recorded.
+        // Of a session of the process nothing is recorded; a copy is answered once more.
+        let is_new = |id: RequestId| !lock(&self.history).was_applied(id);
         let answered = effects.out.iter().filter_map(|(_, out)| match out {
-            Out::Reply(_, reply) if reply.id.session.is_local() => Some(reply.id),
+            Out::Reply(_, reply) if reply.id.session.is_local() && is_new(reply.id) => {
+                Some((reply.id, made(&reply.result)))
+            }
             _ => None,
         });
-        for id in applied(&effects.writes).into_iter().chain(answered) {
+        let answered: Vec<_> = applied(&effects.writes).into_iter().chain(answered).collect();
+        for (id, made) in answered {
             self.groups.push((Lsn(last.0 + 1), id));
-            lock(&self.history).applied(id);
+            lock(&self.history).applied(id, made);
         }
     }
 
@@ -271,18 +283,27 @@ impl Watched {
     }
 }
 
-/// The request whose outcome these writes record. `None`: there is none, or there are several, which come along with a slot.
-fn applied(writes: &[Write]) -> Option<RequestId> {
+/// The request whose outcome these writes record, and what it made. `None`: there is none, or there are several, which come along with a
+/// slot.
+fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
     let table = keys::table(Table::Slot);
     let mut outcomes = writes.iter().filter_map(|write| match write {
         Write::Put(key, value) if key.starts_with(&table) => {
             let (session, slot) = keys::slot_of(key)?;
-            let sequence = Outcome::decode(value).ok()?.sequence;
-            Some(RequestId { session, slot, sequence })
+            let Outcome { sequence, result, .. } = Outcome::decode(value).ok()?;
+            Some((RequestId { session, slot, sequence }, result.and_then(|result| made(&result))))
         }
         _ => None,
     });
     outcomes.next().filter(|_| outcomes.next().is_none())
+}
+
+fn made(result: &Result<Body, Refusal>) -> Option<Ino> {
+    match result {
+        Ok(Body::Created(attr, true, _)) => Some(attr.ino),
+        Ok(Body::Made(dir, _)) => Some(dir.ino),
+        _ => None,
+    }
 }
 
 impl Machine for Watched {

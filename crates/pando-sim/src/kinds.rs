@@ -1,4 +1,5 @@
-//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the shards' process, and objects.
+//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the shards' process, objects, and shards that
+//! move.
 
 use crate::config::{MILLISECOND, SimConfig};
 use crate::random::Random;
@@ -24,6 +25,28 @@ impl SimConfig {
             pauses: random.between(2, 12),
             client_deaths: random.between(1, 6),
             loss_per_mille: *random.pick(&[5, 20, 60]),
+            ..base
+        }
+    }
+
+    /// The run of `seed` in which shards move from process to process all the time. In one of three slots are handed over, in one
+    /// directories split; in one of four what tells of moves cannot always be written.
+    #[must_use]
+    pub fn shards_moving(seed: u64) -> Self {
+        let random = &mut Random::new(seed ^ 0x51AB_0DE5_5AAD_0000);
+        let base = match seed % 3 {
+            0 => Self::handing_over(seed),
+            1 => Self::splitting(seed),
+            _ => Self::new(seed),
+        };
+        Self {
+            kind: "SHARDS",
+            processes: random.between(2, 5) as usize,
+            shard_moves: random.between(5, 60) * MILLISECOND,
+            standstill: random.between(2, 150) * MILLISECOND,
+            commit_fails: random.chance(1, 4),
+            clients: 3,
+            operations: base.operations / 2,
             ..base
         }
     }

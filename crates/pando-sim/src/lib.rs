@@ -33,6 +33,7 @@ pub mod local;
 pub mod locking;
 pub mod mail;
 pub mod missing;
+pub mod moves;
 pub mod network;
 pub mod objects;
 pub mod post;

@@ -33,6 +33,10 @@ pub enum End {
     Client(u32),
     /// A shard, by its position.
     Shard(usize),
+    /// A process that is asked about moves, by its position.
+    Process(usize),
+    /// What of a process asks others about moves.
+    Target(usize),
 }
 
 /// Bytes from one end to another, on one of their connections.
@@ -261,7 +265,8 @@ impl Network {
             Broken { requests: !up.segments.is_empty(), replies: !down.segments.is_empty() };
         let mut lingering = Vec::new();
         for (lane, from, to) in [(up, low, high), (down, high, low)] {
-            let may_linger = self.is_faulty && matches!(to, End::Shard(_)) && !lane.is_stuck;
+            let may_linger =
+                self.is_faulty && matches!(to, End::Shard(_) | End::Process(_)) && !lane.is_stuck;
             if !may_linger || lane.segments.is_empty() || !self.random.chance(1, 3) {
                 continue;
             }
@@ -297,7 +302,7 @@ impl Network {
     pub fn clients(&self) -> Vec<u32> {
         let client = |(low, _): &(End, End)| match low {
             End::Client(client) => Some(*client),
-            End::Shard(_) => None,
+            _ => None,
         };
         let mut clients: Vec<u32> = self.connections.keys().filter_map(client).collect();
         clients.dedup();

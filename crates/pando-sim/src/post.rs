@@ -4,6 +4,7 @@
 //! 2. Nothing leaves a process of which a disk has stopped: its machine has.
 
 use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use babu::MemDisk;
@@ -13,6 +14,7 @@ use pando_types::reply::Reply;
 use pando_types::{KeyId, ShardIndex};
 
 use crate::client_run::lock;
+use crate::moves::Folder;
 
 /// What leaves.
 #[derive(Debug)]
@@ -27,16 +29,23 @@ pub enum Leaving {
 #[derive(Default)]
 pub struct Post {
     disks: Vec<MemDisk>,
+    folder: Option<Folder>,
+    is_stopped: AtomicBool,
     replies: Mutex<Vec<Leaving>>,
     peers: Mutex<Vec<Leaving>>,
     left: Mutex<Vec<Leaving>>,
 }
 
 impl Post {
-    /// That of a process with these disks.
+    /// That of a process with these disks, and perhaps a folder.
     #[must_use]
-    pub fn new(disks: Vec<MemDisk>) -> Arc<Self> {
-        Arc::new(Self { disks, ..Self::default() })
+    pub fn new(disks: Vec<MemDisk>, folder: Option<Folder>) -> Arc<Self> {
+        Arc::new(Self { disks, folder, ..Self::default() })
+    }
+
+    /// The process dies, at this moment.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
     }
 
     /// What has left since the last time.
@@ -53,7 +62,11 @@ impl Post {
     /// Whether one of the disks has stopped.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
-        self.disks.iter().any(MemDisk::has_stopped)
+        let has_stopped = || match &self.folder {
+            Some(folder) => folder.has_stopped(),
+            None => self.disks.iter().any(MemDisk::has_stopped),
+        };
+        self.is_stopped.load(Ordering::Relaxed) || has_stopped()
     }
 
     fn leave_all(&self, leaving: Vec<Leaving>) {

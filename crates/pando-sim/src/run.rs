@@ -136,7 +136,7 @@ impl Run {
                 }
             }
             self.step();
-            self.seen.take().map_or(Ok(()), Err)?;
+            self.seen.take().or_else(|| self.world.broken_moves()).map_or(Ok(()), Err)?;
         }
         self.if_all_died()?;
         self.world.heal();
@@ -208,6 +208,7 @@ impl Run {
             None => {}
         }
         self.heed_local_deaths();
+        self.world.judge_moves();
         if self.world.time >= self.world.config.watched_from && self.seen.is_none() {
             let at = |fault| format!("{} ns: {fault}", self.world.time);
             self.seen = self.if_all_died().err().map(at);
@@ -332,6 +333,7 @@ impl Run {
         self.world.count_disks();
         self.world.count_here();
         self.world.count_objects();
+        self.world.stats.shards_moved = self.world.move_counts();
         self.world.stats.bytes = self.world.network.bytes;
         for run in self.clients.iter().map(|client| &client.run).chain(&self.dead) {
             if let Some(client) = run.client() {
@@ -345,6 +347,7 @@ impl Run {
         (self.world.stats.promises.0, self.world.stats.promises.1) =
             (promises.made, promises.looks);
         let fault = promises.broken.first().cloned().or(fault);
+        let fault = self.world.broken_moves().or(fault);
         let fault = {
             let locks = &mut lock(&self.shared.locks);
             locks.noticed();
@@ -393,7 +396,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     let (over, gave_up): (Vec<&Event>, Vec<_>) = gave_up.partition(|event| event.lost_session);
     Excuse::SessionOver.count(over.len(), excuses);
     match gave_up.first() {
-        Some(event) if keeps_its_word && world.config.disk_interval == 0 => {
+        Some(event) if keeps_its_word && !world.may_stop() => {
             return Err(format!("a client gave up: {event:?}"));
         }
         _ => Excuse::PowerLost.count(gave_up.len(), excuses),
@@ -409,7 +412,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
         go_forward(history, is_one_clock)?;
         match linearize(history) {
             Ok(order) => excuses.extend(order.excuses),
-            Err(failure) if failure.gave_up && world.config.disk_interval > 0 => {
+            Err(failure) if failure.gave_up && world.may_stop() => {
                 Excuse::NotFound.count(1, excuses);
             }
             Err(failure) => return Err(failure.to_string()),
@@ -419,6 +422,7 @@ fn judge(world: &World, history: &History, excuses: &mut Excuses) -> Result<(), 
     }
     at_rest(world)?;
     world.judge_objects()?;
+    world.moves_at_rest()?;
     let faults = fsck::at_rest(&world.hosts);
     if faults.is_empty() { Ok(()) } else { Err(format!("structure:\n{}", faults.join("\n"))) }
 }

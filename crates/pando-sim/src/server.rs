@@ -12,8 +12,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use pando_core::Now;
+use pando_server::clock::Time;
 use pando_server::host::connection::{Asked, ReplySink};
 use pando_server::host::driven::Driven;
 use pando_server::host::{AtOnce, Call};
@@ -26,6 +28,7 @@ use pando_types::peer::Peer;
 use crate::clocks::Clocks;
 use crate::config::{self, SimConfig};
 use crate::host::Host;
+use crate::moves::Folder;
 use crate::objects::Objects;
 use crate::post::{Leaving, Links, Post, Replies};
 
@@ -47,6 +50,8 @@ pub struct Server {
     pub is_replaced_soon: bool,
     /// The next step of a checkpoint will be done.
     pub is_checkpoint_planned: bool,
+    /// Where it keeps its shards, if they move.
+    pub folder: Option<Folder>,
     options: HostOptions,
     /// Shards of the volume.
     count: u16,
@@ -83,6 +88,7 @@ impl Server {
         let options = HostOptions {
             durability,
             checkpoint_bytes: config.checkpoint_bytes,
+            standstill: Duration::from_nanos(config.standstill),
             #[cfg(feature = "planted")]
             planted: config.planted_in_shell,
             ..HostOptions::default()
@@ -94,6 +100,7 @@ impl Server {
             timer_planned: None,
             is_replaced_soon: false,
             is_checkpoint_planned: false,
+            folder: None,
             options,
             count: config.shards,
             objects,
@@ -116,13 +123,23 @@ impl Server {
         Arc::clone(&self.post)
     }
 
+    /// How its shards are run.
+    pub(crate) const fn options(&self) -> &HostOptions {
+        &self.options
+    }
+
+    /// The clock of its timers.
+    pub(crate) fn mono(&self) -> u64 {
+        self.clocks.mono()
+    }
+
     /// Starts the process of these shards. `Err`: it died meanwhile.
     ///
     /// # Panics
     /// If what is on disk is refused though the disk works.
     pub fn start(&mut self, hosts: &mut [Host]) -> Result<(), Died> {
         let disks = self.shards.iter().map(|&shard| hosts[shard].disk.clone());
-        self.post = Post::new(disks.collect());
+        self.post = Post::new(disks.collect(), self.folder.clone());
         self.clocks.begin();
         let objects = self.objects.as_ref();
         let before_sync =
@@ -215,7 +232,7 @@ impl Server {
         }
         for &shard in &self.shards {
             match driven.failure_of(hosts[shard].config.shard) {
-                Some(reason) if !hosts[shard].has_failed() => {
+                Some(reason) if !hosts[shard].has_failed() && !hosts[shard].may_stop => {
                     panic!("shard {shard} stops: {reason}");
                 }
                 _ => {}

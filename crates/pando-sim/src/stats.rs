@@ -17,6 +17,7 @@ use crate::disks::DiskCounts;
 use crate::host::{Host, Process};
 use crate::local::LocalCounts;
 use crate::locking::counts::Counts;
+use crate::moves::MoveCounts;
 use crate::network::Bytes;
 use crate::objects::counts::ObjectCounts;
 
@@ -141,6 +142,8 @@ pub struct Stats {
     pub local: LocalCounts,
     /// What became of objects.
     pub objects: ObjectCounts,
+    /// What became of shards that moved.
+    pub shards_moved: MoveCounts,
     /// Clocks that were set.
     pub clocks_set: u64,
     /// Syncs of logs.
@@ -305,6 +308,11 @@ impl Stats {
     /// Adds what a process that is about to end has counted.
     pub fn absorb(&mut self, process: &Process) {
         self.checkpoints += process.checkpoints();
+        self.absorb_core(process);
+    }
+
+    /// Adds what a core has counted whose process it has left, or is about to.
+    pub(crate) fn absorb_core(&mut self, process: &Process) {
         let core = process.core();
         let counters = core.counters();
         for (kind, count) in TxnKind::ALL.iter().zip(counters.txns_remote) {
@@ -386,6 +394,7 @@ impl AddAssign<&Self> for Stats {
         self.disks += other.disks;
         self.objects += other.objects;
         self.local += other.local;
+        self.shards_moved += &other.shards_moved;
         self.syncs += other.syncs;
         self.checkpoints += other.checkpoints;
         self.checkpoint_crashes += other.checkpoint_crashes;

@@ -69,6 +69,9 @@ impl World {
     pub(crate) fn sync(&mut self, shard: usize, is_asked: bool) {
         let index = self.index(shard);
         self.stats.syncs += 1;
+        if self.hosts[shard].process.is_none() {
+            return;
+        }
         self.act(self.server_of(shard), |driven| driven.sync(index, is_asked));
     }
 

@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::local::Here;
 use crate::locking::judge::Locks;
 use crate::mail::{Mail, Ticket, Wish};
+use crate::moves::Moves;
 use crate::network::{End, Network, Way};
 use crate::objects::Objects;
 use crate::random::Random;
@@ -91,6 +92,8 @@ pub struct World {
     queue: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(crate) random: Random,
+    /// What becomes of shards that move, if they do.
+    pub(crate) moves: Option<Moves>,
     /// What befalls disks.
     pub(crate) disk_random: Random,
     pub(crate) is_faulty: bool,
@@ -148,10 +151,12 @@ impl World {
             queue: BTreeMap::new(),
             sequence: 0,
             random,
+            moves: None,
             disk_random: Random::new(config.seed ^ 0xD15C_0000),
             is_faulty: true,
             config,
         };
+        world.begin_moves();
         (0..world.servers.len()).for_each(|server| world.restart(server));
         (0..world.hosts.len()).for_each(|shard| world.plan_faults(shard));
         for _ in 0..world.config.client_deaths {
@@ -183,6 +188,7 @@ impl World {
         self.hosts.iter().for_each(|host| host.disk.crash_at(1 << 60));
         self.mend_disks();
         self.objects.iter().for_each(|objects| objects.bucket.heal());
+        self.heal_moves();
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
@@ -269,6 +275,19 @@ impl World {
             Happening::Replace(server, life) if self.is_alive(server, life) => {
                 self.replace(server);
             }
+            Happening::Move if self.is_faulty => self.want_move(),
+            Happening::MoveGoesOn(server, shard, number) => {
+                self.move_goes_on(server, shard, number);
+            }
+            Happening::MoveSilent(server, shard, number) => {
+                self.move_is_silent(server, shard, number);
+            }
+            Happening::LookWhetherClear(server, life, shard) if self.is_alive(server, life) => {
+                self.clear(server, shard);
+            }
+            Happening::Greet(server, life, other) if self.is_alive(server, life) => {
+                self.greet(server, other);
+            }
             Happening::SessionEnds if self.is_faulty => return Some(ToClient::SessionEnds),
             Happening::ClientResumes(who) => return Some(ToClient::Resumes(who)),
             _ => {}
@@ -287,12 +306,12 @@ impl World {
         told
     }
 
-    fn is_alive(&self, server: usize, life: u64) -> bool {
+    pub(crate) fn is_alive(&self, server: usize, life: u64) -> bool {
         self.servers[server].life == life && self.servers[server].driven().is_some()
     }
 
     pub(crate) fn server_of(&self, shard: usize) -> usize {
-        shard % self.servers.len()
+        self.home(shard).unwrap_or(shard % self.servers.len())
     }
 
     pub(crate) fn index(&self, shard: usize) -> ShardIndex {
@@ -361,6 +380,7 @@ impl World {
 
     /// Puts a message on its way.
     pub(crate) fn put(&mut self, from: End, to: End, stream: u64, message: &Message) {
+        self.aim(from, to);
         let (at, way) = self.network.send(from, to, stream, message, self.time);
         self.at(at, Happening::Deliver(way));
         if self.network.breaks() {
@@ -418,13 +438,17 @@ impl World {
                 self.calls.remove(&stream.0);
                 self.mail.answer(stream.0, Ok(Box::new(reply)));
             }
+            (End::Process(server), Message::Ask(ask)) => {
+                self.process_is_asked(server, way, stream, ask);
+            }
+            (End::Target(server), Message::Told(told)) => self.target_is_told(server, stream, told),
             (to, message) => panic!("{message:?} came to {to:?}"),
         }
     }
 
     /// Whether anybody is there who hears; otherwise the other side is told.
     fn is_heard(&mut self, shard: usize, way: Way) -> bool {
-        let is_heard = self.hosts[shard].process.is_some();
+        let is_heard = self.comes_right(way, shard) && self.hosts[shard].process.is_some();
         if !is_heard && self.is_connected(way) {
             self.break_off(way.from, way.to);
         }
@@ -444,6 +468,7 @@ impl World {
         self.trace.note(self.time, &[], format_args!("{a:?} and {b:?} are disconnected"));
         let (broken, lingering) = self.network.break_off(a, b, self.time);
         self.stats.broken += 1;
+        self.target_hears_nothing(a, b);
         for (at, number) in lingering {
             self.at(at, Happening::Linger(number));
         }
@@ -471,6 +496,12 @@ impl World {
         self.trace.note(self.time, &[], format_args!("{cut:?}"));
         self.stats.cut(&cut, &self.hosts);
         self.network.cuts.add(cut, self.time);
+    }
+
+    /// One that nothing else has.
+    pub(crate) const fn next_number(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
     }
 
     pub(crate) fn after(&mut self, delay: u64, happening: Happening) {

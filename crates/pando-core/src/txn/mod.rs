@@ -6,8 +6,8 @@
 //!
 //! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared record before it votes.
 //!    Nothing is logged at the coordinator: a transaction that its coordinator does not know is undone.
-//!    A participant whose change can be made from the decision alone (a new directory's content, a directory's access
-//!    metadata) votes without syncing ([`redo`]): if power loss takes its prepared record, the decision does not need it.
+//!    A participant whose change can be made from the decision alone (a new directory's content, a move's claim
+//!    on the renaming graph) votes without syncing ([`redo`]): if power loss takes its prepared record, the decision does not need it.
 //! 2. Decision: the coordinator logs the changes of all remote participants together with its own changes and the
 //!    request's outcome, *syncs*, and only then tells the participants. The client hears at once: until the participants
 //!    hear, too, whatever changes there is locked, and who asks waits.

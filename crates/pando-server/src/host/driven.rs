@@ -9,7 +9,7 @@
 //!   another thread has a shard             run_beside, call_beside
 //! ```
 //!
-//! All else is what a server runs. Shards stay where they are: none leaves, and none comes.
+//! All else is what a server runs. Shards leave by [`Host::give_away`], and come by [`Driven::take_over`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -25,13 +25,11 @@ use super::start::RecoveryError;
 use super::{AtOnce, BeforeSync, Host, HostOptions, Job, Made};
 use crate::clock::Clock;
 use crate::machine::Machine;
-use crate::metrics::Counters;
 use crate::store::{Opened, Store};
 
 /// See the module.
 pub struct Driven {
     host: Host,
-    cells: Vec<Arc<Cell>>,
     jobs: Mutex<mpsc::Receiver<Job>>,
     checkpoint: Mutex<Checkpoint>,
 }
@@ -58,12 +56,25 @@ impl Driven {
     ) -> Result<Self, RecoveryError> {
         let (hosted, stores): (Vec<_>, Vec<_>) = stores.into_iter().unzip();
         let (host, jobs, _) = Host::assemble((shards, &hosted), options, clock, stores, recover)?;
-        let cells: Vec<_> = host.shared.hosted().collect();
-        cells.iter().for_each(|cell| cell.is_mute.store(true, Ordering::Relaxed));
+        host.shared.hosted().for_each(|cell| cell.is_mute.store(true, Ordering::Relaxed));
         host.set_links(links);
         host.set_before_sync(before_sync);
         host.begin();
-        Ok(Self { host, cells, jobs: Mutex::new(jobs), checkpoint: Mutex::default() })
+        Ok(Self { host, jobs: Mutex::new(jobs), checkpoint: Mutex::default() })
+    }
+
+    /// Recovers and runs a shard that has come here.
+    pub fn take_over(
+        &self,
+        shard: ShardIndex,
+        opened: (Store, Opened),
+        options: &HostOptions,
+        recover: impl FnOnce(Now, &Store) -> Result<(Box<dyn Machine>, Effects), Halt>,
+    ) -> Result<(), RecoveryError> {
+        self.host.admit(shard, opened, options, recover)?;
+        self.cell(shard).is_mute.store(true, Ordering::Relaxed);
+        self.host.shared.wake(shard);
+        Ok(())
     }
 
     /// The host: requests are put before it as connections do.
@@ -88,13 +99,13 @@ impl Driven {
 
     /// What the syncer does when it is woken, or when its time has come.
     pub fn sync(&self, shard: ShardIndex, is_asked: bool) {
-        self.host.shared.sync_once(self.cell(shard), is_asked);
+        self.host.shared.sync_once(&self.cell(shard), is_asked);
     }
 
     /// The next batch of a shard begins a checkpoint, as if its tree were large; it is run.
     pub fn want_checkpoint(&self, shard: ShardIndex) {
         let cell = self.cell(shard);
-        self.host.shared.with(cell, |state| state.want_checkpoint(cell));
+        self.host.shared.with(&cell, |state| state.want_checkpoint(&cell));
     }
 
     /// Of which shard a checkpoint is being made, or waits to be.
@@ -116,6 +127,7 @@ impl Driven {
         let checkpoint = std::mem::take(&mut *self.checkpoint.lock());
         match checkpoint {
             Checkpoint::None => {}
+            Checkpoint::Asked((cell, _)) if cell.is_over() => {}
             Checkpoint::Asked((cell, job)) => {
                 let made = job.run();
                 *self.checkpoint.lock() = Checkpoint::Made(cell, made);
@@ -126,7 +138,8 @@ impl Driven {
 
     /// Runs a shard while other threads have `busy` ones: what comes for those stays with them until they are run.
     pub fn run_beside(&self, busy: &[ShardIndex], shard: ShardIndex) {
-        let held: Vec<_> = busy.iter().map(|shard| self.cell(*shard).lock()).collect();
+        let busy: Vec<_> = busy.iter().map(|shard| self.cell(*shard)).collect();
+        let held: Vec<_> = busy.iter().map(|cell| cell.lock()).collect();
         self.host.run(shard);
         drop(held);
     }
@@ -138,7 +151,8 @@ impl Driven {
         shard: ShardIndex,
         request: Box<Request>,
     ) -> AtOnce {
-        let held: Vec<_> = busy.iter().map(|shard| self.cell(*shard).lock()).collect();
+        let busy: Vec<_> = busy.iter().map(|shard| self.cell(*shard)).collect();
+        let held: Vec<_> = busy.iter().map(|cell| cell.lock()).collect();
         let begun = self.host.call_at_once(shard, request);
         drop(held);
         begun
@@ -149,23 +163,18 @@ impl Driven {
         what(&self.cell(shard).lock().store)
     }
 
-    /// What the shell of a shard counts.
-    pub fn counters(&self, shard: ShardIndex) -> &Counters {
-        &self.cell(shard).counters
-    }
-
-    /// Why a shard has stopped, if one has.
-    pub fn failure(&self) -> Option<(ShardIndex, &str)> {
-        self.cells.iter().find_map(|cell| Some((cell.shard, cell.failure()?)))
+    /// Checkpoints that a shard has finished here.
+    pub fn checkpoints(&self, shard: ShardIndex) -> u64 {
+        self.cell(shard).counters.checkpoints.get()
     }
 
     /// Why this shard has stopped, if it has.
-    pub fn failure_of(&self, shard: ShardIndex) -> Option<&str> {
-        self.cell(shard).failure()
+    pub fn failure_of(&self, shard: ShardIndex) -> Option<String> {
+        Some(self.host.shared.cell(shard)?.failure()?.to_owned())
     }
 
-    fn cell(&self, shard: ShardIndex) -> &Arc<Cell> {
-        let cell = self.cells.iter().find(|cell| cell.shard == shard);
-        cell.unwrap_or_else(|| panic!("shard {shard} was not started here"))
+    fn cell(&self, shard: ShardIndex) -> Arc<Cell> {
+        let cell = self.host.shared.cell(shard);
+        cell.unwrap_or_else(|| panic!("shard {shard} does not run here"))
     }
 }

@@ -1,13 +1,11 @@
-//! A shard leaves this process for another, or comes here: what the shell does (see `pando_wire::MoveAsk`).
+//! A shard leaves this process for another: what the shell does (see `pando_wire::MoveAsk`).
 //!
 //! 1. Frozen, a shard runs nothing, and its log is synced: what is told then is all there will be.
 //! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one excludes the other.
 //! 3. A shard given away is never run here again, whatever happens: that it is was made durable first.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pando_core::contract::Rows;
 use pando_core::keys::{self, Kind};
@@ -15,16 +13,13 @@ use pando_core::record::{Header, Record};
 use pando_types::{DirId, Epoch, Lsn, ShardIndex};
 use pando_wire::{Census, Group, MoveToken};
 
+#[cfg(feature = "planted")]
+use super::Planted;
 use super::cell::Cell;
-use super::start::{self, RecoveryError, ShardStart};
 use super::state::State;
-use super::syncing::Objects;
-use super::{Host, HostOptions, Shared};
+use super::{Host, Shared};
 use crate::store::Store;
-use crate::superblock::Superblock;
 
-/// A frozen shard thaws after this long, unless it is given away.
-const FROZEN_MAX: Duration = Duration::from_secs(5);
 /// What is told at one time, bytes.
 const TOLD_MAX: usize = 1 << 20;
 /// What may be left when a shard is frozen, bytes.
@@ -86,8 +81,8 @@ impl Host {
     ) -> Result<Changes, MoveRefused> {
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
-            let last = state.store.applied();
-            if after.is_none() && !state.leaving.follow(token, last) {
+            let (last, now) = (state.store.applied(), self.shared.clock.mono());
+            if after.is_none() && !state.leaving.follow(token, last, now) {
                 return Err(MoveRefused(format!("shard {shard} is being given away already")));
             }
             self.changes(state, token, after.unwrap_or(last), TOLD_MAX)
@@ -101,12 +96,13 @@ impl Host {
         after: Lsn,
         most: usize,
     ) -> Result<Changes, MoveRefused> {
-        let (groups, upto) = state.leaving.after(token, after, most).ok_or_else(|| {
-            MoveRefused(
-                "its changes are not kept any more: it was restarted, or they were too many"
-                    .to_owned(),
-            )
-        })?;
+        let (groups, upto) =
+            state.leaving.after(token, after, most, self.shared.clock.mono()).ok_or_else(|| {
+                MoveRefused(
+                    "its changes are not kept any more: it was restarted, or they were too many"
+                        .to_owned(),
+                )
+            })?;
         let (last, epoch) = (state.store.applied(), state.store.epoch());
         let clock = state.wall.at(self.shared.clock.wall());
         let stats = state.store.stats();
@@ -132,7 +128,7 @@ impl Host {
             state.leaving.freeze();
             Ok(self.changes(state, token, after, usize::MAX))
         })?;
-        let thaw_at = self.shared.clock.mono() + FROZEN_MAX.as_nanos() as u64;
+        let thaw_at = self.shared.clock.mono() + self.shared.standstill;
         self.shared.timer.thaw_at(thaw_at, shard, token);
         let synced = told.and_then(|told| match cell.syncer.sync() {
             Ok(_) => Ok(told),
@@ -163,10 +159,19 @@ impl Host {
         }
         let cell = self.leaver(shard)?;
         self.shared.with(&cell, |state| {
-            let is_its_own = state.leaving.is_frozen() && state.leaving.left(token).is_some();
-            if !is_its_own || (state.store.epoch(), state.store.applied()) != last {
+            let is_followed = state.leaving.left(token).is_some();
+            let is_last = (state.store.epoch(), state.store.applied()) == last;
+            let is_as_told = state.leaving.is_frozen() && is_last;
+            #[cfg(feature = "planted")]
+            let is_as_told = is_as_told || state.has(Planted::ThawedAndGiven);
+            if !is_followed || !is_as_told {
                 return Err(MoveRefused("it has gone on in the meantime".to_owned()).into());
             }
+            #[cfg(feature = "planted")]
+            let commit = || match state.has(Planted::GivenUnwritten) {
+                true => Ok(()),
+                false => commit(),
+            };
             if let Err(error) = commit() {
                 state.leaving.may_be_given = true;
                 cell.fail(&format!(
@@ -179,6 +184,21 @@ impl Host {
         })?;
         cell.end();
         Ok(())
+    }
+
+    /// A shard that stopped, as whether it was given away was unknown, was given away durably: it ends here. Whether it was still here.
+    pub fn was_given(&self, shard: ShardIndex) -> bool {
+        let Some(cell) = self.shared.cell(shard) else { return false };
+        let was_given = self.shared.with(&cell, |state| {
+            if state.leaving.may_be_given {
+                self.shared.cells[usize::from(shard.0)].store(None);
+            }
+            state.leaving.may_be_given
+        });
+        if was_given {
+            cell.end();
+        }
+        was_given
     }
 
     /// Whether what changes is kept for this attempt.
@@ -194,31 +214,6 @@ impl Host {
             None => Ok(cell),
             Some(reason) => Err(MoveRefused(format!("shard {shard} has stopped: {reason}"))),
         }
-    }
-
-    /// Opens a shard's store that has come here whole, and runs it.
-    pub fn take_over(
-        &self,
-        folder: &Path,
-        superblock: &Superblock,
-        options: &HostOptions,
-        shard: ShardIndex,
-    ) -> Result<ShardStart, RecoveryError> {
-        let (store, opened) = Store::open(folder, superblock.database_id(shard.0), &options.store)?;
-        let recover = |now, store: &Store| start::recover(superblock, options, shard, now, store);
-        let store = (store, opened.last_nanos);
-        let cell = Arc::new(start::cell(&self.shared.clock, shard, store, options, recover)?);
-        Objects::watch(&self.shared, &cell);
-        self.shared.cells[usize::from(shard.0)].store(Some(cell));
-        self.spawn_syncer(shard).map_err(|error| RecoveryError {
-            what: format!("cannot start a thread: {error}"),
-            is_damage: false,
-        })?;
-        if let Some(cell) = self.shared.cell(shard) {
-            cell.set_tick();
-            self.run(shard);
-        }
-        Ok(ShardStart { shard, opened })
     }
 
     /// Counts some of a shard's partitions and names, from a key on. `None`: it does not run here.

@@ -21,6 +21,7 @@
 //!    handovers, page by page.
 
 pub(crate) mod cell;
+mod coming;
 pub mod connection;
 #[cfg(feature = "driven")]
 pub mod driven;
@@ -100,6 +101,8 @@ pub struct HostOptions {
     pub partitions_per_shard: Option<NonZeroU16>,
     /// A client that is not heard of for this long has ended.
     pub lease: Duration,
+    /// A shard that stands still to be given away goes on after this long.
+    pub standstill: Duration,
     /// A fault that a test plants.
     #[cfg(feature = "planted")]
     pub planted: Option<Planted>,
@@ -114,6 +117,7 @@ impl Default for HostOptions {
             split_threshold: 8_000,
             partitions_per_shard: Some(NonZeroU16::MIN),
             lease: Duration::from_secs(60),
+            standstill: Duration::from_secs(5),
             #[cfg(feature = "planted")]
             planted: None,
         }
@@ -147,6 +151,8 @@ pub(crate) struct Shared {
     before_sync: OnceLock<BeforeSync>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     is_stopped: AtomicBool,
+    /// See [`HostOptions::standstill`], nanoseconds.
+    standstill: u64,
 }
 
 thread_local! {

@@ -152,6 +152,7 @@ impl Host {
             before_sync: OnceLock::new(),
             jobs: Mutex::new(Some(sender)),
             is_stopped: false.into(),
+            standstill: u64::try_from(options.standstill.as_nanos()).unwrap_or(u64::MAX),
         });
         shared.hosted().for_each(|cell| Objects::watch(&shared, &cell));
         Ok((Self { shared, threads: Mutex::default() }, jobs, starts))
@@ -159,10 +160,7 @@ impl Host {
 
     /// Whatever the shards have to say after their recovery.
     pub(super) fn begin(&self) {
-        for cell in self.shared.hosted() {
-            cell.set_tick();
-            self.shared.run(cell.shard);
-        }
+        self.shared.hosted().for_each(|cell| self.shared.wake(cell.shard));
     }
 
     fn spawn(&self, name: String, body: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {

@@ -385,7 +385,7 @@ impl State {
     fn absorb(&mut self, effects: Effects, cell: &Cell) {
         if !effects.writes.is_empty() {
             let lsn = self.store.apply_later(&effects.writes, &effects.meta);
-            self.leaving.note(lsn, &effects.writes, &effects.meta);
+            self.leaving.note(lsn, &effects.writes, &effects.meta, self.moment.nanos);
             cell.counters.groups.increment();
             self.spent = effects.writes;
         }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use pando_net::{Inbound, Keys, Outbound, Shown, Stream, open};
-use pando_types::ShardIndex;
-use pando_wire::{Ask, Hosting, Message, MoveAsk, MoveToken, MoveTold, Role, Told, encode};
+use pando_wire::{Ask, Hosting, Message, Role, Told, encode};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use super::Silent;
 use crate::net::links::usable;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -30,10 +30,6 @@ struct Open {
     shown: Option<Shown>,
 }
 
-/// It did not answer, in words why.
-#[derive(Debug)]
-pub(super) struct Silent(pub(super) String);
-
 impl Asked {
     pub(super) fn new(
         volume: [u8; 16],
@@ -43,21 +39,6 @@ impl Asked {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Silent(error.to_string()))?;
         Ok(Self { runtime, volume, keys, hosting, open: None })
-    }
-
-    /// Asks something about a move.
-    pub(super) fn ask_move(
-        &mut self,
-        shard: ShardIndex,
-        token: MoveToken,
-        ask: MoveAsk,
-    ) -> Result<MoveTold, Silent> {
-        match self.ask(Ask::Move(shard, token, ask))? {
-            Told::Move(told) => Ok(told),
-            // Of a move it says nothing: also of one that it may have agreed to.
-            Told::Failed(why) => Err(Silent(why)),
-            _ => Err(Silent("it answered something else".to_owned())),
-        }
     }
 
     /// Asks one thing.
@@ -129,7 +110,7 @@ mod tests {
 
     use pando_keys::{Authority, KeyRole, Wanted};
     use pando_net::{Listener, Proof, Reception, Serial, accept, this_host};
-    use pando_types::Epoch;
+    use pando_types::{Epoch, ShardIndex};
     use pando_wire::{Address, Hello, Refused, Welcome};
 
     use super::*;

@@ -22,17 +22,9 @@ impl Going {
         self.shards.insert(moving.shard, (Instant::now(), moving));
     }
 
-    /// The last changes are told; the shard thaws by itself, whereupon the target says that it copies again.
-    pub(super) fn stands_still(&mut self, shard: ShardIndex) {
-        self.note(shard, MoveStage::Exchanging);
-    }
-
-    /// It is the target's.
-    pub(super) fn is_given(&mut self, shard: ShardIndex) {
-        self.note(shard, MoveStage::Opening);
-    }
-
-    fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
+    /// What is known here: the last changes are told (the shard thaws by itself, whereupon the target says that it copies again), or it is
+    /// the target's.
+    pub(super) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
         if let Some((heard, moving)) = self.shards.get_mut(&shard) {
             (*heard, moving.stage) = (Instant::now(), stage);
         }
@@ -72,10 +64,10 @@ mod tests {
         let mut going = Going::default();
         let now = Instant::now();
         [1, 2, 3].into_iter().for_each(|shard| going.hear(copying(shard)));
-        going.stands_still(ShardIndex(2));
-        going.is_given(ShardIndex(3));
+        going.note(ShardIndex(2), MoveStage::Exchanging);
+        going.note(ShardIndex(3), MoveStage::Opening);
         // Of one that was never heard of nothing is known that could be told.
-        going.is_given(ShardIndex(4));
+        going.note(ShardIndex(4), MoveStage::Opening);
         assert_eq!(stages(&mut going, now), [(1, "copying"), (2, "exchanging"), (3, "opening")]);
         let later = Instant::now() + SILENT_MAX;
         assert_eq!(stages(&mut going, later), [(3, "opening")]);

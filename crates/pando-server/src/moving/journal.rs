@@ -1,6 +1,5 @@
 //! What folders say of moves. Each file is replaced as a whole, durably, and checked when it is read.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,7 +8,8 @@ use pando_wire::{Hosting, MoveToken};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Folder, folder};
+use super::place::{Place, copy_name, store_name};
+use crate::Folder;
 
 /// `given-K`: this folder's shard was given away.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -22,92 +22,97 @@ pub struct Given {
 
 /// `coming-K`: a copy is complete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Coming {
+pub struct Coming {
     /// Of which attempt.
-    pub(super) token: MoveToken,
+    pub token: MoveToken,
     /// Whose it was.
-    pub(super) from: Hosting,
+    pub from: Hosting,
     /// The source's last group.
-    pub(super) last: (Epoch, Lsn),
+    pub last: (Epoch, Lsn),
     /// Whether the source has said that it is given away.
-    pub(super) is_taken: bool,
+    pub is_taken: bool,
 }
 
 impl Given {
+    fn name(shard: u16) -> String {
+        format!("given-{shard:04}")
+    }
+
     pub(crate) fn path(folder: &Folder, shard: u16) -> PathBuf {
-        folder.path().join(format!("given-{shard:04}"))
+        folder.path().join(Self::name(shard))
     }
 
     /// Whether it was given away.
-    pub fn read(folder: &Folder, shard: u16) -> io::Result<Option<Self>> {
-        read(&Self::path(folder, shard))
+    pub fn read(place: &dyn Place, shard: u16) -> io::Result<Option<Self>> {
+        read(place, &Self::name(shard))
     }
 
     /// Makes durable that it was given away: also if that was said before, and may not be durable.
-    pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
-        write(&Self::path(folder, self.to.shard.0), self)
+    pub(super) fn write(&self, place: &dyn Place) -> io::Result<()> {
+        write(place, &Self::name(self.to.shard.0), self)
     }
 
     /// All that may fail without anything being given away: the file's contents, under another name.
-    pub(super) fn draft(&self, folder: &Folder) -> io::Result<Draft> {
-        let path = Self::path(folder, self.to.shard.0);
-        let draft = folder::draft(&path, text(self)?.as_bytes())?;
-        Ok(Draft { draft, path })
+    pub(super) fn draft(&self, place: &dyn Place) -> io::Result<Draft> {
+        draft(place, Self::name(self.to.shard.0), self)
     }
 }
 
 /// A file that is durable, and does not count yet.
 pub(super) struct Draft {
-    draft: PathBuf,
-    path: PathBuf,
+    name: String,
 }
 
 impl Draft {
     /// It counts. After an error nobody knows whether it does. `between`: what a test has happen before it is durable.
     pub(super) fn commit(
         self,
-        folder: &Folder,
+        place: &dyn Place,
         between: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        fs::rename(&self.draft, &self.path)?;
+        place.rename(&draft_name(&self.name), &self.name)?;
         between()?;
-        folder.sync()
+        place.sync()
     }
 }
 
 impl Coming {
-    fn path(folder: &Folder, shard: u16) -> PathBuf {
-        folder.path().join(format!("coming-{shard:04}"))
+    fn name(shard: u16) -> String {
+        format!("coming-{shard:04}")
     }
 
-    pub(super) fn read(folder: &Folder, shard: u16) -> io::Result<Option<Self>> {
-        read(&Self::path(folder, shard))
+    /// Whether a copy is complete.
+    pub fn read(place: &dyn Place, shard: u16) -> io::Result<Option<Self>> {
+        read(place, &Self::name(shard))
     }
 
-    pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
-        write(&Self::path(folder, self.from.shard.0), self)
+    pub(super) fn write(&self, place: &dyn Place) -> io::Result<()> {
+        write(place, &Self::name(self.from.shard.0), self)
     }
 
-    pub(super) fn remove(folder: &Folder, shard: ShardIndex) -> io::Result<()> {
-        remove(&Self::path(folder, shard.0))?;
-        folder.sync()
+    pub(super) fn remove(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
+        place.remove(&Self::name(shard.0))?;
+        place.sync()
+    }
+
+    /// Ends the move of a shard whose end the last process of this place had heard: it is kept here from now on.
+    pub fn finish(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
+        put_in_place(place, shard)?;
+        Self::remove(place, shard)
     }
 }
 
-/// Puts a copy that was given to this folder in its place. What was begun is ended.
-pub(super) fn put_in_place(folder: &Folder, shard: ShardIndex) -> io::Result<()> {
-    let coming = folder.coming(shard.0);
-    if coming.exists() {
+/// Puts a copy that was given to this place where its shards are. What was begun is ended.
+pub(super) fn put_in_place(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
+    let (coming, own) = (copy_name(shard.0), store_name(shard.0));
+    if place.exists(&coming) {
         // From an earlier life of the shard in this folder.
-        match fs::remove_dir_all(folder.shard(shard.0)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        fs::rename(&coming, folder.shard(shard.0))?;
-        folder.sync()?;
+        place.remove(&own)?;
+        place.rename(&coming, &own)?;
+        place.sync()?;
     }
-    remove(&Given::path(folder, shard.0))?;
-    folder.sync()
+    place.remove(&Given::name(shard.0))?;
+    place.sync()
 }
 
 /// Ends moves to this folder that its last process had heard the end of: their shards are this folder's. To be called before
@@ -122,18 +127,10 @@ pub fn finish_taken(folder: &Folder) -> io::Result<()> {
         if Coming::read(folder, shard.0)?.is_some_and(is_taken)
             && let Ok(_lock) = folder.lock_shard(shard.0)
         {
-            put_in_place(folder, shard)?;
-            Coming::remove(folder, shard)?;
+            Coming::finish(folder, shard)?;
         }
     }
     Ok(())
-}
-
-fn remove(path: &PathBuf) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// A line of BLAKE3, a line of JSON.
@@ -142,17 +139,22 @@ fn text(value: &impl Serialize) -> io::Result<String> {
     Ok(format!("{}\n{body}\n", blake3::hash(body.as_bytes()).to_hex()))
 }
 
-fn write(path: &std::path::Path, value: &impl Serialize) -> io::Result<()> {
-    folder::replace(path, text(value)?.as_bytes())
+fn draft_name(name: &str) -> String {
+    format!("{name}.new")
 }
 
-fn read<T: DeserializeOwned>(path: &PathBuf) -> io::Result<Option<T>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+fn draft(place: &dyn Place, name: String, value: &impl Serialize) -> io::Result<Draft> {
+    place.write(&draft_name(&name), &text(value)?)?;
+    Ok(Draft { name })
+}
+
+fn write(place: &dyn Place, name: &str, value: &impl Serialize) -> io::Result<()> {
+    draft(place, name.to_owned(), value)?.commit(place, || Ok(()))
+}
+
+fn read<T: DeserializeOwned>(place: &dyn Place, name: &str) -> io::Result<Option<T>> {
+    let Some(text) = place.read(name)? else { return Ok(None) };
+    let damaged = || io::Error::other(format!("{name} is damaged"));
     let (sum, body) = text.trim_end().split_once('\n').ok_or_else(damaged)?;
     if *sum != *blake3::hash(body.as_bytes()).to_hex() {
         return Err(damaged());
@@ -162,6 +164,8 @@ fn read<T: DeserializeOwned>(path: &PathBuf) -> io::Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::Superblock;
 

@@ -23,10 +23,13 @@
 
 mod ask;
 mod faults;
+mod giving;
 mod going;
 mod journal;
-mod source;
-mod target;
+pub mod place;
+pub mod source;
+mod taking;
+pub mod target;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,7 +51,12 @@ use crate::{Folder, Host, Superblock};
 use going::Going;
 
 pub use faults::{Faults, Point};
-pub use journal::{Given, finish_taken};
+pub use journal::{Coming, Given, finish_taken};
+pub(crate) use place::{copy_name, store_name};
+
+/// A server that was asked did not answer, in words why.
+#[derive(Debug)]
+pub struct Silent(pub String);
 
 /// What is needed to move shards from and to this process.
 pub struct Parts {
@@ -126,9 +134,9 @@ impl Moves {
                     self.clear(shard);
                 }
             }
-            match journal::Coming::read(&self.shared.folder, shard.0) {
+            match Coming::read(&self.shared.folder, shard.0) {
                 Ok(Some(coming)) => self.spawn(shard, move |shared| {
-                    target::resume(&shared, shard, coming);
+                    taking::resume(shared, shard, coming);
                 }),
                 Ok(None) => self.shared.forget_copy(shard),
                 Err(error) => say(&format!("shard {shard}: a move cannot go on: {error}")),
@@ -149,7 +157,7 @@ impl Moves {
                 Err(why) => Told::Failed(why),
             },
             Ask::Move(shard, token, ask) => {
-                let (told, is_given) = source::answer(&self.shared, *shard, *token, ask);
+                let (told, is_given) = source::answer(&*self.shared, *shard, *token, ask);
                 if is_given {
                     self.clear(*shard);
                 }
@@ -196,7 +204,7 @@ impl Moves {
             (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, 0);
             moving.from.clone_from(&source.addresses);
         });
-        self.spawn(shard, move |shared| target::adopt(&shared, shard, source, rate));
+        self.spawn(shard, move |shared| taking::adopt(shared, shard, source, rate));
         Ok(())
     }
 
@@ -217,7 +225,7 @@ impl Moves {
 
     /// Removes what is left of a shard that was given away, once its new host is known.
     fn clear(&self, shard: ShardIndex) {
-        self.spawn(shard, move |shared| source::clear(&shared, shard));
+        self.spawn(shard, move |shared| giving::clear(&shared, shard));
     }
 
     fn spawn(&self, shard: ShardIndex, body: impl FnOnce(Arc<Shared>) + Send + 'static) {

@@ -1,87 +1,108 @@
 //! The process that a shard leaves.
 
-use std::fs;
-use std::time::Duration;
+use std::io;
 
-use pando_types::ShardIndex;
-use pando_wire::{Hosting, MoveAsk, MoveToken, MoveTold};
+use pando_types::{Epoch, Lsn, ShardIndex};
+use pando_wire::{Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving};
 
-use super::{Given, Point, Shared};
+use super::place::{Place, store_name};
+use super::{Coming, Given, Point};
+use crate::Host;
 use crate::host::{Changes, MoveRefused, NotGiven};
-use crate::net::say;
 
-/// How often it is looked whether the new host is known.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What a source needs of its process.
+pub trait Giver {
+    /// The shards that run here.
+    fn host(&self) -> &Host;
+    /// Where they are kept.
+    fn place(&self) -> &dyn Place;
+    /// It has come to this point; it fails there if a test wants that.
+    fn pass(&self, point: Point) -> io::Result<()>;
+    /// What runs here no more was given to this host.
+    fn is_given(&self, to: &Hosting);
+    /// Somebody hosts a shard.
+    fn learn(&self, hosting: &Hosting);
+    /// How far a move is, as its target says.
+    fn hear(&self, _moving: &Moving) {}
+    /// How far it is, as is known here.
+    fn note(&self, _shard: ShardIndex, _stage: MoveStage) {}
+}
 
-/// Answers one word of the target; and whether the shard is given away by now.
-pub(super) fn answer(
-    shared: &Shared,
+/// Answers one word of the target; and whether the shard was given away by this.
+pub fn answer(
+    giver: &impl Giver,
     shard: ShardIndex,
     token: MoveToken,
     ask: &MoveAsk,
 ) -> (MoveTold, bool) {
     let over = |refused: MoveRefused| MoveTold::Over(refused.0);
-    let host = &shared.host;
-    match ask {
+    let host = giver.host();
+    let told = match ask {
         MoveAsk::Follow(after) => {
             if after.is_some() {
-                shared.pass(Point::Following);
+                let _ = giver.pass(Point::Following);
             }
-            (host.follow(shard, token, *after).map_or_else(over, changes), false)
+            host.follow(shard, token, *after).map_or_else(over, changes)
         }
         MoveAsk::Freeze(after) => {
             let told = host.freeze(shard, token, *after);
             if told.is_ok() {
-                shared.going.lock().stands_still(shard);
-                shared.pass(Point::Frozen);
+                giver.note(shard, MoveStage::Exchanging);
+                let _ = giver.pass(Point::Frozen);
             }
-            (told.map_or_else(over, changes), false)
+            told.map_or_else(over, changes)
         }
         MoveAsk::GiveAway { last, to } => {
             let given = Given { token, to: to.clone() };
-            match Given::read(&shared.folder, shard.0) {
-                // It may be there and not be durable, if the process that wrote it ended at once.
-                Ok(Some(known)) if known.token == token => {
-                    let told = match known.write(&shared.folder) {
-                        Ok(()) => MoveTold::Given,
-                        Err(error) => MoveTold::Unsure(error.to_string()),
-                    };
-                    return (told, false);
-                }
-                Ok(_) => {}
-                Err(error) => return (MoveTold::Unsure(error.to_string()), false),
-            }
-            let draft = match given.draft(&shared.folder) {
-                Ok(draft) => draft,
-                Err(error) => {
-                    return (MoveTold::Over(format!("it cannot be given away: {error}")), false);
-                }
-            };
-            let commit = || draft.commit(&shared.folder, || shared.fail_at(Point::Committed));
-            match host.give_away(shard, token, *last, commit) {
-                Ok(()) => {
-                    shared.going.lock().is_given(shard);
-                    shared.pass(Point::Given);
-                    is_given(shared, shard, to);
-                    (MoveTold::Given, true)
-                }
-                Err(NotGiven::Refused(refused)) => (over(refused), false),
-                Err(NotGiven::Unknown(why)) => (MoveTold::Unsure(why), false),
-            }
+            return give_away(giver, &given, *last);
         }
         MoveAsk::Moved(to) => {
-            if let Some(hosts) = shared.hosts.get() {
-                hosts.learn(std::slice::from_ref(to));
-            }
-            (MoveTold::Done, false)
+            giver.learn(to);
+            MoveTold::Done
         }
         MoveAsk::SoFar(moving) => {
             // Nobody speaks for a shard but who copies it.
             if host.is_followed(shard, token) && moving.shard == shard {
-                shared.going.lock().hear(moving.clone());
+                giver.hear(moving);
             }
-            (MoveTold::Done, false)
+            MoveTold::Done
         }
+    };
+    (told, false)
+}
+
+fn give_away(giver: &impl Giver, given: &Given, last: (Epoch, Lsn)) -> (MoveTold, bool) {
+    let (shard, place) = (given.to.shard, giver.place());
+    match Given::read(place, shard.0) {
+        // It may be there and not be durable, if the process that wrote it ended at once.
+        Ok(Some(known)) if known.token == given.token => {
+            if let Err(error) = known.write(place) {
+                return (MoveTold::Unsure(error.to_string()), false);
+            }
+            let was_here = giver.host().was_given(shard);
+            if was_here {
+                giver.note(shard, MoveStage::Opening);
+                giver.is_given(&known.to);
+            }
+            return (MoveTold::Given, was_here);
+        }
+        Ok(_) => {}
+        Err(error) => return (MoveTold::Unsure(error.to_string()), false),
+    }
+    let draft = match given.draft(place) {
+        Ok(draft) => draft,
+        Err(error) => return (MoveTold::Over(format!("it cannot be given away: {error}")), false),
+    };
+    let commit = || draft.commit(place, || giver.pass(Point::Committed));
+    match giver.host().give_away(shard, given.token, last, commit) {
+        Ok(()) => {
+            giver.note(shard, MoveStage::Opening);
+            let _ = giver.pass(Point::Given);
+            giver.is_given(&given.to);
+            (MoveTold::Given, true)
+        }
+        Err(NotGiven::Refused(refused)) => (MoveTold::Over(refused.0), false),
+        Err(NotGiven::Unknown(why)) => (MoveTold::Unsure(why), false),
     }
 }
 
@@ -90,42 +111,123 @@ fn changes(changes: Changes) -> MoveTold {
     MoveTold::Changes { groups, upto, last, epoch, clock, bytes }
 }
 
-fn is_given(shared: &Shared, shard: ShardIndex, to: &Hosting) {
-    if let Some(server) = shared.server.get().and_then(std::sync::Weak::upgrade) {
-        server.close_shard(shard);
-        server.hosts().learn(std::slice::from_ref(to));
+/// Whether nothing is left to be removed of a shard that was given away: it is gone by now, or has come back. `known`: the latest epoch of
+/// its host that is known here.
+pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
+    let place = giver.place();
+    // It may have come back.
+    let Ok(Some(given)) = Given::read(place, shard.0) else { return true };
+    // That of `given` is what was expected; who serves says a later one.
+    if known.is_none_or(|known| known <= given.to.epoch) {
+        return false;
     }
-    shared.lock.lock().release(shard.0);
-    say(&format!("shard {shard} is given to the server at {}", to.addresses.join(" or ")));
-}
-
-/// Removes what is left of a shard that was given away, once its new host is known to serve it.
-pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
-    remove_old(shared, shard);
-    shared.going.lock().is_over(shard);
-}
-
-fn remove_old(shared: &Shared, shard: ShardIndex) {
-    while !shared.is_stopped() {
-        // It may have come back.
-        let Ok(Some(given)) = Given::read(&shared.folder, shard.0) else { return };
-        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
-        // That of `given` is what was expected; who serves says a later one.
-        if known.is_some_and(|known| known.epoch > given.to.epoch) {
-            let lock = shared.lock.lock();
-            if shared.host.epoch(shard).is_none()
-                && Given::read(&shared.folder, shard.0).is_ok_and(|now| now == Some(given))
-            {
-                let (own, old) = (shared.folder.shard(shard.0), shared.folder.shard(shard.0));
-                let old = old.with_extension("old");
-                shared.remove(&old);
-                if fs::rename(&own, &old).is_ok() {
-                    shared.remove(&old);
-                }
-            }
-            drop(lock);
-            return;
+    // What is there may be what has come back, and is not this place's until its target has ended that.
+    if !matches!(Coming::read(place, shard.0), Ok(None)) {
+        return false;
+    }
+    if giver.host().epoch(shard).is_none() {
+        let own = store_name(shard.0);
+        let old = format!("{own}.old");
+        let _ = place.remove(&old);
+        if place.rename(&own, &old).is_ok() {
+            let _ = place.remove(&old);
         }
-        shared.pause(LOOK_EVERY);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::host::{HostOptions, format_shard};
+    use crate::{Folder, Superblock};
+
+    struct Here {
+        host: Host,
+        folder: Folder,
+        fails: Cell<bool>,
+        given: RefCell<Vec<ShardIndex>>,
+    }
+
+    impl Giver for Here {
+        fn host(&self) -> &Host {
+            &self.host
+        }
+
+        fn place(&self) -> &dyn Place {
+            &self.folder
+        }
+
+        fn pass(&self, point: Point) -> io::Result<()> {
+            match point == Point::Committed && self.fails.take() {
+                true => Err(io::Error::other("a disk fails")),
+                false => Ok(()),
+            }
+        }
+
+        fn is_given(&self, to: &Hosting) {
+            self.given.borrow_mut().push(to.shard);
+        }
+
+        fn learn(&self, _: &Hosting) {}
+    }
+
+    fn here(folder: &Folder, superblock: &Superblock, shards: &[ShardIndex]) -> Here {
+        let (host, _) = Host::start(folder, superblock, &HostOptions::default(), shards).unwrap();
+        let (fails, given) = (Cell::new(true), RefCell::default());
+        Here { host, folder: folder.clone(), fails, given }
+    }
+
+    /// Its target was stopped by its disk in the middle of putting it in its place.
+    #[test]
+    fn what_has_come_back_is_not_taken_for_an_old_copy() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let here = here(&folder, &superblock, &[ShardIndex(0)]);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let to = Hosting { shard, epoch: Epoch(4), host: [1; 16], addresses: Vec::new() };
+        Given { token, to: to.clone() }.write(&folder).unwrap();
+        let last = (Epoch(7), Lsn(9));
+        let coming = Coming { token: MoveToken([4; 16]), from: to, last, is_taken: true };
+        coming.write(&folder).unwrap();
+        assert!(!clear(&here, shard, Some(Epoch(5))));
+        assert!(folder.shard(1).exists());
+        Coming::remove(&folder, shard).unwrap();
+        assert!(!clear(&here, shard, Some(Epoch(4))));
+        assert!(folder.shard(1).exists());
+        assert!(clear(&here, shard, Some(Epoch(5))));
+        assert!(!folder.shard(1).exists());
+    }
+
+    /// Otherwise its clients would hear `EIO` there until a start, though another process serves it.
+    #[test]
+    fn a_shard_that_may_have_been_given_away_goes_when_it_was() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        let superblock = Superblock::new(2, 1).unwrap();
+        folder.format(&superblock, |shard, path| format_shard(&superblock, shard, path)).unwrap();
+        let shards = [ShardIndex(0), ShardIndex(1)];
+        let here = here(&folder, &superblock, &shards);
+        let (shard, token) = (ShardIndex(1), MoveToken([3; 16]));
+        let ask = |ask: MoveAsk| answer(&here, shard, token, &ask);
+        let (MoveTold::Changes { upto, .. }, _) = ask(MoveAsk::Follow(None)) else { panic!() };
+        let (MoveTold::Changes { epoch, last, .. }, _) = ask(MoveAsk::Freeze(upto)) else {
+            panic!()
+        };
+        let to = Hosting { shard, epoch: Epoch(9), host: [1; 16], addresses: Vec::new() };
+        let give = || ask(MoveAsk::GiveAway { last: (epoch, last), to: to.clone() });
+        let (told, is_given) = give();
+        assert!(matches!(told, MoveTold::Unsure(_)) && !is_given, "{told:?}");
+        assert_eq!(here.host.hosted(), shards);
+        assert_eq!(give(), (MoveTold::Given, true));
+        assert_eq!(
+            (here.host.hosted(), here.given.borrow().clone()),
+            (vec![ShardIndex(0)], vec![shard])
+        );
+        assert_eq!(give(), (MoveTold::Given, false));
     }
 }

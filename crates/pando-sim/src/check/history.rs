@@ -40,9 +40,9 @@ pub struct Event {
     pub asked: bool,
     /// What shards said of it.
     pub fate: Fate,
-    /// When a shard applied what it changes, as far as that was watched. It tells nothing of whether that lasted: a search that
-    /// begins with this order finds one soon.
-    pub applied: Option<u64>,
+    /// When a shard applied what it changes, and what it made, as far as that was watched. It tells nothing of whether that lasted:
+    /// a search that begins with this order finds one soon.
+    pub applied: Option<(u64, Option<Ino>)>,
     /// Whether its client lost a session meanwhile.
     pub lost_session: bool,
     /// What a listing tells of one name: a read of its own. Then `call` is the listing.
@@ -186,12 +186,19 @@ impl History {
     }
 
     /// A shard has applied what a request changes.
-    pub fn applied(&mut self, id: RequestId) {
+    pub fn applied(&mut self, id: RequestId, made: Option<Ino>) {
         let event = self.requests.get(&id).and_then(|event| self.events.get_mut(*event));
         if let Some(event) = event {
             self.clock += 1;
-            event.applied = Some(self.clock);
+            event.applied = Some((self.clock, made));
         }
+    }
+
+    /// Whether what the event of a request changes was applied.
+    #[must_use]
+    pub fn was_applied(&self, id: RequestId) -> bool {
+        let event = self.requests.get(&id).and_then(|event| self.events.get(*event));
+        event.is_some_and(|event| event.applied.is_some())
     }
 
     /// What a shard had applied of a request was lost with its process.

@@ -1,4 +1,4 @@
-//! Calls by path that were refused so often that shards did not judge their way any more (ARCHITECTURE, "Paths": the ninth walk
+//! Calls by path that were refused so often that shards did not judge their way any more (docs/design/path-versions.md: the ninth walk
 //! and later ones). Each component was there at some moment of the call, if not all at one; what was asked in the end, was asked
 //! of directories by number. So such a call is judged as that operation by number, at one moment, and beside it one sight for
 //! each component, at any moment of the call.

@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
         let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())
             .filter_map(|lane| Some((self.event(lane)?.1, lane)))
             .filter(|(event, _)| event.invoked < bound)
-            .map(|(event, lane)| (event.applied.unwrap_or(returned(event)), lane))
+            .map(|(event, lane)| (event.applied.map_or(returned(event), |(at, _)| at), lane))
             .collect();
         lanes.sort_unstable();
         lanes.into_iter().map(|(_, lane)| lane).collect()
@@ -272,17 +272,20 @@ impl<'a> Search<'a> {
 
     /// The numbers that the lane's next operation might have given to what it made.
     pub(super) fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
-        let (index, made, unknown) = self.event(lane).map_or((0, None, false), |(index, event)| {
-            let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
-            let made = match event.fate {
-                Fate::Ran(_, made) => made,
-                _ => None,
-            };
-            (index, made, makes && event.ended().is_none())
-        });
+        let (index, made, unknown, watched) =
+            self.event(lane).map_or((0, None, false, None), |(index, event)| {
+                let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
+                let made = match event.fate {
+                    Fate::Ran(_, made) => made,
+                    _ => None,
+                };
+                let watched = event.applied.and_then(|(_, made)| made);
+                (index, made, makes && event.ended().is_none(), watched)
+            });
         let orphans = if unknown { &self.orphans[..] } else { &[] };
         let nobody_saw = Ino(u64::MAX - index as u64);
-        orphans.iter().copied().chain([made.unwrap_or(nobody_saw)])
+        let watched = watched.filter(|ino| orphans.contains(ino));
+        watched.into_iter().chain(orphans.iter().copied()).chain([made.unwrap_or(nobody_saw)])
     }
 
     /// The tree after the lane's next operation, if the model agrees with its answer.

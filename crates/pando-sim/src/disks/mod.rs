@@ -185,7 +185,7 @@ impl World {
 
     /// A shard refuses a request for its disk. Whether nobody knows if it has run, as the shard has stopped.
     pub(crate) fn is_doubtful(&mut self, shard: usize, result: &Result<Body, Refusal>) -> bool {
-        if self.config.disk_interval == 0 {
+        if !self.may_stop() {
             return false;
         }
         match result {

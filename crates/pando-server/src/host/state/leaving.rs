@@ -4,7 +4,6 @@
 //! Soft state: a process that restarts has forgotten it, and the copy begins anew.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use pando_core::contract::{GroupMeta, Write};
 use pando_types::Lsn;
@@ -13,8 +12,8 @@ use pando_wire::{Group, MoveToken};
 
 /// Bytes of changes that are kept at most. Who does not fetch them in time copies anew.
 const KEPT_MAX: usize = 64 << 20;
-/// Who does not ask for them for this long has given up.
-const SILENT_MAX: Duration = Duration::from_secs(60);
+/// Who does not ask for them for this long has given up, nanoseconds.
+const SILENT_MAX: u64 = 60_000_000_000;
 
 /// See the module.
 #[derive(Default)]
@@ -31,7 +30,8 @@ struct Follower {
     after: Lsn,
     groups: VecDeque<(Lsn, usize, Group)>,
     bytes: usize,
-    heard: Instant,
+    /// When the follower last asked, by the clock of timers.
+    heard: u64,
 }
 
 impl Leaving {
@@ -42,23 +42,23 @@ impl Leaving {
 
     /// Keeps what changes after `last` for this attempt. A later attempt takes an earlier one's place, unless that has the shard
     /// frozen: `false`.
-    pub(crate) fn follow(&mut self, token: MoveToken, last: Lsn) -> bool {
+    pub(crate) fn follow(&mut self, token: MoveToken, last: Lsn, now: u64) -> bool {
         if self.is_frozen {
             return false;
         }
         let (groups, bytes) = Default::default();
-        self.follower = Some(Follower { token, after: last, groups, bytes, heard: Instant::now() });
+        self.follower = Some(Follower { token, after: last, groups, bytes, heard: now });
         true
     }
 
     /// A group was applied.
-    pub(super) fn note(&mut self, lsn: Lsn, writes: &[Write], meta: &GroupMeta) {
+    pub(super) fn note(&mut self, lsn: Lsn, writes: &[Write], meta: &GroupMeta, now: u64) {
         let Some(follower) = &mut self.follower else { return };
         let changes: Vec<RowChange> = writes.iter().map(change).collect();
         let bytes = writes.iter().map(bytes_of).sum::<usize>() + size_of::<Group>();
         follower.bytes += bytes;
         follower.groups.push_back((lsn, bytes, Group { now: meta.now, changes }));
-        if follower.bytes > KEPT_MAX || follower.heard.elapsed() > SILENT_MAX {
+        if follower.bytes > KEPT_MAX || now.saturating_sub(follower.heard) > SILENT_MAX {
             self.follower = None;
         }
     }
@@ -70,12 +70,13 @@ impl Leaving {
         token: MoveToken,
         after: Lsn,
         most: usize,
+        now: u64,
     ) -> Option<(Vec<Group>, Lsn)> {
         let follower = self.follower.as_mut().filter(|follower| follower.token == token)?;
         if after < follower.after {
             return None;
         }
-        follower.heard = Instant::now();
+        follower.heard = now;
         while let Some((lsn, bytes, _)) = follower.groups.front()
             && *lsn <= after
         {
@@ -142,7 +143,7 @@ mod tests {
 
     fn note(leaving: &mut Leaving, lsn: u64) {
         let write = Write::Put(lsn.to_be_bytes().to_vec(), vec![0; 100]);
-        leaving.note(Lsn(lsn), &[write], &GroupMeta { now: lsn, ..GroupMeta::default() });
+        leaving.note(Lsn(lsn), &[write], &GroupMeta { now: lsn, ..GroupMeta::default() }, 0);
     }
 
     fn times(groups: &[Group]) -> Vec<u64> {
@@ -153,40 +154,40 @@ mod tests {
     fn what_changed_is_told_in_order_and_again_until_it_is_asked_for_what_follows() {
         let mut leaving = Leaving::default();
         note(&mut leaving, 6);
-        assert!(leaving.follow(ONE, Lsn(6)));
+        assert!(leaving.follow(ONE, Lsn(6), 0));
         (7..10).for_each(|lsn| note(&mut leaving, lsn));
         for _ in 0..2 {
-            let (groups, upto) = leaving.after(ONE, Lsn(6), 1).unwrap();
+            let (groups, upto) = leaving.after(ONE, Lsn(6), 1, 0).unwrap();
             assert_eq!((times(&groups), upto), (vec![7], Lsn(7)));
         }
-        let (groups, upto) = leaving.after(ONE, Lsn(7), usize::MAX).unwrap();
+        let (groups, upto) = leaving.after(ONE, Lsn(7), usize::MAX, 0).unwrap();
         assert_eq!((times(&groups), upto), (vec![8, 9], Lsn(9)));
-        assert_eq!(leaving.after(ONE, Lsn(9), 1), Some((vec![], Lsn(9))));
+        assert_eq!(leaving.after(ONE, Lsn(9), 1, 0), Some((vec![], Lsn(9))));
         assert_eq!(leaving.left(ONE), Some(0));
-        assert_eq!(leaving.after(ONE, Lsn(7), 1), None, "that is gone");
+        assert_eq!(leaving.after(ONE, Lsn(7), 1, 0), None, "that is gone");
     }
 
     #[test]
     fn one_attempt_at_a_time_and_none_after_it_was_frozen_for_another() {
         let mut leaving = Leaving::default();
-        assert!(leaving.follow(ONE, Lsn(0)) && leaving.follow(TWO, Lsn(0)));
-        assert_eq!(leaving.after(ONE, Lsn(0), 1), None);
+        assert!(leaving.follow(ONE, Lsn(0), 0) && leaving.follow(TWO, Lsn(0), 0));
+        assert_eq!(leaving.after(ONE, Lsn(0), 1, 0), None);
         leaving.freeze();
-        assert!(!leaving.follow(ONE, Lsn(0)));
+        assert!(!leaving.follow(ONE, Lsn(0), 0));
         assert!(!leaving.thaw(ONE) && leaving.is_frozen());
         assert!(leaving.thaw(TWO) && !leaving.is_frozen());
         note(&mut leaving, 1);
-        assert_eq!(leaving.after(TWO, Lsn(0), 1).unwrap().1, Lsn(1));
+        assert_eq!(leaving.after(TWO, Lsn(0), 1, 0).unwrap().1, Lsn(1));
     }
 
     #[test]
     fn who_is_too_slow_copies_anew() {
         let mut leaving = Leaving::default();
-        leaving.follow(ONE, Lsn(0));
+        leaving.follow(ONE, Lsn(0), 0);
         let write = Write::Put(vec![1], vec![0; KEPT_MAX / 2]);
-        leaving.note(Lsn(1), std::slice::from_ref(&write), &GroupMeta::default());
-        assert!(leaving.after(ONE, Lsn(0), 1).is_some());
-        leaving.note(Lsn(2), &[write], &GroupMeta::default());
-        assert_eq!(leaving.after(ONE, Lsn(0), 1), None);
+        leaving.note(Lsn(1), std::slice::from_ref(&write), &GroupMeta::default(), 0);
+        assert!(leaving.after(ONE, Lsn(0), 1, 0).is_some());
+        leaving.note(Lsn(2), &[write], &GroupMeta::default(), 0);
+        assert_eq!(leaving.after(ONE, Lsn(0), 1, 0), None);
     }
 }

@@ -17,11 +17,24 @@ pub enum Planted {
     ReplyBeforeSync,
     /// No tick is ever planned.
     NoTicks,
+    /// A shard is said to be given away, and that is not written.
+    GivenUnwritten,
+    /// A shard that has gone on since it stood still may be given away.
+    ThawedAndGiven,
+    /// A copy is asked for before it is durable.
+    CopyUnsynced,
+    /// What a source that stands still tells last is not applied to the copy.
+    LastChangesLost,
 }
 
 impl State {
     pub(crate) const fn plant(&mut self, planted: Option<Planted>) {
         self.planted = planted;
+    }
+
+    /// Whether this fault is planted.
+    pub(crate) fn has(&self, planted: Planted) -> bool {
+        self.planted == Some(planted)
     }
 
     pub(super) fn reply_early(&mut self, cell: &Cell, outbox: &mut Outbox) {

@@ -1,0 +1,72 @@
+//! What the process that a shard leaves does besides.
+
+use std::io;
+use std::sync::Weak;
+use std::time::Duration;
+
+use pando_types::ShardIndex;
+use pando_wire::{Hosting, MoveStage, Moving};
+
+use super::place::Place;
+use super::source::{self, Giver};
+use super::{Point, Shared};
+use crate::Host;
+use crate::net::say;
+
+/// How often it is looked whether the new host is known.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+impl Giver for Shared {
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn place(&self) -> &dyn Place {
+        &self.folder
+    }
+
+    fn pass(&self, point: Point) -> io::Result<()> {
+        self.fail_at(point)
+    }
+
+    fn is_given(&self, to: &Hosting) {
+        let shard = to.shard;
+        if let Some(server) = self.server.get().and_then(Weak::upgrade) {
+            server.close_shard(shard);
+            server.hosts().learn(std::slice::from_ref(to));
+        }
+        self.lock.lock().release(shard.0);
+        say(&format!("shard {shard} is given to the server at {}", to.addresses.join(" or ")));
+    }
+
+    fn learn(&self, hosting: &Hosting) {
+        if let Some(hosts) = self.hosts.get() {
+            hosts.learn(std::slice::from_ref(hosting));
+        }
+    }
+
+    fn hear(&self, moving: &Moving) {
+        self.going.lock().hear(moving.clone());
+    }
+
+    fn note(&self, shard: ShardIndex, stage: MoveStage) {
+        self.going.lock().note(shard, stage);
+    }
+}
+
+/// Removes what is left of a shard that was given away, once its new host is known to serve it.
+pub(super) fn clear(shared: &Shared, shard: ShardIndex) {
+    while !shared.is_stopped() {
+        let known = shared.hosts.get().and_then(|hosts| hosts.get(shard));
+        let lock = shared.lock.lock();
+        // Nothing comes here from now on until this is done.
+        let coming = shared.coming.lock();
+        let comes_back = coming.get(&shard).is_some_and(|moving| moving.stage.is_under_way());
+        if !comes_back && source::clear(shared, shard, known.map(|known| known.epoch)) {
+            break;
+        }
+        drop((lock, coming));
+        shared.pause(LOOK_EVERY);
+    }
+    shared.going.lock().is_over(shard);
+}

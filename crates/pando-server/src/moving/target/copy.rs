@@ -1,0 +1,222 @@
+//! The copy of a shard: its records page by page, what changes meanwhile, and the exchange.
+
+use std::time::Duration;
+
+use pando_core::contract::{GroupMeta, Write};
+use pando_types::peer::RowChange;
+use pando_types::{Epoch, Lsn};
+use pando_wire::{Ask, Group, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Told};
+
+use super::work::{Answer, Move};
+use super::{End, Pace};
+#[cfg(feature = "planted")]
+use crate::host::Planted;
+use crate::moving::{Coming, Point};
+use crate::store::{Room, Store};
+
+/// So much may be left of changes when the source is frozen, bytes of what it told last.
+const LITTLE: usize = 64 << 10;
+/// Rounds of changes before the source is frozen whatever is left (it refuses if that is much).
+const ROUNDS_MAX: u32 = 200;
+/// Log space of a change beyond its keys and values, at most.
+const CHANGE_BYTES: u64 = 64;
+/// The source is told how far it is, so often, nanoseconds.
+const TELL_EVERY: u64 = 1_000_000_000;
+
+/// What has changed, as it was told.
+pub(super) struct Changed {
+    groups: Vec<Group>,
+    pub(super) upto: Lsn,
+    last: Lsn,
+    pub(super) epoch: Epoch,
+    clock: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) fn changes(told: MoveTold) -> Result<Changed, End> {
+    match told {
+        MoveTold::Changes { groups, upto, last, epoch, clock, bytes } => {
+            Ok(Changed { groups, upto, last, epoch, clock, bytes })
+        }
+        MoveTold::Over(why) | MoveTold::Unsure(why) => Err(End::Again(why)),
+        MoveTold::Given | MoveTold::Done => Err(End::Failed("its host speaks nonsense".to_owned())),
+    }
+}
+
+/// A store that is being filled.
+pub(super) struct Copy {
+    work: Move,
+    token: MoveToken,
+    store: Store,
+    pace: Pace,
+    /// Changes of the source up to here are in the copy.
+    at: Lsn,
+    /// When the source was told last how far this is.
+    told: Option<u64>,
+}
+
+impl Copy {
+    pub(super) fn new(work: Move, token: MoveToken, store: Store, pace: Pace, at: Lsn) -> Self {
+        Self { work, token, store, pace, at, told: None }
+    }
+
+    async fn ask_move(&self, ask: MoveAsk) -> Result<MoveTold, End> {
+        Ok(self.work.desk.ask_move(self.work.shard, self.token, ask).await?)
+    }
+
+    /// All records, page by page, and what changes meanwhile.
+    pub(super) async fn records(&mut self) -> Result<(), End> {
+        let mut from = Vec::new();
+        loop {
+            let ask = Ask::Scan { shard: self.work.shard, from, bytes: self.pace.page_bytes };
+            let (rows, is_last) = match self.work.desk.ask(ask).await? {
+                Told::Rows { rows, is_last } => (rows, is_last),
+                // A copy that lacks what could not be read would be taken for all there is.
+                Told::Failed(why) | Told::Gap { why, .. } => return Err(End::Failed(why)),
+                _ => return Err(End::Failed("its host speaks nonsense".to_owned())),
+            };
+            from = rows.last().map(|(key, _)| key.clone()).unwrap_or_default();
+            from.push(0);
+            let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
+            let writes: Vec<_> =
+                rows.into_iter().map(|(key, value)| Write::Put(key, value)).collect();
+            self.apply(&writes, 0)?;
+            self.work.desk.note(|moving| moving.copied += bytes as u64);
+            // Also so that the source need not keep much.
+            self.follow().await?;
+            self.work.desk.pass(Point::Copying).await;
+            if is_last {
+                return Ok(());
+            }
+            let nanos = (bytes as u64).saturating_mul(1_000_000_000) / self.pace.rate.max(1);
+            self.work.desk.pause(Duration::from_nanos(nanos)).await;
+        }
+    }
+
+    /// Takes one round of changes; bytes of it.
+    async fn follow(&mut self) -> Result<usize, End> {
+        self.tell().await?;
+        let told = changes(self.ask_move(MoveAsk::Follow(Some(self.at))).await?)?;
+        self.take_groups(told.groups, told.upto)
+    }
+
+    /// Now and then: whoever asks the source hears how far this is.
+    async fn tell(&mut self) -> Result<(), End> {
+        let now = self.work.desk.now();
+        if self.told.is_some_and(|at| now.saturating_sub(at) < TELL_EVERY) {
+            return Ok(());
+        }
+        self.told = Some(now);
+        let moving = self.work.desk.moving();
+        self.ask_move(MoveAsk::SoFar(moving)).await.map(drop)
+    }
+
+    fn take_groups(&mut self, groups: Vec<Group>, upto: Lsn) -> Result<usize, End> {
+        let mut bytes = 0;
+        for group in groups {
+            let writes: Vec<_> = group.changes.into_iter().map(write).collect();
+            bytes += self.apply(&writes, group.now)?;
+        }
+        self.at = upto;
+        Ok(bytes)
+    }
+
+    /// Until little is left.
+    async fn catch_up(&mut self) -> Result<(), End> {
+        for _ in 0..ROUNDS_MAX {
+            if self.follow().await? < LITTLE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The source stands still; the rest comes, the copy is made durable, and is asked for.
+    pub(super) async fn exchange(&mut self, from: &Hosting) -> Result<(Coming, Answer), End> {
+        self.catch_up().await?;
+        // With the source at work, what is not written yet is made durable first: less to do when it stands still.
+        self.sync()?;
+        self.follow().await?;
+        self.work.desk.stage(MoveStage::Exchanging);
+        let told = changes(self.ask_move(MoveAsk::Freeze(self.at)).await?)?;
+        self.work.desk.pass(Point::Exchanging).await;
+        if told.upto != told.last {
+            return Err(End::Again("not all changes were told".to_owned()));
+        }
+        #[cfg(feature = "planted")]
+        let told = match self.pace.planted {
+            Some(Planted::LastChangesLost) => Changed { groups: Vec::new(), ..told },
+            _ => told,
+        };
+        self.take_groups(told.groups, told.upto)?;
+        // The shard's clock goes on from where it stood.
+        self.apply(&[], told.clock)?;
+        #[cfg(feature = "planted")]
+        let is_synced = self.pace.planted != Some(Planted::CopyUnsynced);
+        #[cfg(not(feature = "planted"))]
+        let is_synced = true;
+        if is_synced {
+            self.sync()?;
+        }
+        let last = (told.epoch, told.last);
+        let mut coming = Coming { token: self.token, from: from.clone(), last, is_taken: false };
+        let written = coming.write(self.work.place());
+        written.map_err(|error| End::Failed(error.to_string()))?;
+        self.work.desk.pass(Point::Ready).await;
+        let answer = self.work.obtain(&mut coming).await?;
+        Ok((coming, answer))
+    }
+
+    fn sync(&mut self) -> Result<(), End> {
+        self.store.write()?;
+        let synced = self.store.syncer().sync();
+        synced.map(drop).map_err(|fatal| End::Failed(fatal.to_string()))
+    }
+
+    fn apply(&mut self, writes: &[Write], now: u64) -> Result<usize, End> {
+        let bytes = |write: &Write| match write {
+            Write::Put(key, value) => key.len() + value.len(),
+            Write::Delete(key) => key.len(),
+            Write::DeleteRange(from, to) => from.len() + to.len(),
+        };
+        let bytes: usize = writes.iter().map(bytes).sum();
+        let room = bytes as u64 + CHANGE_BYTES * (writes.len() as u64 + 4);
+        match self.store.reserve(room, false) {
+            Room::Enough => {}
+            Room::Full => {
+                let why = "the disk where it would come is full: make room there";
+                return Err(End::Failed(why.to_owned()));
+            }
+            Room::Failed(why) => return Err(End::Failed(why)),
+        }
+        self.store.apply(writes, &GroupMeta { now, ..GroupMeta::default() });
+        self.store.write()?;
+        if self.store.tree_bytes() >= self.pace.checkpoint_bytes {
+            self.checkpoint()?;
+        }
+        Ok(bytes)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), End> {
+        let failed =
+            |why: &dyn std::fmt::Display| End::Failed(format!("the copy cannot be written: {why}"));
+        let job = match self.store.begin_checkpoint() {
+            Ok(job) => job,
+            Err(Room::Failed(why)) => return Err(failed(&why)),
+            Err(_) => return Err(failed(&"the disk is full")),
+        };
+        if let Some(job) = job {
+            let done = job.run().map_err(|error| failed(&error))?;
+            self.store.install(done).remove().map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(change: RowChange) -> Write {
+    match change {
+        RowChange::Put(key, value) => Write::Put(key, value),
+        RowChange::Delete(key) => Write::Delete(key),
+        RowChange::DeleteRange(from, to) => Write::DeleteRange(from, to),
+    }
+}

@@ -1,0 +1,153 @@
+//! Between a target and whoever drives it: one step at a time goes out, and what came of it comes in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pando_types::{Epoch, ShardIndex};
+use pando_wire::{Ask, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving, Told};
+use parking_lot::Mutex;
+
+use super::{End, Ended};
+use crate::moving::{Point, Silent};
+
+/// What a target wants done next.
+#[derive(Debug)]
+pub enum Step {
+    /// The source is to be asked this; then comes [`Heard::Told`].
+    Ask(Ask),
+    /// Nothing is to be done for so long.
+    Pause(Duration),
+    /// It has come to this point.
+    Pass(Point),
+    /// The shard is this process's, and its copy in its place: it is to be opened and run. Then comes [`Heard::Opened`].
+    Open,
+    /// It runs with this epoch: others are to be let in and told. Then comes [`Heard::Announced`].
+    Announce(Epoch),
+    /// It is over.
+    Ended(Ended),
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub enum Heard {
+    /// It is done.
+    Done,
+    /// What the source has answered, if it has.
+    Told(Result<Told, Silent>),
+    /// With which epoch the shard runs, or why it does not.
+    Opened(Result<Epoch, String>),
+    /// Where others were told that the shard is.
+    Announced(Result<Hosting, String>),
+}
+
+/// The steps of one target. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Desk(Arc<Mutex<Inner>>);
+
+struct Inner {
+    now: u64,
+    step: Option<Step>,
+    heard: Option<Heard>,
+    moving: Moving,
+}
+
+impl Desk {
+    pub(super) fn new(moving: Moving) -> Self {
+        Self(Arc::new(Mutex::new(Inner { now: 0, step: None, heard: None, moving })))
+    }
+
+    /// Its driver's half: tells what came of the last step, and the time.
+    pub(super) fn hear(&self, now: u64, heard: Heard) {
+        let mut inner = self.0.lock();
+        (inner.now, inner.heard) = (now, Some(heard));
+    }
+
+    /// Its driver's half: the next step.
+    pub(super) fn take(&self) -> Option<Step> {
+        self.0.lock().step.take()
+    }
+
+    pub(super) fn moving(&self) -> Moving {
+        self.0.lock().moving.clone()
+    }
+
+    /// Nanoseconds, by the clock of timers.
+    pub(super) fn now(&self) -> u64 {
+        self.0.lock().now
+    }
+
+    pub(super) fn note(&self, change: impl FnOnce(&mut Moving)) {
+        change(&mut self.0.lock().moving);
+    }
+
+    pub(super) fn stage(&self, stage: MoveStage) {
+        self.note(|moving| moving.stage = stage);
+    }
+
+    async fn put(&self, step: Step) -> Heard {
+        {
+            let mut inner = self.0.lock();
+            (inner.step, inner.heard) = (Some(step), None);
+        }
+        std::future::poll_fn(|_| match self.0.lock().heard.take() {
+            Some(heard) => std::task::Poll::Ready(heard),
+            None => std::task::Poll::Pending,
+        })
+        .await
+    }
+
+    pub(super) async fn pause(&self, time: Duration) {
+        self.put(Step::Pause(time)).await;
+    }
+
+    pub(super) async fn pass(&self, point: Point) {
+        self.put(Step::Pass(point)).await;
+    }
+
+    pub(super) fn end(&self, ended: Ended) {
+        self.0.lock().step = Some(Step::Ended(ended));
+    }
+
+    /// Asks the source.
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Told, Silent> {
+        match self.put(Step::Ask(ask)).await {
+            Heard::Told(told) => told,
+            _ => Err(Silent("nobody has asked it".to_owned())),
+        }
+    }
+
+    /// Asks the source something about the move.
+    pub(super) async fn ask_move(
+        &self,
+        shard: ShardIndex,
+        token: MoveToken,
+        ask: MoveAsk,
+    ) -> Result<MoveTold, Silent> {
+        match self.ask(Ask::Move(shard, token, ask)).await? {
+            Told::Move(told) => Ok(told),
+            // Of a move it says nothing: also of one that it may have agreed to.
+            Told::Failed(why) => Err(Silent(why)),
+            _ => Err(Silent("it answered something else".to_owned())),
+        }
+    }
+
+    pub(super) async fn open(&self) -> Result<Epoch, String> {
+        match self.put(Step::Open).await {
+            Heard::Opened(opened) => opened,
+            _ => Err("nobody has opened it".to_owned()),
+        }
+    }
+
+    pub(super) async fn announce(&self, epoch: Epoch) -> Result<Hosting, String> {
+        match self.put(Step::Announce(epoch)).await {
+            Heard::Announced(hosting) => hosting,
+            _ => Err("nobody has let others in".to_owned()),
+        }
+    }
+}
+
+impl From<Silent> for End {
+    fn from(silent: Silent) -> Self {
+        Self::Failed(format!("its host does not answer: {}", silent.0))
+    }
+}

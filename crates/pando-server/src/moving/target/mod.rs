@@ -1,0 +1,248 @@
+//! The process that a shard comes to, without threads, sockets and clocks: it says what is to be done next, and is told what came of it.
+//!
+//! ```text
+//!   adopt ─► attempt: Follow, pages and changes ─► exchange: Freeze, the rest, sync, coming-K ─► obtain: GiveAway … ─► serve
+//!              ▲ again, with a new copy                ▲ again, with the same copy                   ▲ resume
+//! ```
+
+mod copy;
+mod desk;
+mod work;
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use pando_types::{Epoch, ShardIndex};
+use pando_wire::{Hosting, MoveStage, MoveToken, Moving};
+
+use super::journal::Coming;
+use super::place::Place;
+use crate::store::{Store, StoreError};
+use desk::Desk;
+pub use desk::{Heard, Step};
+use work::Move;
+
+/// What a target needs of its process.
+pub trait Taker {
+    /// Where copies and shards are kept.
+    fn place(&self) -> &dyn Place;
+    /// Opens the store of a copy, and makes it if there is none.
+    fn open_copy(&self, shard: ShardIndex, epoch_at_least: u64) -> Result<Store, StoreError>;
+    /// Draws a token.
+    fn token(&self) -> Result<MoveToken, String>;
+    /// This process as the host of a shard.
+    fn here(&self, shard: ShardIndex, epoch: Epoch) -> Hosting;
+    /// Says something to whoever reads the log.
+    fn say(&self, what: &str);
+}
+
+/// How a shard is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Bytes of a page of records; the source serves nothing else while it reads one.
+    pub page_bytes: u32,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Memory of the copy's tree at which a checkpoint is made, bytes.
+    pub checkpoint_bytes: usize,
+    /// A fault that a test plants.
+    #[cfg(feature = "planted")]
+    pub planted: Option<crate::host::Planted>,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It is served here.
+    Served,
+    /// It stays where it was, in words why; nothing is left of the copy.
+    Stays(String),
+    /// A later process of this place looks again, in words why.
+    Later(String),
+}
+
+/// Why a step has ended the move, or an attempt.
+enum End {
+    /// It stays where it was, in words why.
+    Failed(String),
+    /// It may be tried again.
+    Again(String),
+    /// Nothing more is done here.
+    Later(String),
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.what)
+    }
+}
+
+/// See the module.
+pub struct Target {
+    desk: Desk,
+    task: Pin<Box<dyn Future<Output = ()>>>,
+    from: Hosting,
+}
+
+impl Target {
+    /// Copies a shard and takes it over.
+    pub fn adopt(taker: Rc<dyn Taker>, from: Hosting, pace: Pace) -> Self {
+        Self::begin(taker, from.clone(), |move_| async move { move_.adopt(from, pace).await })
+    }
+
+    /// Goes on with a copy that was complete when the last process of this place ended. Only the source's word that it has gone on
+    /// makes the copy worthless.
+    pub fn resume(taker: Rc<dyn Taker>, coming: Coming) -> Self {
+        Self::begin(taker, coming.from.clone(), |move_| async move { move_.resume(coming).await })
+    }
+
+    fn begin<F: Future<Output = Result<(), End>> + 'static>(
+        taker: Rc<dyn Taker>,
+        from: Hosting,
+        work: impl FnOnce(Move) -> F,
+    ) -> Self {
+        let shard = from.shard;
+        let moving = Moving {
+            shard,
+            from: from.addresses.clone(),
+            to: taker.here(shard, Epoch(0)).addresses,
+            stage: MoveStage::Copying,
+            copied: 0,
+            total: 0,
+        };
+        let desk = Desk::new(moving);
+        let move_ = Move { taker, desk: desk.clone(), shard };
+        let work = work(move_.clone());
+        let task = Box::pin(async move {
+            let end = work.await;
+            let ended = move_.finish(end);
+            move_.desk.end(ended);
+        });
+        Self { desk, task, from }
+    }
+
+    /// Whom it asks.
+    #[must_use]
+    pub const fn from(&self) -> &Hosting {
+        &self.from
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn moving(&self) -> Moving {
+        self.desk.moving()
+    }
+
+    /// What is to be done next. `now`: nanoseconds, by the clock of timers; `heard`: what came of the last step, at first
+    /// [`Heard::Done`]. Not to be called once it has ended.
+    pub fn next(&mut self, now: u64, heard: Heard) -> Step {
+        self.desk.hear(now, heard);
+        let _ = self.task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.desk.take().unwrap_or_else(|| Step::Ended(Ended::Later("it stands still".to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use pando_types::Lsn;
+
+    use super::*;
+    use crate::{Folder, Superblock};
+
+    /// A process whose disk fails to remove stores.
+    struct Here(Folder);
+
+    impl Place for Here {
+        fn read(&self, name: &str) -> io::Result<Option<String>> {
+            Place::read(&self.0, name)
+        }
+
+        fn write(&self, name: &str, text: &str) -> io::Result<()> {
+            Place::write(&self.0, name, text)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            Place::rename(&self.0, from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            match self.0.path().join(name).is_dir() {
+                true => Err(io::Error::other("a disk fails")),
+                false => Place::remove(&self.0, name),
+            }
+        }
+
+        fn exists(&self, name: &str) -> bool {
+            Place::exists(&self.0, name)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Place::sync(&self.0)
+        }
+    }
+
+    impl Taker for Here {
+        fn place(&self) -> &dyn Place {
+            self
+        }
+
+        fn open_copy(&self, shard: ShardIndex, _: u64) -> Result<Store, StoreError> {
+            panic!("shard {shard} is not to be copied")
+        }
+
+        fn token(&self) -> Result<MoveToken, String> {
+            Ok(MoveToken([3; 16]))
+        }
+
+        fn here(&self, shard: ShardIndex, epoch: Epoch) -> Hosting {
+            Hosting { shard, epoch, host: [1; 16], addresses: Vec::new() }
+        }
+
+        fn say(&self, _: &str) {}
+    }
+
+    fn pace() -> Pace {
+        Pace {
+            page_bytes: 1,
+            rate: 1,
+            checkpoint_bytes: 1,
+            #[cfg(feature = "planted")]
+            planted: None,
+        }
+    }
+
+    /// A process with something of shard 1, and whose that shard is.
+    fn with_a_copy() -> (tempfile::TempDir, Rc<Here>, Hosting) {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&temp.path().join("volume")).unwrap();
+        folder.format(&Superblock::new(2, 1).unwrap(), |_, _| Ok(())).unwrap();
+        std::fs::create_dir(folder.coming(1)).unwrap();
+        let taker = Rc::new(Here(folder));
+        let from = taker.here(ShardIndex(1), Epoch(5));
+        (temp, taker, from)
+    }
+
+    /// It could not be put in its place for want of room, or a disk failed: nobody else has it.
+    #[test]
+    fn a_whole_copy_is_not_thrown_away_when_the_shard_is_asked_for_again() {
+        let (_temp, taker, from) = with_a_copy();
+        let (token, last) = (MoveToken([4; 16]), (Epoch(5), Lsn(7)));
+        let coming = Coming { token, from: from.clone(), last, is_taken: true };
+        coming.write(taker.place()).unwrap();
+        let step = Target::adopt(taker.clone(), from, pace()).next(0, Heard::Done);
+        assert!(matches!(step, Step::Ended(Ended::Later(_))), "{step:?}");
+        assert!(taker.0.coming(1).exists());
+        assert_eq!(Coming::read(&taker.0, 1).unwrap(), Some(coming));
+    }
+
+    /// Else what was removed there since would be here again.
+    #[test]
+    fn nothing_is_copied_over_what_is_left_of_an_earlier_copy() {
+        let (_temp, taker, from) = with_a_copy();
+        let step = Target::adopt(taker, from, pace()).next(0, Heard::Done);
+        assert!(matches!(step, Step::Ended(Ended::Stays(_))), "{step:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Who believes that which process has a shard.
+//!
+//! 1. Nobody knows: a client, and a process, has a table of shards with the latest epoch that it has heard of, as `pando-server/src/net/hosts.rs`
+//!    has.
+//! 2. A process hears from the source's folder and from the target of moves, and from other processes when links are opened; a client when
+//!    it is let in. Who is not let in asks somebody.
+//! 3. A connection leads to the process that was believed to have the shard when it was opened, also for what arrives late.
+
+use std::collections::BTreeMap;
+
+use crate::config::MILLISECOND;
+use crate::happening::Happening;
+use crate::network::{End, Way};
+use crate::world::World;
+
+/// Who believes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Believer {
+    Client(u32),
+    Process(usize),
+}
+
+/// Where shards are, each with the latest epoch that was heard of.
+type Table = BTreeMap<usize, (u64, usize)>;
+
+/// All tables, and where connections lead.
+#[derive(Default)]
+pub(super) struct Beliefs {
+    tables: BTreeMap<Believer, Table>,
+    /// By ends and number: the process at the end of a connection, and whether it has let the other in.
+    led: BTreeMap<(End, End, u64), (usize, bool)>,
+}
+
+impl Beliefs {
+    /// The process and the epoch.
+    pub(super) fn of(&self, believer: Believer, shard: usize) -> Option<(u64, usize)> {
+        self.tables.get(&believer)?.get(&shard).copied()
+    }
+
+    /// Takes over what is newer.
+    pub(super) fn learn(
+        &mut self,
+        believer: Believer,
+        heard: impl IntoIterator<Item = (usize, (u64, usize))>,
+    ) {
+        let table = self.tables.entry(believer).or_default();
+        for (shard, new) in heard {
+            let known = table.entry(shard).or_insert(new);
+            if known.0 < new.0 {
+                *known = new;
+            }
+        }
+    }
+
+    fn table(&self, believer: Believer) -> Table {
+        self.tables.get(&believer).cloned().unwrap_or_default()
+    }
+}
+
+impl World {
+    fn believer(&self, end: End) -> Option<Believer> {
+        match end {
+            End::Client(client) => Some(Believer::Client(client)),
+            End::Shard(shard) => Some(Believer::Process(self.server_of(shard))),
+            End::Process(_) | End::Target(_) => None,
+        }
+    }
+
+    /// Whom the other side of a connection takes for the shard's process.
+    pub(super) fn believed(&self, believer: Believer, shard: usize) -> usize {
+        let known = self.moves.as_ref().and_then(|moves| moves.beliefs.of(believer, shard));
+        known.map_or(shard % self.servers.len(), |(_, server)| server)
+    }
+
+    /// A connection to a shard leads where it is believed to be: another one takes the place of one that leads elsewhere.
+    pub(crate) fn aim(&mut self, from: End, to: End) {
+        let (Some(believer), End::Shard(shard)) = (self.believer(from), to) else { return };
+        if self.moves.is_none() {
+            return;
+        }
+        let believed = self.believed(believer, shard);
+        let connection = self.network.connection(from, to);
+        let led = self.moves.as_ref().and_then(|m| m.beliefs.led.get(&(from, to, connection)));
+        let connection = match led {
+            Some((server, _)) if *server == believed => return,
+            Some(_) => {
+                self.break_off(from, to);
+                self.network.connection(from, to)
+            }
+            None => connection,
+        };
+        if let Some(moves) = &mut self.moves {
+            moves.beliefs.led.insert((from, to, connection), (believed, false));
+        }
+    }
+
+    /// Whether what comes by this way comes to a process that has the shard. Otherwise the sender is not let in, and asks somebody.
+    pub(crate) fn comes_right(&mut self, way: Way, shard: usize) -> bool {
+        let (Some(moves), Some(believer)) = (&self.moves, self.believer(way.from)) else {
+            return true;
+        };
+        let key = (way.from, way.to, way.connection);
+        let Some(&(server, is_let_in)) = moves.beliefs.led.get(&key) else { return true };
+        let has_it = self.has(server, shard);
+        if has_it && !is_let_in {
+            self.is_let_in(believer, server);
+            if let Some(moves) = &mut self.moves {
+                moves.beliefs.led.insert(key, (server, true));
+            }
+        }
+        if !has_it {
+            if let Some(moves) = &mut self.moves {
+                moves.counts.astray += u64::from(self.servers[server].driven().is_some());
+            }
+            let other = self.random.below(self.servers.len() as u64) as usize;
+            if self.servers[other].driven().is_some() {
+                self.is_let_in(believer, other);
+            }
+        }
+        has_it
+    }
+
+    /// Whether a shard runs in a process.
+    pub(super) fn has(&self, server: usize, shard: usize) -> bool {
+        let driven = self.servers[server].driven();
+        driven.is_some_and(|driven| driven.host().epoch(self.index(shard)).is_some())
+    }
+
+    /// A process welcomes somebody, and tells all it knows. Processes tell what they have.
+    fn is_let_in(&mut self, believer: Believer, server: usize) {
+        let own = match believer {
+            Believer::Process(other) => self.own(other),
+            Believer::Client(_) => Vec::new(),
+        };
+        let welcomes = self.own(server);
+        let Some(moves) = &mut self.moves else { return };
+        let process = Believer::Process(server);
+        moves.beliefs.learn(process, own.into_iter().chain(welcomes));
+        let told = moves.beliefs.table(process);
+        moves.beliefs.learn(believer, told);
+    }
+
+    /// What a process has.
+    fn own(&self, server: usize) -> Vec<(usize, (u64, usize))> {
+        let Some(driven) = self.servers[server].driven() else { return Vec::new() };
+        let epoch = |shard: usize| driven.host().epoch(self.index(shard));
+        let own =
+            (0..self.hosts.len()).filter_map(|shard| Some((shard, (epoch(shard)?.0, server))));
+        own.collect()
+    }
+
+    /// A process opens its links anew: it tells all others what it has, and hears what they know.
+    pub(super) fn open_links(&mut self, server: usize) {
+        for shard in self.servers[server].shards.clone() {
+            for other in self.network.neighbours(End::Shard(shard)) {
+                if matches!(other, End::Shard(_)) {
+                    self.break_off(End::Shard(shard), other);
+                }
+            }
+        }
+        let life = self.servers[server].life;
+        for other in (0..self.servers.len()).filter(|&other| other != server) {
+            let delay = self.random.between(100_000, 3 * MILLISECOND);
+            self.after(delay, Happening::Greet(server, life, other));
+        }
+    }
+
+    /// A link comes about, or is tried again.
+    pub(crate) fn greet(&mut self, server: usize, other: usize) {
+        let (from, to) = (End::Process(server), End::Process(other));
+        let is_cut = self.is_faulty && self.network.cuts.until(from, to, self.time).is_some();
+        if self.servers[other].driven().is_some() && !is_cut {
+            return self.is_let_in(Believer::Process(server), other);
+        }
+        let delay = self.random.between(10, 60) * MILLISECOND;
+        self.after(delay, Happening::Greet(server, self.servers[server].life, other));
+    }
+}

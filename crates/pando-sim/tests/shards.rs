@@ -1,0 +1,96 @@
+//! Shards move from process to process, and at each moment one process has each, whatever breaks.
+//!
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+
+use pando_sim::batch::{batch, explain};
+use pando_sim::config::SimConfig;
+use pando_sim::moves::MoveCounts;
+use pando_sim::run::run;
+use pando_sim::stats::Stats;
+
+/// Enough to hit everything that can happen to a move.
+const SEEDS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
+fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
+    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
+    let from = number("PANDO_SIM_FROM").unwrap_or(1);
+    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
+    let (stats, failed) = batch(from, count, failures as usize, &config);
+    println!("{:?}", stats.shards_moved);
+    for failed in &failed {
+        println!("seed {}: {}", failed.seed, failed.fault);
+    }
+    if let Some(first) = failed.first() {
+        panic!("{}\n{}", first.fault, explain(config(first.seed)));
+    }
+    (count >= seeds).then_some(stats)
+}
+
+fn hit(what: &str, count: u64, least: u64) {
+    assert!(count >= least, "{what}: {count}, less than {least}");
+}
+
+/// What has to have happened in so many runs.
+fn enough_moved(counts: &MoveCounts, runs: u64) {
+    hit("moves", counts.asked, runs * 30);
+    hit("moves done", counts.done, runs * 5);
+    hit("moves given up", counts.stayed, runs * 15);
+    hit("whole copies that a start went on with", counts.resumed, runs * 2);
+    hit("shards that a start found to be its own", counts.finished_at_start, runs / 2);
+    hit("messages that came where the shard was not", counts.astray, runs * 10);
+    hit("old copies removed", counts.cleared, runs * 3);
+    hit("shards that stopped, as nobody knew whose they were", counts.unsure, runs / 5);
+    for (at, least) in [
+        ("Following", runs),
+        ("Copying", runs / 2),
+        ("Frozen", runs / 5),
+        ("Exchanging", runs / 4),
+        ("Ready", runs / 4),
+        ("Committed", runs / 10),
+        ("Given", runs / 10),
+        ("Taken", runs / 5),
+        ("Opened", runs / 8),
+        ("copying", runs * 3),
+        ("exchanging", runs / 2),
+        ("asking", runs),
+        ("opening", runs / 2),
+        ("a change of its disk", runs * 2),
+    ] {
+        hit(at, counts.died.get(at).copied().unwrap_or(0), least);
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_again() {
+    for seed in [3, 4, 5] {
+        let [first, second] = [(); 2].map(|()| run(SimConfig::shards_moving(seed)));
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+    }
+}
+
+/// What once went wrong: see docs/TESTING.md.
+#[test]
+fn seeds_that_once_failed_hold() {
+    for seed in [86, 170, 259, 443] {
+        let config = SimConfig::shards_moving(seed).with_power_loss();
+        assert_eq!(run(config).fault, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_wherever_a_shard_is() {
+    let Some(stats) = all_hold(SEEDS, SimConfig::shards_moving) else { return };
+    enough_moved(&stats.shards_moved, stats.runs);
+}
+
+#[test]
+fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_wherever_a_shard_is() {
+    let power = |seed| SimConfig::shards_moving(seed).with_power_loss();
+    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    enough_moved(&stats.shards_moved, stats.runs);
+}
