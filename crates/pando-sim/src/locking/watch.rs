@@ -99,6 +99,10 @@ impl Watch {
     pub fn leaves(&mut self, id: RequestId, result: &Result<Body, Refusal>) {
         let Ok(Body::Locked(heard)) = result else { return };
         let Some((ino, lock)) = self.asked.remove(&id) else { return };
+        // Its answer waited for a sync, and its session has ended since: it is nobody's any more.
+        if !self.alive.contains(&id.session) {
+            return;
+        }
         let newest = self.owners.entry(lock.owner).or_insert(id.session);
         *newest = id.session.max(*newest);
         let is_other = |(session, of, held): &(SessionId, Ino, Lock)| {
