@@ -26,6 +26,7 @@ pub mod executor;
 mod faults;
 pub mod fsck;
 pub mod happening;
+pub mod holding;
 pub mod host;
 pub mod keeping;
 mod kinds;

@@ -2,37 +2,13 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
-use pando_sim::batch::{batch, explain};
 use pando_sim::check::Excuse;
 use pando_sim::config::SimConfig;
+use pando_sim::holding::{all_hold, hit};
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that can happen to a disk.
 const SEEDS: u64 = 200;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
-fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, &config);
-    println!("{:?}", stats.disks);
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    (count >= seeds).then_some(stats)
-}
-
-fn hit(what: &str, count: u64, least: u64) {
-    assert!(count >= least, "{what}: {count}, less than {least}");
-}
 
 fn enough_went_wrong(stats: &Stats, runs: u64) {
     let disks = stats.disks;
@@ -51,7 +27,7 @@ fn enough_went_wrong(stats: &Stats, runs: u64) {
 
 #[test]
 fn what_was_acknowledged_is_there_whatever_a_disk_does() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::disks) else { return };
+    let Some(stats) = all_hold(SEEDS, SimConfig::disks).if_enough() else { return };
     enough_went_wrong(&stats, stats.runs);
     hit("losses of power", stats.power_losses, stats.runs / 2);
     let not_found = stats.excuses.get(&Excuse::NotFound).copied().unwrap_or(0);
@@ -61,6 +37,6 @@ fn what_was_acknowledged_is_there_whatever_a_disk_does() {
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_whatever_a_disk_does() {
     let power = |seed| SimConfig::disks(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
     enough_went_wrong(&stats, stats.runs);
 }

@@ -10,13 +10,10 @@ mod forgiven;
 use forgiven::too_much;
 use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::holding::number;
 
 /// Seeds of each kind. Few, as long as about one run in two thousand shows a fault that is known and not mended (docs/STATUS.md).
 const SEEDS: u64 = 2;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok())
-}
 
 #[test]
 fn fresh_seeds_hold() {

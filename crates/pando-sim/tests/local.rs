@@ -2,36 +2,12 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
-use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::holding::{all_hold, hit};
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that such a client can meet.
 const SEEDS: u64 = 200;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
-fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, &config);
-    println!("{:?}", stats.local);
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    (count >= seeds).then_some(stats)
-}
-
-fn hit(what: &str, count: u64, least: u64) {
-    assert!(count >= least, "{what}: {count}, less than {least}");
-}
 
 fn enough_was_hit(stats: &Stats) {
     let (local, runs) = (stats.local, stats.runs);
@@ -45,7 +21,7 @@ fn enough_was_hit(stats: &Stats) {
 
 #[test]
 fn clients_in_the_process_of_the_shards_see_what_all_others_see() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::local) else { return };
+    let Some(stats) = all_hold(SEEDS, SimConfig::local).if_enough() else { return };
     enough_was_hit(&stats);
     hit("slots handed over", stats.handovers.0, stats.runs);
     hit("requests answered again", stats.repeated, stats.runs / 20);
@@ -55,7 +31,7 @@ fn clients_in_the_process_of_the_shards_see_what_all_others_see() {
 #[test]
 fn in_mode_os_a_loss_of_power_takes_them_along_and_leaves_the_structure_whole() {
     let power = |seed| SimConfig::local(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
     enough_was_hit(&stats);
     hit("losses of power", stats.power_losses, stats.runs);
 }

@@ -3,40 +3,16 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
-use pando_sim::batch::{batch, explain};
+use pando_sim::batch::batch;
 use pando_sim::config::SimConfig;
-use pando_sim::stats::Stats;
+use pando_sim::holding::{all_hold, hit};
 
 /// Enough to hit everything that can happen to a lock.
 const SEEDS: u64 = 200;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
-fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, &config);
-    println!("{:?}", stats.locks);
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    (count >= seeds).then_some(stats)
-}
-
-fn hit(what: &str, count: u64, least: u64) {
-    assert!(count >= least, "{what}: {count}, less than {least}");
-}
-
 #[test]
 fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::locking) else { return };
+    let Some(stats) = all_hold(SEEDS, SimConfig::locking).if_enough() else { return };
     let locks = stats.locks;
     hit("locks that were granted", locks.granted, 10_000);
     hit("shared ones", locks.shared, 1_500);
@@ -60,7 +36,7 @@ fn locks_are_one_holders_and_what_was_written_under_them_is_kept() {
 #[test]
 fn in_mode_os_a_loss_of_power_takes_locks_and_values_of_its_last_moments_only() {
     let power = |seed| SimConfig::locking(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
     hit("losses of power", stats.power_losses, 500);
     hit("values read and judged", stats.locks.reads, 8_000);
     hit("locks of sessions that were over, given to others", stats.locks.taken_over, 20);

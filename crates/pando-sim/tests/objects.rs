@@ -3,37 +3,13 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
-use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::holding::{all_hold, hit};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that can happen to an object.
 const SEEDS: u64 = 150;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
-fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, &config);
-    println!("{:?}", stats.objects);
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    (count >= seeds).then_some(stats)
-}
-
-fn hit(what: &str, count: u64, least: u64) {
-    assert!(count >= least, "{what}: {count}, less than {least}");
-}
 
 fn enough_was_hit(stats: &Stats) {
     let (objects, runs) = (stats.objects, stats.runs);
@@ -62,7 +38,7 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn what_was_stored_is_read_and_no_row_names_an_object_that_is_missing() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::objects) else { return };
+    let Some(stats) = all_hold(SEEDS, SimConfig::objects).if_enough() else { return };
     enough_was_hit(&stats);
     hit("losses of power", stats.power_losses, stats.runs / 4);
     hit("clients that died with the process", stats.local.died, stats.runs / 4);
@@ -72,7 +48,7 @@ fn what_was_stored_is_read_and_no_row_names_an_object_that_is_missing() {
 #[test]
 fn in_mode_os_a_loss_of_power_takes_no_object_that_a_durable_row_names() {
     let power = |seed| SimConfig::objects(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
     enough_was_hit(&stats);
     let objects = stats.objects;
     hit("objects lost with the power that nothing durable named", objects.lost, stats.runs / 2);

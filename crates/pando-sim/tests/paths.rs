@@ -6,30 +6,16 @@
 mod forgiven;
 
 use forgiven::too_much;
-use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::holding::all_hold;
 
 const SEEDS: u64 = 200;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn paths_are_whole_when_something_takes_effect_by_them() {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(SEEDS);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, SimConfig::by_path);
-    println!("{stats}");
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(SimConfig::by_path(first.seed)));
-    }
-    assert_eq!(too_much("PATHS", false, &stats), None);
-    if count >= SEEDS {
+    let held = all_hold(SEEDS, SimConfig::by_path);
+    assert_eq!(too_much("PATHS", false, &held.stats), None);
+    if let Some(stats) = held.if_enough() {
         let moved = stats.remote.get("rename_dir").copied().unwrap_or(0);
         assert!(moved > 500, "{moved} directories renamed");
         let [claims, together, alone, overtaken] = stats.moves;
@@ -63,10 +49,8 @@ fn paths_are_whole_when_something_takes_effect_by_them() {
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole() {
     let power = |seed| SimConfig::by_path(seed).with_power_loss();
-    let (stats, failed) = batch(1, SEEDS / 3, 1, power);
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(power(first.seed)));
-    }
-    assert_eq!(too_much("PATHS", true, &stats), None);
+    let held = all_hold(SEEDS / 3, power);
+    assert_eq!(too_much("PATHS", true, &held.stats), None);
+    let Some(stats) = held.if_enough() else { return };
     assert!(stats.power_losses > 20, "{} power losses", stats.power_losses);
 }

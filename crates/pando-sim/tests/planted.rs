@@ -4,6 +4,7 @@
 mod forgiven;
 
 use pando_sim::config::SimConfig;
+use pando_sim::holding;
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
@@ -11,8 +12,6 @@ type Client = pando_client::Planted;
 type Core = pando_core::Planted;
 type Shell = pando_server::host::Planted;
 type Store = babu::Planted;
-
-const SEEDS: u64 = 300;
 
 /// No order of the history explains all answers.
 const ORDER: &str = "; the best one holds ";
@@ -36,26 +35,12 @@ const VERSIONS: &str = "a write raised no version";
 /// A time is not what was set.
 const TIMES: &str = "a write left the time of the last one";
 
-/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what others find does not count.
 fn is_found_by(checks: &[&str], runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig)) {
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or_default();
-    let mut others = Vec::new();
-    for seed in 1..=SEEDS {
+    let clean = |seed| {
         plant_in_thread(None, None);
-        assert_eq!(run(runs(seed)).fault, None, "seed {seed}, without the fault");
-        let mut config = runs(seed);
-        plant(&mut config);
-        let Some(fault) = run(config).fault else { continue };
-        let first = fault.lines().next().unwrap_or_default();
-        if checks.iter().any(|check| first.contains(check)) {
-            let first = first.chars().take(80).collect::<String>();
-            println!("{name}, seed {seed}: {first}; other checks before: {}", others.len());
-            return;
-        }
-        others.push((seed, first.chars().take(80).collect::<String>()));
-    }
-    panic!("not found in {SEEDS} seeds by {checks:?}; by others: {others:?}");
+        runs(seed)
+    };
+    holding::is_found_by(checks, clean, plant);
 }
 
 fn plant_in_thread(client: Option<Client>, store: Option<Store>) {

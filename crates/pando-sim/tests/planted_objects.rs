@@ -3,10 +3,8 @@
 
 use pando_core::Planted as Core;
 use pando_sim::config::SimConfig;
+use pando_sim::holding::is_found_by;
 use pando_sim::objects::Planted as Objects;
-use pando_sim::run::run;
-
-const SEEDS: u64 = 300;
 
 /// A durable row names an object that is not durable.
 const DURABLE: &str = "a durable row of shard";
@@ -16,24 +14,6 @@ const LEFT: &str = "after a loss of power shard";
 const ORDER: &str = "; the best one holds ";
 /// What `pando-fsck` finds.
 const STRUCTURE: &str = "structure";
-
-/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what others find does not count.
-fn is_found_by(checks: &[&str], runs: fn(u64) -> SimConfig, plant: impl Fn(&mut SimConfig)) {
-    let mut others = Vec::new();
-    for seed in 1..=SEEDS {
-        assert_eq!(run(runs(seed)).fault, None, "seed {seed}, without the fault");
-        let mut config = runs(seed);
-        plant(&mut config);
-        let Some(fault) = run(config).fault else { continue };
-        let first = fault.lines().next().unwrap_or_default();
-        if checks.iter().any(|check| first.contains(check)) {
-            println!("seed {seed}: {first}; other checks before: {}", others.len());
-            return;
-        }
-        others.push((seed, first.chars().take(80).collect::<String>()));
-    }
-    panic!("not found in {SEEDS} seeds by {checks:?}; by others: {others:?}");
-}
 
 fn objects_losing_power(seed: u64) -> SimConfig {
     SimConfig::objects(seed).with_power_loss()

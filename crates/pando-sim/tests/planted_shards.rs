@@ -2,9 +2,7 @@
 
 use pando_server::host::Planted;
 use pando_sim::config::SimConfig;
-use pando_sim::run::run;
-
-const SEEDS: u64 = 300;
+use pando_sim::holding;
 
 /// Two processes have a shard, or would after a start.
 const TWO: &[&str] = &["is served", "is kept by processes"];
@@ -13,20 +11,8 @@ const ORDER: &[&str] = &["; the best one holds "];
 /// What `pando-fsck` finds.
 const STRUCTURE: &[&str] = &["structure"];
 
-/// Looks for the first seed that one of `checks` finds with this fault; what others find does not count.
 fn is_found_by(checks: &[&str], fault: Planted, runs: fn(u64) -> SimConfig) {
-    let mut others = Vec::new();
-    for seed in 1..=SEEDS {
-        assert_eq!(run(runs(seed)).fault, None, "seed {seed}, without the fault");
-        let planted = SimConfig { planted_in_shell: Some(fault), ..runs(seed) };
-        let Some(found) = run(planted).fault else { continue };
-        let first = found.lines().next().unwrap_or_default();
-        if checks.iter().any(|check| first.contains(check)) {
-            return println!("{fault:?}, seed {seed}: {first}; other checks before: {others:?}");
-        }
-        others.push((seed, first.chars().take(80).collect::<String>()));
-    }
-    panic!("{fault:?} was not found in {SEEDS} seeds by {checks:?}; by others: {others:?}");
+    holding::is_found_by(checks, runs, |config| config.planted_in_shell = Some(fault));
 }
 
 #[test]

@@ -9,32 +9,18 @@ use forgiven::too_much;
 use pando_sim::batch::{batch, explain};
 use pando_sim::check::Excuse;
 use pando_sim::config::SimConfig;
+use pando_sim::holding::{self, number};
 use pando_sim::run::run;
 use pando_sim::stats::Stats;
 
 /// Enough to hit everything that must be hit; about a minute on two cores.
 const SEEDS: u64 = 1000;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says; panics with the story of the first that failed. What was counted, if there were
-/// enough of them to have hit everything.
+/// Runs so many seeds; nothing is forgiven too often. What was counted, if there were enough of them to have hit everything.
 fn all_hold(seeds: u64, config: fn(u64) -> SimConfig) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, config);
-    println!("{stats}");
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    assert_eq!(too_much(config(from).kind, false, &stats), None);
-    (count >= seeds).then_some(stats)
+    let held = holding::all_hold(seeds, config);
+    assert_eq!(too_much(config(1).kind, false, &held.stats), None);
+    held.if_enough()
 }
 
 #[test]

@@ -2,38 +2,13 @@
 //!
 //! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
 
-use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
+use pando_sim::holding::{all_hold, hit};
 use pando_sim::moves::MoveCounts;
 use pando_sim::run::run;
-use pando_sim::stats::Stats;
 
 /// Enough to hit everything that can happen to a move.
 const SEEDS: u64 = 200;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs so many seeds, or those that the environment says. What was counted, if there were enough of them to have hit everything.
-fn all_hold(seeds: u64, config: impl Fn(u64) -> SimConfig + Sync) -> Option<Stats> {
-    let count = number("PANDO_SIM_SEEDS").unwrap_or(seeds);
-    let from = number("PANDO_SIM_FROM").unwrap_or(1);
-    let failures = number("PANDO_SIM_FAILURES").unwrap_or(1);
-    let (stats, failed) = batch(from, count, failures as usize, &config);
-    println!("{:?}", stats.shards_moved);
-    for failed in &failed {
-        println!("seed {}: {}", failed.seed, failed.fault);
-    }
-    if let Some(first) = failed.first() {
-        panic!("{}\n{}", first.fault, explain(config(first.seed)));
-    }
-    (count >= seeds).then_some(stats)
-}
-
-fn hit(what: &str, count: u64, least: u64) {
-    assert!(count >= least, "{what}: {count}, less than {least}");
-}
 
 /// What has to have happened in so many runs.
 fn enough_moved(counts: &MoveCounts, runs: u64) {
@@ -84,13 +59,13 @@ fn seeds_that_once_failed_hold() {
 
 #[test]
 fn what_was_acknowledged_is_there_wherever_a_shard_is() {
-    let Some(stats) = all_hold(SEEDS, SimConfig::shards_moving) else { return };
+    let Some(stats) = all_hold(SEEDS, SimConfig::shards_moving).if_enough() else { return };
     enough_moved(&stats.shards_moved, stats.runs);
 }
 
 #[test]
 fn in_mode_os_a_loss_of_power_leaves_the_structure_whole_wherever_a_shard_is() {
     let power = |seed| SimConfig::shards_moving(seed).with_power_loss();
-    let Some(stats) = all_hold(SEEDS / 2, power) else { return };
+    let Some(stats) = all_hold(SEEDS / 2, power).if_enough() else { return };
     enough_moved(&stats.shards_moved, stats.runs);
 }
