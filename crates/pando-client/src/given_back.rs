@@ -38,11 +38,15 @@ type Key = (Ino, LockOwner, LockSpace);
 /// An unlock that may come to nothing.
 struct Unlock {
     session: SessionId,
+    /// In which log it is to become durable. `None`: it was undone, or may have been, or an earlier one of this owner was.
+    at: Option<Position>,
+}
+
+#[derive(Clone, Copy)]
+struct Position {
     shard: ShardIndex,
     epoch: Epoch,
-    at: Lsn,
-    /// An earlier one of the same owner was undone, or may have been.
-    is_undone: bool,
+    lsn: Lsn,
 }
 
 #[derive(Default)]
@@ -51,7 +55,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// See the module.
+/// Unlocks that were answered and may be undone, by owner.
 #[derive(Default)]
 pub(crate) struct GivenBack(Mutex<State>);
 
@@ -78,16 +82,17 @@ impl GivenBack {
 
     fn note(&self, key: Key, session: SessionId, reply: &Reply) {
         let mut state = self.0.lock();
-        let log = (reply.shard, reply.epoch);
-        let is_undone = state.unlocks.get(&key).is_some_and(|before| {
-            before.session == session && (before.is_undone || (before.shard, before.epoch) != log)
-        });
+        let is_other = |at: Position| (at.shard, at.epoch) != (reply.shard, reply.epoch);
+        let is_undone = state
+            .unlocks
+            .get(&key)
+            .is_some_and(|before| before.session == session && before.at.is_none_or(is_other));
         if reply.seen <= reply.durable && !is_undone {
             state.unlocks.remove(&key);
             return;
         }
-        let (shard, epoch, at) = (reply.shard, reply.epoch, reply.seen);
-        state.unlocks.insert(key, Unlock { session, shard, epoch, at, is_undone });
+        let at = Position { shard: reply.shard, epoch: reply.epoch, lsn: reply.seen };
+        state.unlocks.insert(key, Unlock { session, at: (!is_undone).then_some(at) });
         if let Some(waker) = state.waker.take() {
             waker.wake();
         }
@@ -95,17 +100,17 @@ impl GivenBack {
 
     /// The shards that are to be asked.
     fn shards(&self) -> BTreeSet<ShardIndex> {
-        self.0.lock().unlocks.values().map(|unlock| unlock.shard).collect()
+        self.0.lock().unlocks.values().filter_map(|unlock| Some(unlock.at?.shard)).collect()
     }
 
     /// A shard says up to where its log is durable.
     fn confirm(&self, reply: &Reply) {
         self.0.lock().unlocks.retain(|_, unlock| {
-            if unlock.shard != reply.shard {
-                return true;
+            let Some(at) = unlock.at.filter(|at| at.shard == reply.shard) else { return true };
+            if at.epoch != reply.epoch {
+                unlock.at = None;
             }
-            unlock.is_undone |= unlock.epoch != reply.epoch;
-            unlock.is_undone || unlock.at > reply.durable
+            unlock.at.is_none_or(|at| at.lsn > reply.durable)
         });
     }
 
@@ -113,19 +118,17 @@ impl GivenBack {
     fn take_undone(&self) -> Vec<(Key, SessionId)> {
         let mut undone = Vec::new();
         self.0.lock().unlocks.retain(|key, unlock| {
-            if unlock.is_undone {
+            if unlock.at.is_none() {
                 undone.push((*key, unlock.session));
             }
-            !unlock.is_undone
+            unlock.at.is_some()
         });
         undone
     }
 
-    /// That came to nothing.
+    /// It could not be given back once more.
     fn put_back(&self, key: Key, session: SessionId) {
-        let log = (ShardIndex(0), Epoch(0), Lsn(0));
-        let unlock = || Unlock { session, shard: log.0, epoch: log.1, at: log.2, is_undone: true };
-        self.0.lock().unlocks.entry(key).or_insert_with(unlock).is_undone = true;
+        self.0.lock().unlocks.insert(key, Unlock { session, at: None });
     }
 
     fn poll_any(&self, context: &Context<'_>) -> Poll<()> {

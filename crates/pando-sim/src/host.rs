@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use babu::{MemDisk, Options};
-use pando_core::keys::Table;
-use pando_core::record::{Outcome, Record};
-use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, Write, keys};
+use pando_core::{Config, Effects, GroupMeta, Halt, Input, Now, Out, Rows, Shard, keys};
 use pando_server::host::driven::Driven;
 use pando_server::machine::Machine;
 use pando_server::store::{Opened, Store, StoreError};
-use pando_types::op::{ObjectId, Request, RequestId};
-use pando_types::reply::{Body, Refusal, Reply};
+use pando_types::op::{ObjectId, Request};
+use pando_types::reply::Reply;
 use pando_types::watch::{Settled, Watching};
-use pando_types::{Errno, Ino, KeyId, Lsn, ShardIndex, SlotIndex, Timestamp};
+use pando_types::{Errno, KeyId, ShardIndex, SlotIndex, Timestamp};
 
+use crate::applied::Applied;
 use crate::check::History;
 use crate::client_run::lock;
 use crate::config::SimConfig;
@@ -111,7 +110,7 @@ impl Host {
             flaws: None,
             trouble: Trouble::default(),
             locks: None,
-            applied: Arc::new(Mutex::new(Applied { history, groups: Vec::new() })),
+            applied: Arc::new(Mutex::new(Applied::new(history))),
             #[cfg(feature = "planted")]
             planted: sim.planted,
             random,
@@ -233,39 +232,6 @@ struct Watched {
     random: Random,
 }
 
-/// Requests whose changes the shard has applied in this life, each with its insert group.
-struct Applied {
-    history: Arc<Mutex<History>>,
-    groups: Vec<(Lsn, RequestId)>,
-}
-
-impl Applied {
-    /// Tells of what these effects, which follow the group `last`, record or answer.
-    fn hear(&mut self, last: Lsn, effects: &Effects) {
-        self.begin_again(last);
-        // Of a session of the process nothing is recorded; a copy is answered once more.
-        let is_new = |id: RequestId| !lock(&self.history).was_applied(id);
-        let answered = effects.out.iter().filter_map(|(_, out)| match out {
-            Out::Reply(_, reply) if reply.id.session.is_local() && is_new(reply.id) => {
-                Some((reply.id, made(&reply.result)))
-            }
-            _ => None,
-        });
-        let answered: Vec<_> = applied(&effects.writes).into_iter().chain(answered).collect();
-        for (id, made) in answered {
-            self.groups.push((Lsn(last.0 + 1), id));
-            lock(&self.history).applied(id, made);
-        }
-    }
-
-    /// The shard goes on from this group: what came after it was dropped, or went with its process.
-    fn begin_again(&mut self, last: Lsn) {
-        while let Some((_, id)) = self.groups.pop_if(|(group, _)| *group > last) {
-            lock(&self.history).lost_again(id);
-        }
-    }
-}
-
 impl Watched {
     /// Who judges locks hears which sessions live, and what was run.
     fn tell(&self, core: &Shard, repeated: u64, effects: &Effects) {
@@ -280,29 +246,6 @@ impl Watched {
                 watch.answers(reply, is_new, core.sessions_heard());
             }
         }
-    }
-}
-
-/// The request whose outcome these writes record, and what it made. `None`: there is none, or there are several, which come along with a
-/// slot.
-fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
-    let table = keys::table(Table::Slot);
-    let mut outcomes = writes.iter().filter_map(|write| match write {
-        Write::Put(key, value) if key.starts_with(&table) => {
-            let (session, slot) = keys::slot_of(key)?;
-            let Outcome { sequence, result, .. } = Outcome::decode(value).ok()?;
-            Some((RequestId { session, slot, sequence }, result.and_then(|result| made(&result))))
-        }
-        _ => None,
-    });
-    outcomes.next().filter(|_| outcomes.next().is_none())
-}
-
-fn made(result: &Result<Body, Refusal>) -> Option<Ino> {
-    match result {
-        Ok(Body::Created(attr, true, _)) => Some(attr.ino),
-        Ok(Body::Made(dir, _)) => Some(dir.ino),
-        _ => None,
     }
 }
 

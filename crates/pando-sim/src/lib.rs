@@ -13,6 +13,7 @@
 //!    (`pando_server::host::driven`).
 //! 3. A run that hits nothing proves nothing: [`stats::Stats`] tell what was hit.
 
+mod applied;
 pub mod batch;
 pub mod check;
 pub mod client_run;

@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use pando_net::Keys;
 use pando_types::{Epoch, SHARDS_MAX, ShardIndex};
-use pando_wire::{Ask, MoveStage, Moving, Told};
+use pando_wire::{Ask, MoveAsk, MoveStage, Moving, Told};
 use parking_lot::{Condvar, Mutex};
 
 use crate::folder::FolderLock;
@@ -80,6 +80,8 @@ pub struct Parts {
 pub struct Moves {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// A shard is given away by one thread at a time.
+    giving: Mutex<()>,
 }
 
 struct Shared {
@@ -120,7 +122,7 @@ impl Moves {
             stopping: Condvar::new(),
             waiting: Mutex::default(),
         };
-        Self { shared: Arc::new(shared), threads: Mutex::default() }
+        Self { shared: Arc::new(shared), threads: Mutex::default(), giving: Mutex::default() }
     }
 
     /// Goes on with what an earlier process of this folder had begun.
@@ -157,6 +159,8 @@ impl Moves {
                 Err(why) => Told::Failed(why),
             },
             Ask::Move(shard, token, ask) => {
+                // Two copies of one question would write one file at the same moment.
+                let _giving = matches!(ask, MoveAsk::GiveAway { .. }).then(|| self.giving.lock());
                 let (told, is_given) = source::answer(&*self.shared, *shard, *token, ask);
                 if is_given {
                     self.clear(*shard);

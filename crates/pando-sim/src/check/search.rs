@@ -272,20 +272,20 @@ impl<'a> Search<'a> {
 
     /// The numbers that the lane's next operation might have given to what it made.
     pub(super) fn inos(&self, lane: usize) -> impl Iterator<Item = Ino> + use<'_> {
-        let (index, made, unknown, watched) =
-            self.event(lane).map_or((0, None, false, None), |(index, event)| {
-                let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
-                let made = match event.fate {
-                    Fate::Ran(_, made) => made,
-                    _ => None,
-                };
-                let watched = event.applied.and_then(|(_, made)| made);
-                (index, made, makes && event.ended().is_none(), watched)
-            });
-        let orphans = if unknown { &self.orphans[..] } else { &[] };
-        let nobody_saw = Ino(u64::MAX - index as u64);
-        let watched = watched.filter(|ino| orphans.contains(ino));
-        watched.into_iter().chain(orphans.iter().copied()).chain([made.unwrap_or(nobody_saw)])
+        let event = self.event(lane);
+        let of = |what: fn(&Event) -> Option<Ino>| event.and_then(|(_, event)| what(event));
+        let told = of(|event| match event.fate {
+            Fate::Ran(_, made) => made,
+            _ => None,
+        });
+        let is_unknown = event.is_some_and(|(_, event)| {
+            let makes = matches!(event.call.op.inner(), Op::Create { .. } | Op::Mkdir(..));
+            makes && event.ended().is_none()
+        });
+        let orphans = if is_unknown { &self.orphans[..] } else { &[] };
+        let watched = of(|event| event.applied?.1).filter(|ino| orphans.contains(ino));
+        let nobody_saw = Ino(u64::MAX - event.map_or(0, |(index, _)| index) as u64);
+        watched.into_iter().chain(orphans.iter().copied()).chain([told.unwrap_or(nobody_saw)])
     }
 
     /// The tree after the lane's next operation, if the model agrees with its answer.

@@ -1,11 +1,11 @@
 //! Between a target and whoever drives it: one step at a time goes out, and what came of it comes in.
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use pando_types::{Epoch, ShardIndex};
 use pando_wire::{Ask, Hosting, MoveAsk, MoveStage, MoveToken, MoveTold, Moving, Told};
-use parking_lot::Mutex;
 
 use super::{End, Ended};
 use crate::moving::{Point, Silent};
@@ -40,9 +40,9 @@ pub enum Heard {
     Announced(Result<Hosting, String>),
 }
 
-/// The steps of one target. Clones are the same.
+/// The steps of one target. A clone is another handle of it.
 #[derive(Clone)]
-pub(super) struct Desk(Arc<Mutex<Inner>>);
+pub(super) struct Desk(Rc<RefCell<Inner>>);
 
 struct Inner {
     now: u64,
@@ -53,31 +53,31 @@ struct Inner {
 
 impl Desk {
     pub(super) fn new(moving: Moving) -> Self {
-        Self(Arc::new(Mutex::new(Inner { now: 0, step: None, heard: None, moving })))
+        Self(Rc::new(RefCell::new(Inner { now: 0, step: None, heard: None, moving })))
     }
 
     /// Its driver's half: tells what came of the last step, and the time.
     pub(super) fn hear(&self, now: u64, heard: Heard) {
-        let mut inner = self.0.lock();
+        let mut inner = self.0.borrow_mut();
         (inner.now, inner.heard) = (now, Some(heard));
     }
 
     /// Its driver's half: the next step.
     pub(super) fn take(&self) -> Option<Step> {
-        self.0.lock().step.take()
+        self.0.borrow_mut().step.take()
     }
 
     pub(super) fn moving(&self) -> Moving {
-        self.0.lock().moving.clone()
+        self.0.borrow().moving.clone()
     }
 
     /// Nanoseconds, by the clock of timers.
     pub(super) fn now(&self) -> u64 {
-        self.0.lock().now
+        self.0.borrow().now
     }
 
     pub(super) fn note(&self, change: impl FnOnce(&mut Moving)) {
-        change(&mut self.0.lock().moving);
+        change(&mut self.0.borrow_mut().moving);
     }
 
     pub(super) fn stage(&self, stage: MoveStage) {
@@ -86,10 +86,10 @@ impl Desk {
 
     async fn put(&self, step: Step) -> Heard {
         {
-            let mut inner = self.0.lock();
+            let mut inner = self.0.borrow_mut();
             (inner.step, inner.heard) = (Some(step), None);
         }
-        std::future::poll_fn(|_| match self.0.lock().heard.take() {
+        std::future::poll_fn(|_| match self.0.borrow_mut().heard.take() {
             Some(heard) => std::task::Poll::Ready(heard),
             None => std::task::Poll::Pending,
         })
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     pub(super) fn end(&self, ended: Ended) {
-        self.0.lock().step = Some(Step::Ended(ended));
+        self.0.borrow_mut().step = Some(Step::Ended(ended));
     }
 
     /// Asks the source.
