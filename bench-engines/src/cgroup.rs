@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A group whose processes together get no more than so much memory. Removed when dropped, when its processes have
-/// ended.
+/// A group whose processes together get no more than so much memory. Removed when dropped, when its
+/// processes have ended.
 #[derive(Debug)]
 pub struct Cgroup(PathBuf);
 

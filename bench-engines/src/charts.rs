@@ -20,7 +20,8 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(129, 114, 179),
 ];
 
-/// Draws one chart for trees and one for mixed data into a folder: rates of all engines, logarithmic.
+/// Draws one chart for trees and one for mixed data into a folder: rates of all engines,
+/// logarithmic.
 pub fn draw(results: &Results, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for data in [Data::Trees, Data::Mixed] {

@@ -5,9 +5,10 @@
 //! value   ino (8) ‖ version, kind, mode, owner, links, size, times (44) ‖ name       64 to 100 bytes
 //! ```
 //!
-//! Directory ids and orders are hashes. A value has the entropy of real attributes: owners and modes repeat, times share
-//! their high bytes, sizes are small, names are words and digits. Every value says which record it belongs to, so that
-//! what an engine answers can be checked for the price of two comparisons.
+//! Directory ids and orders are hashes. A value has the entropy of real attributes: owners and
+//! modes repeat, times share their high bytes, sizes are small, names are words and digits. Every
+//! value says which record it belongs to, so that what an engine answers can be checked for the
+//! price of two comparisons.
 
 /// Length of every key.
 pub const KEY_BYTES: usize = 25;
@@ -119,7 +120,8 @@ impl Records {
         key(number / self.per_directory, ENTRY, number | 1 << 62)
     }
 
-    /// Writes the value of a record; returns its length. Values of other generations differ in their times.
+    /// Writes the value of a record; returns its length. Values of other generations differ in
+    /// their times.
     #[inline]
     pub fn value<'a>(
         &self,

@@ -71,7 +71,8 @@ pub enum Workload {
     ShortLivedFsync64,
     /// Bytes an entry takes on disk.
     Disk,
-    /// Changes that go on: bytes written for a byte changed, bytes on disk for a byte stored, bytes read for a lookup.
+    /// Changes that go on: bytes written for a byte changed, bytes on disk for a byte stored, bytes
+    /// read for a lookup.
     #[value(alias = "write_amplification")]
     Steady,
 }
@@ -204,7 +205,8 @@ impl Workload {
         self.is_prepared(Data::Trees)
     }
 
-    /// Whether what is prepared is all there is, in the best shape an engine knows: it tells what an entry takes on disk.
+    /// Whether what is prepared is all there is, in the best shape an engine knows: it tells what
+    /// an entry takes on disk.
     pub fn is_of_files(self) -> bool {
         matches!(self, Workload::LookupCold | Workload::Disk)
     }

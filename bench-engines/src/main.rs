@@ -42,14 +42,16 @@ struct Arguments {
     /// Runs of everything; the median counts. Default 3, with --quick 1.
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
-    /// Where databases are made: a folder that is empty, or not there yet. Default: a temporary one.
+    /// Where databases are made: a folder that is empty, or not there yet. Default: a temporary
+    /// one.
     #[arg(long, value_name = "PATH")]
     folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show results that --json has printed, of one run or several: an hour is long to keep a machine quiet in one piece.
+    /// Show results that --json has printed, of one run or several: an hour is long to keep a
+    /// machine quiet in one piece.
     Show {
         /// The results.
         #[arg(required = true, value_name = "FILE")]

@@ -42,8 +42,8 @@ impl Scale {
     pub fn quick() -> Scale {
         Scale {
             count: 100_000,
-            // A run of a third of that would be over in 40 ms, with the first touch of all memory in it, and in memtables that fit
-            // into the processor's caches.
+            // A run of a third of that would be over in 40 ms, with the first touch of all memory
+            // in it, and in memtables that fit into the processor's caches.
             creates: vec![300_000],
             writes: 300_000,
             cold: 400_000,
@@ -163,7 +163,8 @@ fn sizes(workload: Workload, scale: &Scale) -> Vec<(String, u64)> {
             scale.creates.iter().map(named).collect()
         }
         Workload::ScanLarge => vec![(format!("scan_{}", short(scale.count)), scale.count)],
-        // In small databases what is there once, as space taken ahead for a log, would count too much.
+        // In small databases what is there once, as space taken ahead for a log, would count too
+        // much.
         Workload::LookupCold | Workload::Disk => vec![(plain, scale.cold)],
         // As many records.
         Workload::GroupsOf3 => vec![(plain, scale.writes / 2)],
@@ -210,7 +211,8 @@ fn is_of_interest(engine: Engine, workload: Workload) -> bool {
     }
 }
 
-/// Size of trees that no engine fills with so many records, or three times as many, and what is done to them.
+/// Size of trees that no engine fills with so many records, or three times as many, and what is
+/// done to them.
 pub fn holds_all(count: u64) -> usize {
     count as usize * 1024 + (64 << 20)
 }

@@ -76,8 +76,8 @@ fn faults() -> Result<u64> {
     Ok(field.context("/proc/self/stat is too short")?.parse()?)
 }
 
-/// Bytes this process has made the kernel write: pages it has changed, but for those of files that it has removed before they were
-/// written.
+/// Bytes this process has made the kernel write: pages it has changed, but for those of files that
+/// it has removed before they were written.
 pub fn written_bytes() -> Result<u64> {
     let io = fs::read_to_string("/proc/self/io")?;
     let cancelled = io_count(&io, "cancelled_write_bytes: ")?;

@@ -164,7 +164,8 @@ pub struct Bar {
     pub bar: f64,
     /// Whether it is.
     pub met: bool,
-    /// What it would come to with the best of RocksDB's variants instead, where RocksDB is what is asked for.
+    /// What it would come to with the best of RocksDB's variants instead, where RocksDB is what is
+    /// asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best_variant: Option<Against>,
 }
@@ -414,7 +415,8 @@ fn times_rocksdb(row: &Row) -> Option<f64> {
     }
 }
 
-/// Whether to be the fastest is asked for. Of a steady load it is not: that is run for what it costs.
+/// Whether to be the fastest is asked for. Of a steady load it is not: that is run for what it
+/// costs.
 fn is_demanded(row: &Row) -> bool {
     row.workload != "steady"
 }

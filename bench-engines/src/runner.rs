@@ -1,5 +1,5 @@
-//! Runs jobs, each in a process and a folder of its own, so that no engine lives with what another, or it itself, has left
-//! in allocator or caches.
+//! Runs jobs, each in a process and a folder of its own, so that no engine lives with what another,
+//! or it itself, has left in allocator or caches.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Frames in pieces. The first byte says how long pieces are, and whether checksums are made right: no fuzzer guesses them.
+//! Frames in pieces. The first byte says how long pieces are, and whether checksums are made right:
+//! no fuzzer guesses them.
 
 use pando_wire::{Decoder, FRAME_MAX, HEADER_LEN, Message, Stream, encode};
 

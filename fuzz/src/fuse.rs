@@ -1,4 +1,5 @@
-//! Requests as the kernel sends them. Their length field is made right, but where the first byte is odd.
+//! Requests as the kernel sends them. Their length field is made right, but where the first byte is
+//! odd.
 
 use crate::device::request::{Operation, Request};
 

@@ -1,4 +1,5 @@
-//! What names a key's holder: the URI in a certificate, the certificate, and the file that a holder has. The first byte says which.
+//! What names a key's holder: the URI in a certificate, the certificate, and the file that a holder
+//! has. The first byte says which.
 
 use pando_keys::{CertificateDer, fuzzing, identity_of, validity_of};
 

@@ -21,7 +21,8 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread().enable_all().build().expect("a runtime for one thread")
 });
 
-/// A server hears a greeting over a Unix socket. If the first byte is even, checksums of frames are made right.
+/// A server hears a greeting over a Unix socket. If the first byte is even, checksums of frames are
+/// made right.
 pub fn hello(input: &[u8]) {
     let Some((&how, bytes)) = input.split_first() else { return };
     let mut bytes = bytes[..bytes.len().min(SOCKET)].to_vec();

@@ -93,7 +93,8 @@ impl Store for Babu {
     }
 
     fn snapshot(&mut self) -> Result<bool> {
-        // A record in the log: what it names is rebuilt from there until a checkpoint has written it to files anyway.
+        // A record in the log: what it names is rebuilt from there until a checkpoint has written
+        // it to files anyway.
         self.db.snapshot("snapshot", Definition::all())?;
         self.db.write()?;
         Ok(true)

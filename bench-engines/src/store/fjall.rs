@@ -93,7 +93,8 @@ impl Store for Fjall {
 
     fn settle(&mut self) -> Result<()> {
         self.table.rotate_memtable_and_wait()?;
-        // It tells of compactions that run, not of those it is about to begin: nothing has to have run for a while.
+        // It tells of compactions that run, not of those it is about to begin: nothing has to have
+        // run for a while.
         let mut idle = 0;
         let mut completed = self.db.compactions_completed();
         while idle < IDLE_LOOKS {

@@ -1,4 +1,5 @@
-//! LMDB through a writable memory map. Without fsync nothing is written explicitly: what is in the map is with the kernel.
+//! LMDB through a writable memory map. Without fsync nothing is written explicitly: what is in the
+//! map is with the kernel.
 //!
 //! The environment is never closed: each lives in a process of its own, which ends with it.
 
@@ -34,7 +35,8 @@ impl Store for Lmdb {
         flags.set(EnvFlags::NO_READ_AHEAD, setup.is_memory_scarce);
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
-        // SAFETY: no other process or environment opens the folder, and a file that a crash has harmed is never read.
+        // SAFETY: no other process or environment opens the folder, and a file that a crash has
+        // harmed is never read.
         let env = unsafe { options.flags(flags).open(&setup.folder)? };
         let env: &'static Env = Box::leak(Box::new(env));
         let table = env.create_databases_and_commit(env.write_txn()?, |opener, writing| {

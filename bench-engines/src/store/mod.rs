@@ -45,8 +45,8 @@ pub enum Variant {
 
 /// An engine that is open. One thread writes.
 ///
-/// What was put or deleted belongs to the group that the next `end_group` ends; what was grouped is in the log, and can be read,
-/// after the next `write`. Until then a read may or may not see it.
+/// What was put or deleted belongs to the group that the next `end_group` ends; what was grouped is
+/// in the log, and can be read, after the next `write`. Until then a read may or may not see it.
 pub trait Store: Sized + 'static {
     /// What a checkpoint on another thread hands back.
     type Done: Send + 'static;
@@ -90,14 +90,15 @@ pub trait Store: Sized + 'static {
     /// Takes over what a checkpoint has made.
     fn finish_checkpoint(&mut self, done: Self::Done) -> Result<()>;
 
-    /// Brings what is in memory into files, and waits until the engine has done with these what it does by itself.
+    /// Brings what is in memory into files, and waits until the engine has done with these what it
+    /// does by itself.
     fn settle(&mut self) -> Result<()>;
 
     /// Makes a snapshot that outlives the process. False: the engine has none.
     fn snapshot(&mut self) -> Result<bool>;
 
-    /// For a load that goes on for long: to be called now and then. Begins or takes over checkpoints in engines that leave
-    /// that to their caller.
+    /// For a load that goes on for long: to be called now and then. Begins or takes over
+    /// checkpoints in engines that leave that to their caller.
     fn tend(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! redb. Its commits without durability are in the memory of the process only, so every commit is a durable one, on a
-//! file whose fsync does nothing unless asked: then what is committed is with the kernel, as in the other engines.
+//! redb. Its commits without durability are in the memory of the process only, so every commit is a
+//! durable one, on a file whose fsync does nothing unless asked: then what is committed is with the
+//! kernel, as in the other engines.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -46,8 +46,9 @@ fn step_of<S: Store>(job: &Job) -> Step<S> {
     }
 }
 
-/// Three steps: a file is created; it is looked at, and another created; that is looked at, and the first deleted. So half of the
-/// files go, as without fsync, and every step ends with something that has to be durable.
+/// Three steps: a file is created; it is looked at, and another created; that is looked at, and the
+/// first deleted. So half of the files go, as without fsync, and every step ends with something
+/// that has to be durable.
 fn short_lived<S: Store>(
     store: &mut S,
     writes: &mut Writes,
@@ -150,8 +151,8 @@ impl Queue {
     }
 }
 
-/// 64 threads, each of which waits until its step is durable. One thread, alike for all engines, applies what has come
-/// and makes it durable with one log write and one fsync.
+/// 64 threads, each of which waits until its step is durable. One thread, alike for all engines,
+/// applies what has come and makes it durable with one log write and one fsync.
 pub fn many_writers<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let work = step_of::<S>(job);

@@ -194,7 +194,8 @@ fn create_group<S: Store>(
     writes.end_group(store)
 }
 
-/// Does `work` for the numbers, one after the other, until all are done or the time is up. How many were done.
+/// Does `work` for the numbers, one after the other, until all are done or the time is up. How many
+/// were done.
 fn for_each(job: &Job, numbers: &[u32], mut work: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let end = Instant::now() + Duration::from_secs_f64(job.limit_seconds);
     let mut done = 0;
@@ -210,7 +211,8 @@ fn for_each(job: &Job, numbers: &[u32], mut work: impl FnMut(u64) -> Result<()>)
     Ok(done)
 }
 
-/// Does `work` again and again until the time is up; the operations done, which it returns, and the seconds.
+/// Does `work` again and again until the time is up; the operations done, which it returns, and the
+/// seconds.
 fn for_a_while(seconds: f64, mut work: impl FnMut() -> Result<u64>) -> Result<Outcome> {
     let clock = Stopwatch::start()?;
     let start = Instant::now();

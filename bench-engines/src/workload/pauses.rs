@@ -15,9 +15,10 @@ struct Times(Vec<u64>);
 /// Odd, so that it gives each name once, at random.
 const FACTOR: u64 = 0x9e37_79b1;
 
-/// Creates of as many records as asked for, from an empty database on and with nothing beside; then creates for as long as a
-/// checkpoint of all these takes. Both begin with an empty tree, and of both as many are compared, from the first on: trees that
-/// grow have slower and slower creates, checkpoint or not. The longest pause is that of all.
+/// Creates of as many records as asked for, from an empty database on and with nothing beside; then
+/// creates for as long as a checkpoint of all these takes. Both begin with an empty tree, and of
+/// both as many are compared, from the first on: trees that grow have slower and slower creates,
+/// checkpoint or not. The longest pause is that of all.
 pub fn creates<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     // Names, a power of two.
     let names = (job.count * 4).next_power_of_two();

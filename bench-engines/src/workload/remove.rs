@@ -13,7 +13,8 @@ use crate::store::{Setup, Store};
 /// Files that are created before the first of them is looked at.
 const WAVE: u64 = 1000;
 
-/// Waves of creates; each file is looked at, and every other one deleted. An operation is one of the three.
+/// Waves of creates; each file is looked at, and every other one deleted. An operation is one of
+/// the three.
 pub fn short_lived<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = open_loaded::<S>(job, records, setup)?;
     let mut writes = Writes::new(job.batch);

@@ -1,5 +1,5 @@
-//! A load that goes on: files at random are changed, created and deleted in a database that is much larger than the write
-//! buffers. What it costs in writes, in space, and afterwards in reads.
+//! A load that goes on: files at random are changed, created and deleted in a database that is much
+//! larger than the write buffers. What it costs in writes, in space, and afterwards in reads.
 
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ const TOLERANCE: f64 = 0.1;
 /// Changes between two looks at the clock.
 const STRETCH: u64 = 1024;
 
-/// Which files there are after so many changes: the same for all engines, and for the process that looks at them afterwards.
+/// Which files there are after so many changes: the same for all engines, and for the process that
+/// looks at them afterwards.
 struct Files {
     count: u64,
     directories: u64,
@@ -102,11 +103,12 @@ impl Files {
     }
 }
 
-/// The load, by rounds, until one costs what the last one did; then what it has left in memory goes to files, and every engine does
-/// with these what it does by itself. As often as a write buffer's worth has been changed, all files are synced: no engine may
-/// keep more than that from the disk.
+/// The load, by rounds, until one costs what the last one did; then what it has left in memory goes
+/// to files, and every engine does with these what it does by itself. As often as a write buffer's
+/// worth has been changed, all files are synced: no engine may keep more than that from the disk.
 ///
-/// Counts what the process makes the kernel write. A page that is changed twice between two syncs counts once.
+/// Counts what the process makes the kernel write. A page that is changed twice between two syncs
+/// counts once.
 pub fn load<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut store = S::open(setup)?;
     let mut files = Files::new(job, records);
@@ -139,7 +141,8 @@ pub fn load<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Out
         .with("changed_bytes", changed)
         .with("written_bytes", written)
         .with("live_bytes", files.bytes(records))
-        // Without a whole round behind the first, in which files are still as they were prepared: all there was.
+        // Without a whole round behind the first, in which files are still as they were prepared:
+        // all there was.
         .with(
             "write_amplification",
             rounds.get(1..).and_then(<[f64]>::last).copied().unwrap_or(all),
@@ -185,8 +188,9 @@ fn round<S: Store>(
     Ok(changed)
 }
 
-/// Lookups in what the load has left, in a new process and with nothing of the files in memory: so few that no block is asked for
-/// twice, for most of them, and behind as many that bring in what every lookup needs.
+/// Lookups in what the load has left, in a new process and with nothing of the files in memory: so
+/// few that no block is asked for twice, for most of them, and behind as many that bring in what
+/// every lookup needs.
 pub fn look<S: Store>(job: &Job, records: &Records, setup: &Setup) -> Result<Outcome> {
     let mut files = Files::new(job, records);
     while files.changes < job.changes {

@@ -1,7 +1,8 @@
-//! What a steady random load costs: bytes written for bytes changed, blocks read for a lookup, bytes on disk for live bytes.
+//! What a steady random load costs: bytes written for bytes changed, blocks read for a lookup,
+//! bytes on disk for live bytes.
 //!
-//! Records are changed at random, all equally often, until what that costs has settled. Arguments: FOLDER (made, and removed in
-//! the end), RECORDS (default 1,000,000).
+//! Records are changed at random, all equally often, until what that costs has settled. Arguments:
+//! FOLDER (made, and removed in the end), RECORDS (default 1,000,000).
 
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ fn value(number: u64, change: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// One change of each record on average, with checkpoints as trees grow. Returns bytes written for each byte changed.
+/// One change of each record on average, with checkpoints as trees grow. Returns bytes written for
+/// each byte changed.
 fn round(db: &mut Db, records: u64, changes: &mut u64) -> Result<f64, Error> {
     let before = db.stats().writes;
     let (mut batch, mut bytes) = (Batch::new(), Vec::new());
@@ -68,7 +70,8 @@ fn round(db: &mut Db, records: u64, changes: &mut u64) -> Result<f64, Error> {
             db.apply(&batch, b"");
             db.write()?;
             batch.clear();
-            // A tree for each 16th of the data: the smaller it is, the more levels there are to go through.
+            // A tree for each 16th of the data: the smaller it is, the more levels there are to go
+            // through.
             if db.tree_bytes() as u64 >= records * 100 / 16 {
                 db.checkpoint()?;
             }

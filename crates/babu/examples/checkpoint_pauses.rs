@@ -1,9 +1,11 @@
-//! How long creates take beside a checkpoint (BabuDB §IV.B, table I), babu alone: as many creates into an empty tree with
-//! nothing beside, and into the next one while a checkpoint of the first is made. Prints a JSON object.
+//! How long creates take beside a checkpoint (BabuDB §IV.B, table I), babu alone: as many creates
+//! into an empty tree with nothing beside, and into the next one while a checkpoint of the first is
+//! made. Prints a JSON object.
 //!
-//! Arguments: FOLDER (default: a temporary one), number of creates before the checkpoint (default 1,000,000), and what is
-//! beside the others: `job` (default), `sleep` (a thread that sleeps as long as the job would take, roughly: what is left is the
-//! frozen tree's own part), `none` (as many creates go on in the same tree).
+//! Arguments: FOLDER (default: a temporary one), number of creates before the checkpoint (default
+//! 1,000,000), and what is beside the others: `job` (default), `sleep` (a thread that sleeps as
+//! long as the job would take, roughly: what is left is the frozen tree's own part), `none` (as
+//! many creates go on in the same tree).
 
 use std::path::PathBuf;
 use std::sync::Arc;

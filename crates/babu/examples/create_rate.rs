@@ -1,9 +1,9 @@
-//! A metadata load: look a key up that is absent, put it, log it; then hits, misses and scans. Prints a JSON object for
-//! each way: everything in the tree (a log write for each create, or for 64), and with checkpoints beside the load, as a
-//! server makes them.
+//! A metadata load: look a key up that is absent, put it, log it; then hits, misses and scans.
+//! Prints a JSON object for each way: everything in the tree (a log write for each create, or for
+//! 64), and with checkpoints beside the load, as a server makes them.
 //!
-//! Arguments: FOLDER (default: a temporary one), number of creates (default 1,000,000), `checkpoints` for the last way
-//! only.
+//! Arguments: FOLDER (default: a temporary one), number of creates (default 1,000,000),
+//! `checkpoints` for the last way only.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

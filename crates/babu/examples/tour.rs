@@ -1,4 +1,5 @@
-//! The calls, one after the other: changes, reads, a snapshot, a checkpoint, an ingested run, a restart.
+//! The calls, one after the other: changes, reads, a snapshot, a checkpoint, an ingested run, a
+//! restart.
 //!
 //! Argument: FOLDER (default: a temporary one, removed in the end).
 

@@ -1,11 +1,13 @@
-//! What the tree in memory does on its own: creates (absent lookup, then put), lookups, scans, groups of three records,
-//! deletions, short-lived files, memory. Prints a JSON object for each shape: directories of 1,000 entries, and one
-//! directory with all of them; keys in random order.
+//! What the tree in memory does on its own: creates (absent lookup, then put), lookups, scans,
+//! groups of three records, deletions, short-lived files, memory. Prints a JSON object for each
+//! shape: directories of 1,000 entries, and one directory with all of them; keys in random order.
 //!
-//! The log is written to a temporary folder, 64 groups at a time; `TMPDIR=/dev/shm` takes the disk out of the figures.
-//! Rates are millions a second, by the clock and by the CPU time outside of the kernel (which tells more on a busy machine).
+//! The log is written to a temporary folder, 64 groups at a time; `TMPDIR=/dev/shm` takes the disk
+//! out of the figures. Rates are millions a second, by the clock and by the CPU time outside of the
+//! kernel (which tells more on a busy machine).
 //!
-//! Arguments: number of records (default 1,000,000), records per directory (default: 1,000, then all).
+//! Arguments: number of records (default 1,000,000), records per directory (default: 1,000, then
+//! all).
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -38,7 +40,8 @@ impl Shape {
         self.count.div_ceil(self.per_directory)
     }
 
-    /// Directory id (16, scattered) ‖ kind ‖ order (8, scattered). Numbers go around the directories.
+    /// Directory id (16, scattered) ‖ kind ‖ order (8, scattered). Numbers go around the
+    /// directories.
     fn key(self, number: u64) -> [u8; KEY_BYTES] {
         let mut key = [4; KEY_BYTES];
         key[..16].copy_from_slice(&directory(number % self.directories()));
@@ -240,7 +243,8 @@ fn run(shape: Shape) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints how often per second, by the clock and by the CPU time of this process outside of the kernel.
+/// Prints how often per second, by the clock and by the CPU time of this process outside of the
+/// kernel.
 fn measure(
     name: &str,
     count: u64,

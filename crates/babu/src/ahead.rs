@@ -1,9 +1,10 @@
-//! Asking for the memory that an insert group will touch, before its first change is applied: the searches then wait together
-//! and not one after the other.
+//! Asking for the memory that an insert group will touch, before its first change is applied: the
+//! searches then wait together and not one after the other.
 //!
-//! What the group before touched is still near, and asking for it costs more than it saves: of the records that a create
-//! changes, all but one are changed by the next create as well (7 % of creates through a socket, docs/BENCHMARKS-HISTORY.md, "The
-//! library over sockets"). So a small group that begins under the same prefix as the one before asks for nothing. (Groups of one
+//! What the group before touched is still near, and asking for it costs more than it saves: of the
+//! records that a create changes, all but one are changed by the next create as well (7 % of
+//! creates through a socket, docs/BENCHMARKS-HISTORY.md, "The library over sockets"). So a small
+//! group that begins under the same prefix as the one before asks for nothing. (Groups of one
 //! change, which have nothing to ask for, do not count.)
 
 use crate::batch::{Batch, Change};

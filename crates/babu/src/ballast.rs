@@ -1,17 +1,22 @@
-//! Room that is kept for what has to go on when the disk is full ([`crate::Options::ballast_bytes`]).
+//! Room that is kept for what has to go on when the disk is full
+//! ([`crate::Options::ballast_bytes`]).
 //!
 //! | file | what it is | when there is no other room |
 //! |---|---|---|
 //! | `SPARE-LOG` | the next log, as it is before anything is written to it | becomes that log by its name: an opening, a freeze |
 //! | `BALLAST` | room for the next checkpoint, and to make `SPARE-LOG` of | is removed |
 //!
-//! 1. What an opening needs, a log and room for a manifest, is there as long as the database is open: as `SPARE-LOG`, or, where that is
-//!    used up and cannot be made anew, at the end of the active log, of which up to [`OPENING_BYTES`] are then held back from everybody.
-//!    A renaming takes no room, so that others on the disk can take none in between.
-//! 2. `BALLAST` is as large as what the next checkpoint writes at most: the log since the last one, and the index files that it may
-//!    write anew, up to the size of an index that is written as a whole; and beyond that what was asked for. Snapshots that a checkpoint
-//!    is to make do not count. Of a deeper index, checkpoints on a full disk do what they have the room for ([`crate::levels::merge`]).
-//! 3. While that is not so, [`crate::Priority::Normal`] is refused: room that is made goes to the ballast first.
+//! 1. What an opening needs, a log and room for a manifest, is there as long as the database is
+//!    open: as `SPARE-LOG`, or, where that is used up and cannot be made anew, at the end of the
+//!    active log, of which up to [`OPENING_BYTES`] are then held back from everybody. A renaming
+//!    takes no room, so that others on the disk can take none in between.
+//! 2. `BALLAST` is as large as what the next checkpoint writes at most: the log since the last one,
+//!    and the index files that it may write anew, up to the size of an index that is written as a
+//!    whole; and beyond that what was asked for. Snapshots that a checkpoint is to make do not
+//!    count. Of a deeper index, checkpoints on a full disk do what they have the room for
+//!    ([`crate::levels::merge`]).
+//! 3. While that is not so, [`crate::Priority::Normal`] is refused: room that is made goes to the
+//!    ballast first.
 //! 4. Neither file is named by a manifest or read for what it holds. Who finds none makes them.
 //! 5. Neither is synced: a loss of power may give their room back to the disk.
 
@@ -30,7 +35,8 @@ use crate::options::Options;
 pub(crate) const SPARE_LOG: &str = "SPARE-LOG";
 const BALLAST: &str = "BALLAST";
 
-/// What an opening on a full disk takes from a log: room for a manifest. A longer one takes of the log's reserve.
+/// What an opening on a full disk takes from a log: room for a manifest. A longer one takes of the
+/// log's reserve.
 pub(crate) const OPENING_BYTES: u64 = 64 << 10;
 
 /// The least room that is worth having.
@@ -104,7 +110,8 @@ impl Ballast {
         }
     }
 
-    /// The log takes more than what the ballast was filled for, perhaps: then it is filled before the next change that takes space.
+    /// The log takes more than what the ballast was filled for, perhaps: then it is filled before
+    /// the next change that takes space.
     pub(crate) fn expect_log(&self, log_bytes: u64) {
         if self.bytes == 0 {
             return;
@@ -117,8 +124,8 @@ impl Ballast {
         }
     }
 
-    /// Makes whole what is missing, or gives up what is too much; whether it is whole then. A full disk is no error, and nor is that a
-    /// checkpoint has the room.
+    /// Makes whole what is missing, or gives up what is too much; whether it is whole then. A full
+    /// disk is no error, and nor is that a checkpoint has the room.
     pub(crate) fn fill(&self, log_bytes: u64, index_bytes: u64) -> Result<bool, IoFailure> {
         if self.bytes == 0 {
             return Ok(true);
@@ -234,7 +241,8 @@ pub(crate) fn spare_bytes(options: &Options) -> u64 {
     LOG_DATA_OFFSET + options.reserve_bytes + OPENING_BYTES
 }
 
-/// Makes a file that is preallocated the log of this header, without room of the disk. `None`: there is none, or it is too short.
+/// Makes a file that is preallocated the log of this header, without room of the disk. `None`:
+/// there is none, or it is too short.
 pub(crate) fn become_log(
     disk: &dyn Disk,
     name: &str,

@@ -211,7 +211,8 @@ impl Batch {
         Changes::new(&self.encoded)
     }
 
-    /// What this batch takes in the log together with `meta_bytes` of meta data: the figure to reserve.
+    /// What this batch takes in the log together with `meta_bytes` of meta data: the figure to
+    /// reserve.
     pub fn log_bytes(&self, meta_bytes: usize) -> u64 {
         padded((GROUP_HEADER_BYTES + meta_bytes + self.encoded.len()) as u64)
     }
@@ -302,7 +303,8 @@ impl<'a> Changes<'a> {
         Changes { fields: Fields(encoded), selected: IndexId::DEFAULT }
     }
 
-    /// Accepts bytes only if they are exactly `count` well-formed changes, so that iterating needs no errors.
+    /// Accepts bytes only if they are exactly `count` well-formed changes, so that iterating needs
+    /// no errors.
     pub(crate) fn parse(encoded: &'a [u8], count: u32) -> Option<Changes<'a>> {
         let mut changes = Changes::new(encoded);
         for _ in 0..count {

@@ -8,10 +8,12 @@
 //! remove           deletes what the manifest no longer names, frees trees (any thread)
 //! ```
 //!
-//! 1. Until `install` the database reads and recovers from the old files as well as from the new: `run` deletes
-//!    nothing that was there. A job or its result may be dropped at any point, and another made.
+//! 1. Until `install` the database reads and recovers from the old files as well as from the new:
+//!    `run` deletes nothing that was there. A job or its result may be dropped at any point, and
+//!    another made.
 //! 2. At most one job is under way, so that manifests are replaced in order.
-//! 3. The log is synced before the manifest, so that the first log the manifest names is there, with its header.
+//! 3. The log is synced before the manifest, so that the first log the manifest names is there,
+//!    with its header.
 //! 4. What is written follows what has changed: files without news stay, see [`crate::levels`].
 
 use std::collections::BTreeSet;
@@ -114,7 +116,8 @@ impl Db {
             pool: self.state.pool.clone(),
             frozen: taken.iter().map(|held| held.layer.clone()).collect(),
             version: self.state.version.clone(),
-            // As after the last group taken: what came later is in the log, and may yet be lost with it.
+            // As after the last group taken: what came later is in the log, and may yet be lost
+            // with it.
             snapshots: self.state.snapshots_at(manifest.checkpoint),
             names: (self.state.names.iter())
                 .take_while(|(_, made)| *made <= manifest.checkpoint)
@@ -181,7 +184,8 @@ impl Db {
     pub fn checkpoint(&mut self) -> Result<(), CheckpointNowError> {
         let frozen = self.freeze();
         let job = self.checkpoint_job();
-        // What an earlier checkpoint did not come to write may be written though there is no room for a new log.
+        // What an earlier checkpoint did not come to write may be written though there is no room
+        // for a new log.
         match frozen {
             Err(FreezeError::Full(_)) if job.is_some() => {}
             frozen => drop(frozen?),
@@ -218,7 +222,8 @@ struct Outcome {
 impl CheckpointJob {
     /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
     ///
-    /// On a full disk the ballast makes room for it, and if that is not enough, no more is written than has to be.
+    /// On a full disk the ballast makes room for it, and if that is not enough, no more is written
+    /// than has to be.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
         for frozen in &self.frozen {
             frozen.unite_filters();
@@ -251,8 +256,8 @@ impl CheckpointJob {
         })
     }
 
-    /// Writes all files, and the manifest beside the one there is; nobody else replaces that then. Of an attempt that fails, nothing
-    /// stays.
+    /// Writes all files, and the manifest beside the one there is; nobody else replaces that then.
+    /// Of an attempt that fails, nothing stays.
     fn prepare<'p>(
         &mut self,
         published: &'p Published,
@@ -296,7 +301,8 @@ impl CheckpointJob {
         Ok((Outcome { bytes_written: maker.bytes_written, ..outcome }, named, published))
     }
 
-    /// Brings all layers into the levels, from the oldest to the newest, and stops at each snapshot on the way.
+    /// Brings all layers into the levels, from the oldest to the newest, and stops at each snapshot
+    /// on the way.
     fn merge(&self, merger: &mut Merger<'_>) -> Result<Outcome, CheckpointError> {
         let mut version = (*self.version).clone();
         let mut made: Vec<(String, Lsn, Arc<Version>)> = Vec::new();
@@ -426,7 +432,8 @@ impl CheckpointDone {
 }
 
 impl Retired {
-    /// Deletes the files, and gives their room to the ballast, if that is not whole. May take a while for large ones.
+    /// Deletes the files, and gives their room to the ballast, if that is not whole. May take a
+    /// while for large ones.
     pub fn remove(self) -> Result<(), IoFailure> {
         self.pool.cache.forget(&self.files);
         for name in &self.names {

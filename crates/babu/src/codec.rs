@@ -72,8 +72,9 @@ pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// CRC-32C, seeded with the place the bytes belong to (database, file number, offset): a structure that ended up in
-/// the wrong place, or that a user stored inside a value, never passes for a genuine one.
+/// CRC-32C, seeded with the place the bytes belong to (database, file number, offset): a structure
+/// that ended up in the wrong place, or that a user stored inside a value, never passes for a
+/// genuine one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal(u32);
 

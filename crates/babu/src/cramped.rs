@@ -1,8 +1,10 @@
 //! Opening on a full disk: where the room for the first log and the manifest comes from.
 //!
-//! 1. Nothing that a repeated opening needs is given up, so that it may stop between any two steps, with the disk still full.
-//! 2. First goes what nothing needs: what an earlier opening or a checkpoint had no time to remove. Then what is kept for this, as it is;
-//!    a log of an opening that got no further is as good. Then what is preallocated and was never written to.
+//! 1. Nothing that a repeated opening needs is given up, so that it may stop between any two steps,
+//!    with the disk still full.
+//! 2. First goes what nothing needs: what an earlier opening or a checkpoint had no time to remove.
+//!    Then what is kept for this, as it is; a log of an opening that got no further is as good.
+//!    Then what is preallocated and was never written to.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +35,8 @@ pub(crate) struct Cramped<'a> {
 }
 
 impl Cramped<'_> {
-    /// The first log of the new epoch. It is smaller than usual if there is no other way: then its end comes soon.
+    /// The first log of the new epoch. It is smaller than usual if there is no other way: then its
+    /// end comes soon.
     pub(crate) fn first_log(&mut self, header: &LogHeader) -> Result<Made, IoFailure> {
         let create = |options: &Options| unless_full(create_log(self.disk, header, options));
         if let Some(made) = create(self.options)? {

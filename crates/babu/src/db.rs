@@ -5,11 +5,13 @@
 //!    └────► active trees ──freeze──► frozen layers ──checkpoint──► levels of index files
 //! ```
 //!
-//! 1. Layers from the newest to the oldest: active tree, frozen layers, levels. The newest that knows a key wins.
-//! 2. Each frozen layer comes with the logs that end with it, or is followed by one that does; layers are given up
-//!    together with all logs up to them, once index files hold them; such logs may be kept for readers (`keep`).
-//! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs, except that a checkpoint may be ahead of `durable` for as
-//!    long as its job runs.
+//! 1. Layers from the newest to the oldest: active tree, frozen layers, levels. The newest that
+//!    knows a key wins.
+//! 2. Each frozen layer comes with the logs that end with it, or is followed by one that does;
+//!    layers are given up together with all logs up to them, once index files hold them; such logs
+//!    may be kept for readers (`keep`).
+//! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs, except that a checkpoint may be ahead of
+//!    `durable` for as long as its job runs.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -38,13 +40,15 @@ use crate::value::Value;
 use crate::version::IndexId;
 use crate::view::{Scope, View};
 
-/// An open database. One writer (`&mut self`), any number of readers (`&self`, or [`View`]s on other threads).
+/// An open database. One writer (`&mut self`), any number of readers (`&self`, or [`View`]s on
+/// other threads).
 pub struct Db {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
     pub(crate) log: LogWriter,
     pub(crate) state: State,
-    /// Sealed logs that hold groups of layers that have none of their own; the active log comes after them.
+    /// Sealed logs that hold groups of layers that have none of their own; the active log comes
+    /// after them.
     pub(crate) active_logs: Vec<SealedLog>,
     /// The last group in a log that is sealed and belongs to a frozen layer, or in the index files.
     pub(crate) sealed: Lsn,
@@ -56,30 +60,35 @@ pub struct Db {
     /// Alive as long as a checkpoint is under way.
     pub(crate) job: Weak<()>,
     pub(crate) published: Published,
-    /// The last group, if it is in the log and not in the trees yet ([`Db::apply_later`]); empty if there is none.
+    /// The last group, if it is in the log and not in the trees yet ([`Db::apply_later`]); empty if
+    /// there is none.
     pub(crate) later: Batch,
     /// Log is kept from here on.
     pub(crate) kept_from: Option<Lsn>,
-    /// Logs that are there for that alone: all their groups are in index files, and no layer has them. Oldest first.
+    /// Logs that are there for that alone: all their groups are in index files, and no layer has
+    /// them. Oldest first.
     pub(crate) kept_logs: Vec<SealedLog>,
     pub(crate) written: WriteCounters,
 }
 
 impl Db {
-    /// Applies an insert group: the next read sees it, the next [`Db::write`] hands it to the disk. `meta` is stored
-    /// with the group in the log. To be refused before anything is applied if the disk is full, call
-    /// [`Db::reserve`] first. In a store that has failed this still changes memory, but no later `write` succeeds.
+    /// Applies an insert group: the next read sees it, the next [`Db::write`] hands it to the disk.
+    /// `meta` is stored with the group in the log. To be refused before anything is applied if the
+    /// disk is full, call [`Db::reserve`] first. In a store that has failed this still changes
+    /// memory, but no later `write` succeeds.
     ///
     /// # Panics
-    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], if the batch names an index of another database, or
-    /// if an active tree comes to hold more than 32 GiB: freeze it long before, see [`Db::tree_bytes`].
+    /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], if the batch names an index of
+    /// another database, or if an active tree comes to hold more than 32 GiB: freeze it long
+    /// before, see [`Db::tree_bytes`].
     pub fn apply(&mut self, batch: &Batch, meta: &[u8]) -> Lsn {
         self.apply_with(batch, meta, None)
     }
 
-    /// As [`Db::apply`], in two halves: the log has the group now, the trees get it by [`Db::settle`], or by whatever changes the
-    /// database next. In between the caller can write the log and answer whoever waits for that, which is all that he waits for.
-    /// `batch` is left empty.
+    /// As [`Db::apply`], in two halves: the log has the group now, the trees get it by
+    /// [`Db::settle`], or by whatever changes the database next. In between the caller can write
+    /// the log and answer whoever waits for that, which is all that he waits for. `batch` is left
+    /// empty.
     ///
     /// # Panics
     /// As [`Db::apply`]. Reads of the database panic until it is settled.
@@ -128,8 +137,9 @@ impl Db {
         }
     }
 
-    /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with the kernel, and with
-    /// [`Durability::Power`] durable. Any failure is for good, also a full disk, which [`Db::reserve`] would have told in time.
+    /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with
+    /// the kernel, and with [`Durability::Power`] durable. Any failure is for good, also a full
+    /// disk, which [`Db::reserve`] would have told in time.
     pub fn write(&mut self) -> Result<Lsn, Fatal> {
         let lsn = self.log.write()?;
         match self.options.durability {
@@ -138,7 +148,8 @@ impl Db {
         }
     }
 
-    /// Sees to it that `bytes` more of log fit, see [`Batch::log_bytes`]. A refusal leaves everything as it was.
+    /// Sees to it that `bytes` more of log fit, see [`Batch::log_bytes`]. A refusal leaves
+    /// everything as it was.
     pub fn reserve(&mut self, bytes: u64, priority: Priority) -> Result<(), ReserveError> {
         self.log.reserve(bytes, priority)
     }
@@ -212,8 +223,8 @@ impl Db {
         self.get_in(IndexId::DEFAULT, key)
     }
 
-    /// The value of a key of an index. Looks in memory first; then a block is read for each level that may know the key,
-    /// mostly one, and mostly none if the key is not there.
+    /// The value of a key of an index. Looks in memory first; then a block is read for each level
+    /// that may know the key, mostly one, and mostly none if the key is not there.
     pub fn get_in(&self, index: IndexId, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
         waited(self.lookup(index, key, Access::Cached))
     }
@@ -232,8 +243,8 @@ impl Db {
         self.lookup(index, key, Access::Resident)
     }
 
-    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), with their values,
-    /// ascending. The first one is found by seeking, not by passing over others.
+    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), with
+    /// their values, ascending. The first one is found by seeking, not by passing over others.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.scan_in(IndexId::DEFAULT, from, to)
     }
@@ -263,8 +274,8 @@ impl Db {
         self.scan_in(index, prefix, prefix_end(prefix).as_deref())
     }
 
-    /// The state as it is now, to be read on any thread while the database goes on. Takes no time; each view leaves one
-    /// more layer in memory to look through, until the next checkpoint.
+    /// The state as it is now, to be read on any thread while the database goes on. Takes no time;
+    /// each view leaves one more layer in memory to look through, until the next checkpoint.
     pub fn view(&mut self) -> View {
         self.settle();
         if !self.state.active.is_empty() {
@@ -273,8 +284,9 @@ impl Db {
         self.state.view(self.applied, Scope::default())
     }
 
-    /// Log that a restart would replay and that no frozen tree answers for yet: the caller freezes when it is too much.
-    /// (Values that are overwritten again and again grow the log and not the tree.)
+    /// Log that a restart would replay and that no frozen tree answers for yet: the caller freezes
+    /// when it is too much. (Values that are overwritten again and again grow the log and not the
+    /// tree.)
     pub fn log_bytes(&self) -> u64 {
         let sealed = self.active_logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET);
         sealed.sum::<u64>() + self.log.group_bytes()
@@ -285,8 +297,9 @@ impl Db {
         self.state.active.bytes()
     }
 
-    /// Makes the active trees immutable and begins new ones, with a new log. Writes what is pending; syncs nothing.
-    /// Returns false if there is nothing to freeze. A full disk leaves everything as it was.
+    /// Makes the active trees immutable and begins new ones, with a new log. Writes what is
+    /// pending; syncs nothing. Returns false if there is nothing to freeze. A full disk leaves
+    /// everything as it was.
     pub fn freeze(&mut self) -> Result<bool, FreezeError> {
         self.settle();
         if self.applied == self.sealed {
@@ -304,13 +317,15 @@ impl Db {
         Ok(true)
     }
 
-    /// Index files that checkpoints have come upon and could not read, in part: what is wrong with each. They stay as they
-    /// are, and so does what they hide and what hides a part of them; all others are merged as ever.
+    /// Index files that checkpoints have come upon and could not read, in part: what is wrong with
+    /// each. They stay as they are, and so does what they hide and what hides a part of them; all
+    /// others are merged as ever.
     pub fn passed_over(&self) -> impl Iterator<Item = &Damage> {
         self.state.version.files().filter_map(|file| file.damage())
     }
 
-    /// True if deletions have used up half of the reserve and the disk has no more: a checkpoint would make room.
+    /// True if deletions have used up half of the reserve and the disk has no more: a checkpoint
+    /// would make room.
     pub fn is_low(&self) -> bool {
         self.log.is_low()
     }

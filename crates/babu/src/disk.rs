@@ -1,10 +1,11 @@
 //! The one door to storage: a folder of files.
 //!
-//! The database knows nothing of paths, file systems or devices; it knows a [`Disk`]. What it relies on:
+//! The database knows nothing of paths, file systems or devices; it knows a [`Disk`]. What it
+//! relies on:
 //!
 //! 1. Bytes written are seen by later reads at once, and survive the death of the process.
-//! 2. [`DiskFile::sync`] makes durable what was written to that file before it, and no more. Without it, any
-//!    subset of the writes may survive a loss of power, each of them in part.
+//! 2. [`DiskFile::sync`] makes durable what was written to that file before it, and no more.
+//!    Without it, any subset of the writes may survive a loss of power, each of them in part.
 //! 3. [`Disk::sync_dir`] does the same for the creation, removal and renaming of files.
 //! 4. A rename replaces its target in one step.
 //! 5. A handle keeps working after its file is removed.
@@ -54,17 +55,20 @@ pub trait DiskFile: Send + Sync {
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Reserves space so that writes below `len` cannot run out of it, and extends the file with zeros up to there.
-    /// Best effort: a file system that cannot reserve says nothing. Never shortens.
+    /// Reserves space so that writes below `len` cannot run out of it, and extends the file with
+    /// zeros up to there. Best effort: a file system that cannot reserve says nothing. Never
+    /// shortens.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
-    /// Tells that the file is read here and there: what lies around a read is not worth memory. A hint.
+    /// Tells that the file is read here and there: what lies around a read is not worth memory. A
+    /// hint.
     fn expect_random_reads(&self) {}
 
     /// Tells that this part of the file is read soon. A hint; does not wait.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
-    /// A faster way to append to this file where there is one, see [`Appender`]. At most one at a time.
+    /// A faster way to append to this file where there is one, see [`Appender`]. At most one at a
+    /// time.
     fn appender(&self) -> Option<Box<dyn Appender>> {
         None
     }

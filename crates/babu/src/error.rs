@@ -112,8 +112,8 @@ impl From<Damage> for OpenError {
     }
 }
 
-/// The store has stopped accepting writes, for good: a write or sync failed, so that nobody knows what the disk
-/// holds. Opening the database again finds out.
+/// The store has stopped accepting writes, for good: a write or sync failed, so that nobody knows
+/// what the disk holds. Opening the database again finds out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the store accepts no more writes: cannot {} {}: {}", .0.operation, .0.file, .0.cause)]
 pub struct Fatal(pub(crate) Arc<FatalFacts>);
@@ -147,7 +147,8 @@ impl From<IoFailure> for Fatal {
     }
 }
 
-/// There is no room in the log. Nothing was applied; the same call may succeed once space has been made.
+/// There is no room in the log. Nothing was applied; the same call may succeed once space has been
+/// made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no space for {wanted_bytes} bytes of log ({spare_bytes} left)")]
 pub struct Full {
@@ -171,7 +172,8 @@ pub enum ReserveError {
 /// The active tree could not be frozen; the store goes on as before.
 pub type FreezeError = ReserveError;
 
-/// A checkpoint that did not come about. Unless it is `Fatal` the store goes on; another job may be tried.
+/// A checkpoint that did not come about. Unless it is `Fatal` the store goes on; another job may be
+/// tried.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The old index is unreadable, or the new one could not be written.

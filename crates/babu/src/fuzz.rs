@@ -1,6 +1,7 @@
 //! Throws mutated and random bytes at a decoder: it must refuse or accept, never panic.
 //!
-//! A given number of rounds from a fixed seed; in the long form, from a new seed each time, which is printed, and by the clock:
+//! A given number of rounds from a fixed seed; in the long form, from a new seed each time, which
+//! is printed, and by the clock:
 //!
 //! | variable | |
 //! |---|---|
@@ -82,7 +83,8 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed, cut, and pure noise.
+/// Calls `decode` with variations of `sample`: bytes changed, inserted, removed, cut, and pure
+/// noise.
 pub(crate) fn mutations(sample: &[u8], mut decode: impl FnMut(&[u8])) {
     rounds(30_000, |round, random| {
         let mut bytes = match round % 16 {

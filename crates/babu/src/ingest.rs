@@ -1,5 +1,5 @@
-//! Ingestion: a sorted run that is written as index files, beside the log and by any thread, and then becomes part of the
-//! database with one small record.
+//! Ingestion: a sorted run that is written as index files, beside the log and by any thread, and
+//! then becomes part of the database with one small record.
 //!
 //! ```text
 //! ingestion        gives numbers for the files             (owner of the database)
@@ -8,8 +8,10 @@
 //! checkpoint       puts them into the levels, mostly as they are
 //! ```
 //!
-//! 1. The files are durable before the record is written. A crash before that leaves files that the next opening removes.
-//! 2. Between record and checkpoint the log is what names the files; recovery compares their digests.
+//! 1. The files are durable before the record is written. A crash before that leaves files that the
+//!    next opening removes.
+//! 2. Between record and checkpoint the log is what names the files; recovery compares their
+//!    digests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +81,8 @@ pub struct RunFiles<'m, 'a> {
     last: Option<Key>,
 }
 
-/// A run that is written and durable, and waits for [`Db::ingest`]. Dropped instead, it leaves files that the next opening
-/// removes.
+/// A run that is written and durable, and waits for [`Db::ingest`]. Dropped instead, it leaves
+/// files that the next opening removes.
 #[must_use = "the run is not part of the database yet"]
 pub struct Run {
     disk: Arc<dyn Disk>,
@@ -135,8 +137,8 @@ impl Db {
         }
     }
 
-    /// Puts all entries of a run into an index, as one group: they are newer than what is there, older than what comes. The
-    /// group is as durable as the log.
+    /// Puts all entries of a run into an index, as one group: they are newer than what is there,
+    /// older than what comes. The group is as durable as the log.
     ///
     /// # Panics
     /// If the run was written for another database.
@@ -160,7 +162,8 @@ impl Db {
 }
 
 impl Ingestion {
-    /// Writes the run: `fill` puts its entries, in ascending order of keys. Blocks for as long as it takes.
+    /// Writes the run: `fill` puts its entries, in ascending order of keys. Blocks for as long as
+    /// it takes.
     pub fn write<E: From<RunError>>(
         self,
         fill: impl FnOnce(&mut RunFiles<'_, '_>) -> Result<(), E>,

@@ -64,8 +64,8 @@ pub struct FileInfo {
 }
 
 impl Inspection {
-    /// Reads manifest and logs. What cannot be read is an error, as it is for an opening; [`crate::check`] goes on
-    /// behind damage.
+    /// Reads manifest and logs. What cannot be read is an error, as it is for an opening;
+    /// [`crate::check`] goes on behind damage.
     pub fn new(disk: &dyn Disk, cache_bytes: usize) -> Result<Inspection, OpenError> {
         let listing = Listing::read(disk)?;
         let Some(manifest) = Manifest::read(disk)? else {

@@ -1,8 +1,11 @@
-//! Log that is kept though a checkpoint holds its effect: for followers, who read it from where they are.
+//! Log that is kept though a checkpoint holds its effect: for followers, who read it from where
+//! they are.
 //!
-//! 1. The choice is in the manifest, with the end of every log kept for it alone, so that each fault in them is damage.
-//! 2. Manifests are made by checkpoints, on any thread, and here. Whoever replaces it holds [`Published`], and goes by the
-//!    choice found there: kept are the logs he knows of, up to the checkpoint, that end at that position or behind it.
+//! 1. The choice is in the manifest, with the end of every log kept for it alone, so that each
+//!    fault in them is damage.
+//! 2. Manifests are made by checkpoints, on any thread, and here. Whoever replaces it holds
+//!    [`Published`], and goes by the choice found there: kept are the logs he knows of, up to the
+//!    checkpoint, that end at that position or behind it.
 //! 3. A log goes once no manifest names it: with [`Retired`], of the checkpoint or of the choice.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,13 +47,15 @@ pub(crate) fn kept_at<'a>(
 }
 
 impl Db {
-    /// Keeps the log from group `from` on, whatever checkpoints hold; `None`: as far as a restart needs it, as in a new
-    /// database. To be raised as its readers get on; log that nobody asks for any more goes with the [`Retired`] returned.
-    /// The choice is durable on return, which costs two syncs or three: not for every group.
+    /// Keeps the log from group `from` on, whatever checkpoints hold; `None`: as far as a restart
+    /// needs it, as in a new database. To be raised as its readers get on; log that nobody asks for
+    /// any more goes with the [`Retired`] returned. The choice is durable on return, which costs
+    /// two syncs or three: not for every group.
     ///
-    /// Log goes by whole files, so that more may be there than was asked for, see [`Db::oldest_log_lsn`]. A database that
-    /// keeps log takes as much space more as is written meanwhile, and earlier programs, which would remove what is kept,
-    /// refuse to open it (format version 3 of the manifest) until it is `None` again.
+    /// Log goes by whole files, so that more may be there than was asked for, see
+    /// [`Db::oldest_log_lsn`]. A database that keeps log takes as much space more as is written
+    /// meanwhile, and earlier programs, which would remove what is kept, refuse to open it (format
+    /// version 3 of the manifest) until it is `None` again.
     pub fn keep_log_from(&mut self, from: Option<Lsn>) -> Result<Retired, KeepLogError> {
         let state = self.log.state();
         state.check()?;
@@ -60,7 +65,8 @@ impl Db {
         }
         if from != self.kept_from {
             let mut published = self.published.lock();
-            // A checkpoint that is made and not yet installed has taken logs out of the manifest that are known here.
+            // A checkpoint that is made and not yet installed has taken logs out of the manifest
+            // that are known here.
             let kept_logs = kept_at(self.sealed_logs(), published.checkpoint, from);
             let next = Manifest { kept_from: from, kept_logs, ..published.clone() };
             next.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
@@ -90,11 +96,12 @@ impl Db {
         oldest.unwrap_or_else(|| self.log.as_sealed()).base.next()
     }
 
-    /// Groups in the log from `lsn` on, as far as written, also across checkpoints and openings. Goes back to the last
-    /// checkpoint, and further where log is kept: [`Db::keep_log_from`].
+    /// Groups in the log from `lsn` on, as far as written, also across checkpoints and openings.
+    /// Goes back to the last checkpoint, and further where log is kept: [`Db::keep_log_from`].
     ///
-    /// A group that ingests files names them; they are merged away by a checkpoint, so that whoever follows an ingesting
-    /// database by its log alone has to read their content, [`Db::scan_in`], before.
+    /// A group that ingests files names them; they are merged away by a checkpoint, so that whoever
+    /// follows an ingesting database by its log alone has to read their content, [`Db::scan_in`],
+    /// before.
     pub fn log_groups_from(&self, lsn: Lsn) -> Result<LogGroups<'_>, LogReadError> {
         let mut logs: Vec<_> = self.sealed_logs().cloned().collect();
         logs.push(self.log.as_sealed());

@@ -93,7 +93,8 @@ impl fmt::Debug for Key {
 
 pub(crate) const HEAD_BYTES: usize = size_of::<u64>();
 
-/// The first bytes of a key as a number, padded with zeros: keys are in order if these are, and may be if they are equal.
+/// The first bytes of a key as a number, padded with zeros: keys are in order if these are, and may
+/// be if they are equal.
 #[inline]
 pub(crate) fn head(key: &[u8]) -> u64 {
     match key.first_chunk() {

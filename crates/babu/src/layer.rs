@@ -1,4 +1,5 @@
-//! Layers of one index: trees in memory, files on disk. The newest that has something to say of a key wins.
+//! Layers of one index: trees in memory, files on disk. The newest that has something to say of a
+//! key wins.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use crate::key::{Key, prefix_end};
 use crate::tree::{Found, Tree, TreeCursor, filter};
 use crate::value::Value;
 
-/// A layer: it has values, tombstones, and ranges that it hides from the layers below. An entry is newer than a range of
-/// its own layer.
+/// A layer: it has values, tombstones, and ranges that it hides from the layers below. An entry is
+/// newer than a range of its own layer.
 #[derive(Clone, Copy)]
 pub(crate) enum Layer<'a> {
     Tree(&'a Tree),
@@ -28,7 +29,8 @@ pub(crate) struct Reading<'a> {
 /// An entry of a layer: a value, or `None` for a tombstone.
 pub(crate) type Entry<'a> = (Key, Option<Value<'a>>);
 
-/// Filters of levels with more files are not asked for ahead: to find the file twice would cost more than it saves.
+/// Filters of levels with more files are not asked for ahead: to find the file twice would cost
+/// more than it saves.
 const PREFETCHED_FILES: usize = 8;
 
 /// The value of a key in `layers`, the newest first.
@@ -66,7 +68,8 @@ pub(crate) fn lookup<'a>(
     Ok(None)
 }
 
-/// Asks for the lines of filters that a name nobody knows will need, to come while the newest layer is searched.
+/// Asks for the lines of filters that a name nobody knows will need, to come while the newest layer
+/// is searched.
 #[inline]
 fn prefetch_filters<'a>(
     layers: impl Iterator<Item = Layer<'a>>,
@@ -178,7 +181,8 @@ fn denies(file: &IndexFile, from: &[u8], to: Option<&[u8]>) -> bool {
     is_one_prefix && !file.may_contain(prefix)
 }
 
-/// Stands before an entry; [`LayerCursor::advance`] goes to it, and then its key and value are lent.
+/// Stands before an entry; [`LayerCursor::advance`] goes to it, and then its key and value are
+/// lent.
 pub(crate) enum LayerCursor<'a> {
     Tree {
         cursor: TreeCursor<'a>,

@@ -1,20 +1,22 @@
 //! Appending to a preallocated file through shared memory.
 //!
-//! A `pwrite` of a group costs 0.9 µs on the machine measured, a copy into pages of the file that are in memory already
-//! 0.06 µs, taking those pages into account (176-byte groups, ext4, 2 CPUs). Both leave the bytes with the kernel: they
-//! survive the death of the process, and a sync of the file makes them durable.
+//! A `pwrite` of a group costs 0.9 µs on the machine measured, a copy into pages of the file that
+//! are in memory already 0.06 µs, taking those pages into account (176-byte groups, ext4, 2 CPUs).
+//! Both leave the bytes with the kernel: they survive the death of the process, and a sync of the
+//! file makes them durable.
 //!
-//! Those pages are what it costs. A fault in preallocated space reads each page (it has nothing to read), then asks the file
-//! system for leave to write it: 3.9 µs a page in all, 0.17 a group, more than twice what a long group is by `pwrite`. Zeros
-//! written ahead, where zeros are read anyway, bring in a stretch at once: 1.7 µs a page. (Stretches of 16 KiB: 3.7; above
-//! 64 KiB it depends on the place in memory, and a sync would have more to write that is not used yet.)
+//! Those pages are what it costs. A fault in preallocated space reads each page (it has nothing to
+//! read), then asks the file system for leave to write it: 3.9 µs a page in all, 0.17 a group, more
+//! than twice what a long group is by `pwrite`. Zeros written ahead, where zeros are read anyway,
+//! bring in a stretch at once: 1.7 µs a page. (Stretches of 16 KiB: 3.7; above 64 KiB it depends on
+//! the place in memory, and a sync would have more to write that is not used yet.)
 //!
 //! What a mapping must not meet is a page that cannot be had: that is a signal, not an error. So:
 //!
 //! 1. Only on file systems where preallocated space is a promise, and only below the file's length.
-//! 2. Pages are made ready for writing (`MADV_POPULATE_WRITE`) before they are written, a step ahead; and again after
-//!    each sync, which leaves them clean. That call reports what would have been a signal, and then the bytes go the
-//!    ordinary way, which reports the error.
+//! 2. Pages are made ready for writing (`MADV_POPULATE_WRITE`) before they are written, a step
+//!    ahead; and again after each sync, which leaves them clean. That call reports what would have
+//!    been a signal, and then the bytes go the ordinary way, which reports the error.
 //! 3. Zeros are written only behind everything that was appended.
 
 use std::fs::File;
@@ -34,7 +36,8 @@ const PAGE_BYTES: u64 = 4096;
 
 static ZEROS: [u8; STEP_BYTES as usize] = [0; STEP_BYTES as usize];
 
-/// Whether preallocated space on the file system of `file` can be written whatever happens: ext2–4, XFS, tmpfs.
+/// Whether preallocated space on the file system of `file` can be written whatever happens: ext2–4,
+/// XFS, tmpfs.
 #[allow(clippy::unnecessary_cast, reason = "the type is another on other architectures")]
 fn keeps_promises(file: &File) -> bool {
     const KNOWN: [i64; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
@@ -136,9 +139,9 @@ impl Window {
         if len == 0 {
             return None;
         }
-        // SAFETY: the file is a log of a folder that is locked by this process; nothing shortens a log that is still
-        // appended to, and nobody but this window, and who opened it, writes to this part of it. Nothing is read through
-        // the mapping.
+        // SAFETY: the file is a log of a folder that is locked by this process; nothing shortens a
+        // log that is still appended to, and nobody but this window, and who opened it, writes to
+        // this part of it. Nothing is read through the mapping.
         #[allow(unsafe_code, reason = "a mapping of a file; the measurement is at the top")]
         let memory = unsafe { MmapOptions::new().offset(start).len(len).map_mut(file) }.ok()?;
         Some(Window { start, memory, written: offset, ready: offset..offset })
@@ -199,7 +202,8 @@ mod tests {
             let len = [1, 100, 4096, 5000, 200_000][(random >> 33) % 5];
             let bytes: Vec<u8> = (0..len).map(|n| (n + expected.len()) as u8 | 1).collect();
             let offset = expected.len() as u64;
-            // What goes the ordinary way lies in the middle of pages that were brought in, or are about to be.
+            // What goes the ordinary way lies in the middle of pages that were brought in, or are
+            // about to be.
             match (random >> 50).is_multiple_of(3) {
                 true => file.write_at(offset, &bytes).unwrap(),
                 false => appender.append(offset, &bytes).unwrap(),

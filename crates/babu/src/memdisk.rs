@@ -8,8 +8,8 @@
 //! 1. Deterministic: no clock, no threads, no randomness but the caller's.
 //! 2. A crash ends the life of every handle made before it; the crash functions return a fresh one.
 //! 3. A failed or crashed write may have left part of its bytes, as real ones do.
-//! 4. What was not synced is lost or kept by the write, and torn by the sector: any of its sectors may be there without the
-//!    others.
+//! 4. What was not synced is lost or kept by the write, and torn by the sector: any of its sectors
+//!    may be there without the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,8 +37,8 @@ pub struct Counters {
     pub appends: u64,
     /// Calls of `sync` and `sync_dir`.
     pub syncs: u64,
-    /// All calls that change something: the points at which [`MemDisk::crash_at`] and [`MemDisk::fail_at`] can
-    /// strike.
+    /// All calls that change something: the points at which [`MemDisk::crash_at`] and
+    /// [`MemDisk::fail_at`] can strike.
     pub changes: u64,
 }
 
@@ -101,8 +101,9 @@ impl MemDisk {
         disk
     }
 
-    /// From now on its files have an [`Appender`], as those of some real disks have: what is appended goes to pages that are
-    /// made ready ahead, and each of them is lost or kept on its own.
+    /// From now on its files have an [`Appender`], as those of some real disks have: what is
+    /// appended goes to pages that are made ready ahead, and each of them is lost or kept on its
+    /// own.
     pub fn with_appender(self) -> MemDisk {
         self.lock().has_appender = true;
         self
@@ -115,7 +116,8 @@ impl MemDisk {
         inner.names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
     }
 
-    /// All files with the bytes that are there after a loss of power that takes all of what was not synced.
+    /// All files with the bytes that are there after a loss of power that takes all of what was not
+    /// synced.
     pub fn durable_files(&self) -> BTreeMap<String, Vec<u8>> {
         let inner = self.lock();
         let content = |file| inner.files[file].durable.clone();
@@ -132,20 +134,22 @@ impl MemDisk {
         self.lock().counters
     }
 
-    /// Lets the `n`-th change from now (1 is the next) fail with an I/O error. Later ones succeed again.
+    /// Lets the `n`-th change from now (1 is the next) fail with an I/O error. Later ones succeed
+    /// again.
     pub fn fail_at(&self, n: u64) {
         let mut inner = self.lock();
         inner.fail_at = Some(inner.counters.changes + n);
     }
 
-    /// Lets the next sync of a file fail, as on Linux: what it was to make durable is forgotten, stays to be read as long as the machine
-    /// goes on, and is not made durable by later syncs either.
+    /// Lets the next sync of a file fail, as on Linux: what it was to make durable is forgotten,
+    /// stays to be read as long as the machine goes on, and is not made durable by later syncs
+    /// either.
     pub fn fail_sync(&self) {
         self.lock().fail_sync = true;
     }
 
-    /// Lets the machine stop in the middle of the `n`-th change from now: it and everything after errs, until one of
-    /// the crash functions is called.
+    /// Lets the machine stop in the middle of the `n`-th change from now: it and everything after
+    /// errs, until one of the crash functions is called.
     pub fn crash_at(&self, n: u64) {
         let mut inner = self.lock();
         inner.crash_at = Some(inner.counters.changes + n);
@@ -167,8 +171,8 @@ impl MemDisk {
         self.next_life(&mut self.lock())
     }
 
-    /// Power is lost: of what was not synced, a random part survives, in any order, each write perhaps in part: its
-    /// beginning, or some of its sectors.
+    /// Power is lost: of what was not synced, a random part survives, in any order, each write
+    /// perhaps in part: its beginning, or some of its sectors.
     pub fn crash_power(&self, random: &mut dyn FnMut() -> u64) -> MemDisk {
         let mut inner = self.lock();
         for content in inner.files.values_mut() {
@@ -491,7 +495,8 @@ mod tests {
                 holes += usize::from(written[kept..].contains(&1));
                 tails += usize::from(kept == 0 && written.contains(&1));
             }
-            // Behind the first boundary in a write, all bytes of a sector have one fate, but where one write ends.
+            // Behind the first boundary in a write, all bytes of a sector have one fate, but where
+            // one write ends.
             for sector in bytes[2048..3584].chunks(512) {
                 let ones = sector.iter().take_while(|&&byte| byte == 1).count();
                 assert!(sector[ones..].iter().all(|&byte| byte == 0), "at most a prefix of one");

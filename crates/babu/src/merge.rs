@@ -1,8 +1,9 @@
 //! Merging layers into one ascending sequence.
 //!
-//! At each key the newest layer that has something to say wins; a range hidden by a newer layer is passed over in one
-//! step, however many entries an older layer has in it. The layer that has the next key goes on alone until it comes to
-//! the next key of another: only then all are compared. Keys and values are lent, where they lie.
+//! At each key the newest layer that has something to say wins; a range hidden by a newer layer is
+//! passed over in one step, however many entries an older layer has in it. The layer that has the
+//! next key goes on alone until it comes to the next key of another: only then all are compared.
+//! Keys and values are lent, where they lie.
 
 use crate::index::resident::{Access, TryReadError};
 use crate::key::{HEAD_BYTES, Key, head};
@@ -36,7 +37,8 @@ struct Source<'a> {
 #[derive(Clone, Copy)]
 struct Lead {
     source: usize,
-    /// The source that has the next key, and its head; `None`, and the greatest, if there is no other.
+    /// The source that has the next key, and its head; `None`, and the greatest, if there is no
+    /// other.
     rival: Option<usize>,
     rival_head: u64,
     /// A newer source may hide entries of it: they are looked at one by one.
@@ -63,7 +65,8 @@ impl<'a> Merge<'a> {
             if to <= from {
                 return merge;
             }
-            // Heads then begin where those of trees do, in memory that is written and read in the same pieces.
+            // Heads then begin where those of trees do, in memory that is written and read in the
+            // same pieces.
             merge.common_bytes = common_bytes(from, to) / HEAD_BYTES * HEAD_BYTES;
         }
         for layer in layers.map(|layer| layer.within(from, to)) {
@@ -94,8 +97,8 @@ impl<'a> Merge<'a> {
         Ok(source)
     }
 
-    /// The cursor of a tree that alone has something to say, and what it says of the key it stands at. The merge is then
-    /// not to be used otherwise.
+    /// The cursor of a tree that alone has something to say, and what it says of the key it stands
+    /// at. The merge is then not to be used otherwise.
     pub(crate) fn only_tree(&mut self) -> Option<(&mut TreeCursor<'a>, Found<'a>)> {
         match &mut self.sources[..] {
             [Source { cursor: LayerCursor::Tree { cursor, found }, is_at_end: false, .. }]
@@ -198,7 +201,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The sources with the next key, and with the one that follows or is the same. Of equal ones the newest is first.
+    /// The sources with the next key, and with the one that follows or is the same. Of equal ones
+    /// the newest is first.
     fn first_two(&self) -> (Option<usize>, Option<usize>) {
         let (mut first, mut second) = (None, None);
         for (position, source) in self.sources.iter().enumerate() {
@@ -233,7 +237,8 @@ impl Source<'_> {
 fn common_bytes(from: &[u8], to: &[u8]) -> usize {
     let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     match (from.get(shared), &to[shared..]) {
-        // No key is at or behind the next byte but below `to`: all have this one, and what cannot be higher behind it.
+        // No key is at or behind the next byte but below `to`: all have this one, and what cannot
+        // be higher behind it.
         (Some(last), [next]) if last + 1 == *next => {
             let rest = &from[shared + 1..];
             shared + 1 + rest.iter().take_while(|&&byte| byte == u8::MAX).count()

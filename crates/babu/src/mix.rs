@@ -1,4 +1,5 @@
-//! Hashing of what is random already where it matters, so that nobody can aim it at one bucket: by multiplication.
+//! Hashing of what is random already where it matters, so that nobody can aim it at one bucket: by
+//! multiplication.
 
 use std::hash::Hasher;
 

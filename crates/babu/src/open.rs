@@ -1,8 +1,10 @@
 //! Opening: finding out what is there, and beginning a new epoch.
 //!
-//! Nothing that a repeated attempt would need is changed before the manifest of the new epoch is durable:
+//! Nothing that a repeated attempt would need is changed before the manifest of the new epoch is
+//! durable:
 //!
-//! 1. read the manifest, open the index files, replay the logs (sealed ones to the byte, then the tail);
+//! 1. read the manifest, open the index files, replay the logs (sealed ones to the byte, then the
+//!    tail);
 //! 2. sync the logs replayed, so that what was found is durable;
 //! 3. create a new log, sync it;
 //! 4. write the manifest: epoch + 1, the end of every log replayed, the number of the new log;
@@ -146,7 +148,8 @@ impl Db {
         let published = Published::new(manifest.clone());
         let mut active_logs = manifest.sealed_logs;
         let mut sealed = manifest.checkpoint;
-        // Layers were frozen in the middle of logs: with one more behind them, all logs end with a frozen layer.
+        // Layers were frozen in the middle of logs: with one more behind them, all logs end with a
+        // frozen layer.
         if !state.frozen.is_empty() {
             state.freeze_trees(last);
             sealed = last;
@@ -177,8 +180,8 @@ impl Db {
     }
 }
 
-/// The database was never created unless its files hold nothing: the first manifest is durable before anything is
-/// written to the log.
+/// The database was never created unless its files hold nothing: the first manifest is durable
+/// before anything is written to the log.
 pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
     let mut something = !listing.indexes.is_empty();
     for &number in &listing.logs {

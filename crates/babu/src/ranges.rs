@@ -109,7 +109,8 @@ impl RangeSet {
         }
     }
 
-    /// Accepts ranges only as [`RangeSet::encode`] gives them: none empty, ascending, none touching.
+    /// Accepts ranges only as [`RangeSet::encode`] gives them: none empty, ascending, none
+    /// touching.
     pub(crate) fn decode(bytes: &[u8]) -> Option<RangeSet> {
         let mut fields = Fields(bytes);
         let mut set = BTreeMap::new();

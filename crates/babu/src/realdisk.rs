@@ -15,8 +15,8 @@ use crate::mapped::Mapped;
 /// Name of the file that carries the lock. Never part of a listing.
 const LOCK_FILE: &str = "LOCK";
 
-/// A folder held exclusively: a second `RealDisk` on it is refused for as long as this one lives, in this process or
-/// any other.
+/// A folder held exclusively: a second `RealDisk` on it is refused for as long as this one lives,
+/// in this process or any other.
 #[derive(Debug)]
 pub struct RealDisk {
     folder: PathBuf,

@@ -21,8 +21,8 @@ impl<'a> Scan<'a> {
         Scan { merge, selection }
     }
 
-    /// Shows all entries to `visit`, key and value, until that breaks off. Copies no value and allocates nothing for an
-    /// entry; [`Scan`] as an iterator makes a key each.
+    /// Shows all entries to `visit`, key and value, until that breaks off. Copies no value and
+    /// allocates nothing for an entry; [`Scan`] as an iterator makes a key each.
     pub fn visit(
         self,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -84,8 +84,8 @@ impl<'a> Iterator for Scan<'a> {
     }
 }
 
-/// A [`Scan`] that reads nothing from the disk. Ends after an error; if that was a missing block, fetch it and begin
-/// again behind the last key seen.
+/// A [`Scan`] that reads nothing from the disk. Ends after an error; if that was a missing block,
+/// fetch it and begin again behind the last key seen.
 pub struct TryScan<'a>(Scan<'a>);
 
 impl<'a> TryScan<'a> {

@@ -1,5 +1,5 @@
-//! What the database is in memory: the layers, the names of its indices, and its snapshots. Groups are applied here, in
-//! life as in recovery.
+//! What the database is in memory: the layers, the names of its indices, and its snapshots. Groups
+//! are applied here, in life as in recovery.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub(crate) struct Dropped {
     pub(crate) at: Lsn,
 }
 
-/// A frozen layer, with the logs that end with its last group. A layer frozen in the middle of a log has none: its groups
-/// are in the logs of a later one, or in the active log.
+/// A frozen layer, with the logs that end with its last group. A layer frozen in the middle of a
+/// log has none: its groups are in the logs of a later one, or in the active log.
 pub(crate) struct Held {
     pub(crate) layer: Arc<Frozen>,
     pub(crate) logs: Vec<SealedLog>,
@@ -110,7 +110,8 @@ impl State {
         }
     }
 
-    /// True if a change makes sense in this state: what it names exists, or does not if it makes it.
+    /// True if a change makes sense in this state: what it names exists, or does not if it makes
+    /// it.
     pub(crate) fn accepts(&self, change: &Change<'_>) -> bool {
         let exists = |index: IndexId| index.position() < self.names.len();
         match change {
@@ -170,7 +171,8 @@ impl State {
             .collect()
     }
 
-    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots. Returns the former ones.
+    /// Goes over to files that hold everything up to `checkpoint`, `made` those of snapshots.
+    /// Returns the former ones.
     pub(crate) fn install(
         &mut self,
         checkpoint: Lsn,

@@ -24,7 +24,8 @@ pub struct Stats {
     pub index_entries: u64,
     /// Bytes of the current index files.
     pub index_bytes: u64,
-    /// All index files: current ones, those only snapshots need, and ingested ones that wait for a checkpoint.
+    /// All index files: current ones, those only snapshots need, and ingested ones that wait for a
+    /// checkpoint.
     pub file_count: u64,
     /// Their bytes.
     pub file_bytes: u64,
@@ -119,8 +120,8 @@ impl WriteStats {
 }
 
 impl ReadStats {
-    /// Blocks that a lookup looks into, if memory cannot answer it: with nothing in the cache, its reads of the disk. None
-    /// without such lookups.
+    /// Blocks that a lookup looks into, if memory cannot answer it: with nothing in the cache, its
+    /// reads of the disk. None without such lookups.
     pub fn blocks_per_lookup(&self) -> Option<f64> {
         ratio(self.files_asked - self.filter_refusals, self.lookups)
     }
@@ -143,14 +144,15 @@ fn ratio(a: u64, b: u64) -> Option<f64> {
 }
 
 impl Stats {
-    /// Memory of the database, roughly: trees, filters and block lists, cached blocks. What callers hold comes on top of it,
-    /// see the README.
+    /// Memory of the database, roughly: trees, filters and block lists, cached blocks. What callers
+    /// hold comes on top of it, see the README.
     pub fn memory_bytes(&self) -> usize {
         self.active_bytes + self.frozen_bytes + self.resident_bytes + self.cache_bytes
     }
 
-    /// Bytes of all index files for each byte of the bottom level, which has every key once: how much space stale versions,
-    /// tombstones and snapshots take at most. None if there is no bottom level yet.
+    /// Bytes of all index files for each byte of the bottom level, which has every key once: how
+    /// much space stale versions, tombstones and snapshots take at most. None if there is no bottom
+    /// level yet.
     pub fn space_amplification(&self) -> Option<f64> {
         ratio(self.file_bytes, self.levels.first()?.bytes)
     }

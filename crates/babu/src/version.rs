@@ -6,8 +6,8 @@ use crate::index::file::IndexFile;
 use crate::levels::Levels;
 use crate::tree::Tree;
 
-/// Which index of a database: its number. A database has a default index, number 0, and as many others as it was told
-/// to make, see [`crate::Db::index`].
+/// Which index of a database: its number. A database has a default index, number 0, and as many
+/// others as it was told to make, see [`crate::Db::index`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct IndexId(pub(crate) u16);
 

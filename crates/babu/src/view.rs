@@ -15,8 +15,8 @@ use crate::state::Frozen;
 use crate::value::Value;
 use crate::version::{IndexId, Version};
 
-/// A state of the database at one moment, see [`crate::Db::view`]. Cheap to clone; what it holds stays for as long as it
-/// lives, also when the database goes on, checkpoints, or is closed.
+/// A state of the database at one moment, see [`crate::Db::view`]. Cheap to clone; what it holds
+/// stays for as long as it lives, also when the database goes on, checkpoints, or is closed.
 #[derive(Clone)]
 pub struct View {
     pub(crate) lsn: Lsn,
@@ -66,7 +66,8 @@ impl View {
         self.lookup(index, key, Access::Resident)
     }
 
-    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), ascending.
+    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end),
+    /// ascending.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.scan_in(IndexId::DEFAULT, from, to)
     }

@@ -1,4 +1,5 @@
-//! A disk that is full to the last byte: what is kept for that, so that deletions make room again, whatever stops in between.
+//! A disk that is full to the last byte: what is kept for that, so that deletions make room again,
+//! whatever stops in between.
 
 mod common;
 
@@ -103,7 +104,8 @@ impl Work {
     }
 }
 
-/// What an earlier checkpoint did not come to write is written though there is no room for a new log.
+/// What an earlier checkpoint did not come to write is written though there is no room for a new
+/// log.
 #[test]
 fn what_is_frozen_needs_no_new_log() {
     let disk = MemDisk::new();
@@ -206,7 +208,8 @@ fn crash(disk: &MemDisk, power: bool, with_others: bool, rng: &mut Rng) -> MemDi
     disk
 }
 
-/// Opens and deletes until the disk stops; the keys deleted, those of them certainly, and what was to be deleted.
+/// Opens and deletes until the disk stops; the keys deleted, those of them certainly, and what was
+/// to be deleted.
 fn work_until_crash(disk: &MemDisk, file_bytes: u64, model: &Model) -> (Vec<Vec<u8>>, u64) {
     let Ok(db) = open(disk, file_bytes) else { return (Vec::new(), 0) };
     let begun = db.applied_lsn().0;
@@ -232,7 +235,8 @@ fn crash_at_every_change(power: bool) {
         for n in (1..=30).chain((31..=changes).step_by(step as usize | 1)) {
             let mut rng = Rng::new(n);
             let context = format!("files {file_bytes}, appending {is_appending}, change {n}");
-            // What is preallocated may be free again after a loss of power: then nobody else must have it.
+            // What is preallocated may be free again after a loss of power: then nobody else must
+            // have it.
             let with_others = !power && n % 2 == 0;
             let disk = copy(full, is_appending);
             disk.crash_at(n);

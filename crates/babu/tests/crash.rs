@@ -1,8 +1,9 @@
 //! Crashes at every operation that changes something on disk.
 //!
-//! Run once to count the changes; then run again for each, and stop there. What must hold after reopening:
-//! a process crash loses nothing that was written; a loss of power loses nothing that was durable; and in both cases
-//! the state is exactly that after some group. All of it on disks without and with an [`babu::Appender`].
+//! Run once to count the changes; then run again for each, and stop there. What must hold after
+//! reopening: a process crash loses nothing that was written; a loss of power loses nothing that
+//! was durable; and in both cases the state is exactly that after some group. All of it on disks
+//! without and with an [`babu::Appender`].
 
 mod common;
 
@@ -260,7 +261,8 @@ fn promises_hold_through_many_crashes_of_both_kinds() {
     assert!(lives > 1000 && openings_cut_short > 100, "{lives}, {openings_cut_short}");
 }
 
-/// After a failed sync the system takes pages for written that are not, and later syncs do not write them either.
+/// After a failed sync the system takes pages for written that are not, and later syncs do not
+/// write them either.
 #[test]
 fn what_a_failed_sync_left_behind_is_durable_after_the_next_opening() {
     for seed in 0..100 {

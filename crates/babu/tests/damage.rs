@@ -272,7 +272,8 @@ fn the_last_group_is_protected_by_the_mark_of_its_sync() {
     );
 }
 
-/// Who syncs each group need not leave a mark for each: the group behind says as much, and the last sync of all leaves one.
+/// Who syncs each group need not leave a mark for each: the group behind says as much, and the last
+/// sync of all leaves one.
 #[test]
 fn the_last_of_groups_that_are_synced_one_by_one_is_protected_once_a_sync_has_nothing_else_to_do() {
     let disk = MemDisk::new();
@@ -313,7 +314,8 @@ fn recovered_zeros(files: &Files, group: &std::ops::Range<usize>) -> u64 {
 
 #[test]
 fn a_group_stored_in_a_value_is_never_taken_for_a_group_of_the_log() {
-    // The bytes of a log with durable claims, stored at 8-byte offsets inside a value that is then torn.
+    // The bytes of a log with durable claims, stored at 8-byte offsets inside a value that is then
+    // torn.
     let (files, groups) = three_groups(3);
     let stolen = &files[LOG][groups[1].start..groups[2].end];
     let disk = MemDisk::new();

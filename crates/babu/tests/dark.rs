@@ -1,5 +1,6 @@
-//! Index files whose header, footer or tail cannot be read: the database opens, refuses what their spans hold, and nothing else;
-//! checkpoints go on around them, and nothing is lost, comes back or is wrong.
+//! Index files whose header, footer or tail cannot be read: the database opens, refuses what their
+//! spans hold, and nothing else; checkpoints go on around them, and nothing is lost, comes back or
+//! is wrong.
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! A database that an earlier version wrote, and every later one must open.
 //!
-//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test fixture` writes one; committed ones are never written again.
+//! `BABU_WRITE_FIXTURE=FOLDER cargo test -p babu --test fixture` writes one; committed ones are
+//! never written again.
 
 mod common;
 

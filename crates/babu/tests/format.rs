@@ -27,7 +27,8 @@ fn the_same_operations_give_the_bytes_of_format_version_2() {
     let mut batch = Batch::new();
     let mut state = 1u64;
     for number in 0..40u8 {
-        // Noise, which is stored as it is: the bytes of a compressed block are the compressor's own affair.
+        // Noise, which is stored as it is: the bytes of a compressed block are the compressor's own
+        // affair.
         let value: Vec<u8> = (0..60)
             .map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

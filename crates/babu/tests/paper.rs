@@ -1,5 +1,5 @@
-//! What the paper promises, a test each (Stender, Kolbeck, Högqvist: *BabuDB*, 2010). That all of it holds together, under crashes
-//! and beside everything else, is in the other tests.
+//! What the paper promises, a test each (Stender, Kolbeck, Högqvist: *BabuDB*, 2010). That all of
+//! it holds together, under crashes and beside everything else, is in the other tests.
 
 mod common;
 
@@ -142,7 +142,8 @@ fn the_list_of_blocks_is_in_memory_so_that_a_cold_lookup_is_one_read() {
 
 #[test]
 fn changes_and_reads_go_on_during_a_checkpoint_and_the_log_is_cut_after_it() {
-    // §II.B: checkpoints "are initiated without interfering with regular database operations"; "to truncate the operations log".
+    // §II.B: checkpoints "are initiated without interfering with regular database operations"; "to
+    // truncate the operations log".
     let disk = MemDisk::new();
     let (mut db, _) = open(&disk);
     put(&mut db, 1, 0..2000, b"before");
@@ -243,7 +244,8 @@ fn a_partial_snapshot_has_only_what_its_prefixes_or_patterns_match() {
 
 #[test]
 fn many_readers_read_snapshots_while_one_writer_writes() {
-    // §II.D: "lookups can be executed in parallel. Snapshots are immutable and can always be accessed independently".
+    // §II.D: "lookups can be executed in parallel. Snapshots are immutable and can always be
+    // accessed independently".
     let (mut db, _) = open(&MemDisk::new());
     put(&mut db, 1, 0..500, &0u32.to_be_bytes());
     let done = AtomicBool::new(false);

@@ -1,4 +1,5 @@
-//! Persistent snapshots: what they cost, how long they live. That they are right is in `model` and `crash`.
+//! Persistent snapshots: what they cost, how long they live. That they are right is in `model` and
+//! `crash`.
 
 mod common;
 

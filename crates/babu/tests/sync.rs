@@ -12,7 +12,8 @@ use common::{contents, open, small_options};
 
 type Gate = Arc<Mutex<Option<(SyncSender<()>, Receiver<()>)>>>;
 
-/// A disk whose file syncs, while the gate is armed, report that they have begun and wait to be let on.
+/// A disk whose file syncs, while the gate is armed, report that they have begun and wait to be let
+/// on.
 #[derive(Clone)]
 struct GateDisk {
     disk: MemDisk,

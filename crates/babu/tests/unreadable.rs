@@ -1,4 +1,5 @@
-//! Blocks of index files that cannot be read: checkpoints go on around them, and nothing is lost, comes back or is wrong.
+//! Blocks of index files that cannot be read: checkpoints go on around them, and nothing is lost,
+//! comes back or is wrong.
 
 mod common;
 

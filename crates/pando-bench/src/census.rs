@@ -3,7 +3,8 @@
 use crate::names::parse;
 use crate::{BenchError, Phase, Workload};
 
-/// Listings of the directories of one run, after every file was made, or after every file was removed.
+/// Listings of the directories of one run, after every file was made, or after every file was
+/// removed.
 pub struct Census<'a> {
     workload: &'a Workload,
     phase: Phase,

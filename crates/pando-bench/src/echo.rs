@@ -7,9 +7,10 @@
 //!        read what is there ◄── new frame for each ◄──
 //! ```
 //!
-//! A frame is its length (4 bytes) and 64 bytes of payload that begin with its number, and it is looked at when it
-//! returns. Client and server are a thread each with a runtime of its own (tokio, `current_thread`): what a client and a
-//! server of Pando are when they share a machine. One `write` carries all that is due, one `read` takes all there is.
+//! A frame is its length (4 bytes) and 64 bytes of payload that begin with its number, and it is
+//! looked at when it returns. Client and server are a thread each with a runtime of its own (tokio,
+//! `current_thread`): what a client and a server of Pando are when they share a machine. One
+//! `write` carries all that is due, one `read` takes all there is.
 
 mod client;
 mod connect;
@@ -112,8 +113,8 @@ fn exchange(
     })
 }
 
-/// The same over TCP through a relay ([`crate::relay`]) that adds so much to each round trip: what is left beyond that is the
-/// machine's own.
+/// The same over TCP through a relay ([`crate::relay`]) that adds so much to each round trip: what
+/// is left beyond that is the machine's own.
 pub fn relayed(
     load: Load,
     round_trip: Duration,

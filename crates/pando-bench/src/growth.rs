@@ -1,7 +1,7 @@
 //! How a directory grows: creations in windows of time, so that a pause cannot hide in a mean.
 //!
-//! One session makes empty files in one directory, some at a time, until there are as many as asked for. Then the directory is
-//! listed, page by page: every file must be there once.
+//! One session makes empty files in one directory, some at a time, until there are as many as asked
+//! for. Then the directory is listed, page by page: every file must be there once.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -73,7 +73,8 @@ struct Tally<'a> {
     error: RefCell<Option<BenchError>>,
 }
 
-/// Grows a new directory in the root, which stays. To be polled in a tokio runtime; nothing is spawned.
+/// Grows a new directory in the root, which stays. To be polled in a tokio runtime; nothing is
+/// spawned.
 pub async fn run(
     transport: Arc<dyn Transport>,
     volume: Volume,
@@ -131,8 +132,9 @@ async fn grow(dir: &Dir<'_>, settings: Settings, watch: &dyn Watch) -> Result<Gr
 }
 
 impl Tally<'_> {
-    /// One creation after the other. All others have their turn after each: whose answer has come is looked at within so many
-    /// creations as are in flight. (Were turns longer, they would be what the latency of whoever waits is made of.)
+    /// One creation after the other. All others have their turn after each: whose answer has come
+    /// is looked at within so many creations as are in flight. (Were turns longer, they would be
+    /// what the latency of whoever waits is made of.)
     async fn work(&self, dir: &Dir<'_>) {
         let mut path = FilePath::new(b"", 0);
         while self.error.borrow().is_none() && self.next.get() < self.files {
@@ -196,7 +198,8 @@ async fn create(dir: &Dir<'_>, name: &[u8]) -> Result<Ino, Errno> {
     Ok(dir.create(&Name::new(name)?, 0o644).await?.ino)
 }
 
-/// Lists the directory; each of its files must be there once. Microseconds until the first page, seconds in all.
+/// Lists the directory; each of its files must be there once. Microseconds until the first page,
+/// seconds in all.
 async fn list(
     client: &Client,
     path: &[u8],

@@ -56,7 +56,8 @@ impl Latencies {
         Percentiles { p50: at(0.5), p99: at(0.99), p99_9: at(0.999), max: micros(self.0.max()) }
     }
 
-    /// Value and count of every bucket with any, for another process to [`Latencies::from_buckets`].
+    /// Value and count of every bucket with any, for another process to
+    /// [`Latencies::from_buckets`].
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.0

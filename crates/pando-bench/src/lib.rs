@@ -11,8 +11,9 @@
 //!   repro      figures of published papers, by the real placement and client code, and by models
 //! ```
 //!
-//! Every answer is checked, and what a run made is listed and counted: a wrong figure for a right file system is bad, a good
-//! figure for a wrong one is worse. Nothing here prints: [`Watch`] is told how far it is, reports are returned.
+//! Every answer is checked, and what a run made is listed and counted: a wrong figure for a right
+//! file system is bad, a good figure for a wrong one is worse. Nothing here prints: [`Watch`] is
+//! told how far it is, reports are returned.
 
 pub mod census;
 pub mod echo;

@@ -6,8 +6,9 @@
 //!      …                                     ┘
 //! ```
 //!
-//! A future is an operation after the other, with a path of its own that it changes in place, so what is measured is the
-//! library, the transport and the shards: the bench adds a clock reading and a histogram's bucket.
+//! A future is an operation after the other, with a path of its own that it changes in place, so
+//! what is measured is the library, the transport and the shards: the bench adds a clock reading
+//! and a histogram's bucket.
 
 mod phase;
 mod tree;
@@ -114,8 +115,8 @@ async fn measure_and_clear(
     wind_up(clients, settings.keep, result, clear, || tree.shown()).await
 }
 
-/// Ends a run: what it made is cleared away, unless it is to be kept, and then the sessions end. `left` names what stays
-/// where that fails.
+/// Ends a run: what it made is cleared away, unless it is to be kept, and then the sessions end.
+/// `left` names what stays where that fails.
 pub(crate) async fn wind_up<T>(
     clients: &[Client],
     keep: bool,

@@ -1,4 +1,5 @@
-//! A mix of operations in the proportions of a real workload: Table 1 of InfiniFS (FAST'22 §2.3), through the client library.
+//! A mix of operations in the proportions of a real workload: Table 1 of InfiniFS (FAST'22 §2.3),
+//! through the client library.
 //!
 //! ```text
 //!   /pando-bench-…/d/d/ … /d        the run's own directory and steps below it, as many as the depth wants
@@ -8,9 +9,10 @@
 //!        └── h0001 …
 //! ```
 //!
-//! A *hand* does one operation after the other, drawn by the seed, on files and directories that are its own. So what each
-//! reply must say is known exactly, a listing to the last entry, and yet all hands share the shards and the ways from the root.
-//! In the end everything is listed and compared once more.
+//! A *hand* does one operation after the other, drawn by the seed, on files and directories that
+//! are its own. So what each reply must say is known exactly, a listing to the last entry, and yet
+//! all hands share the shards and the ways from the root. In the end everything is listed and
+//! compared once more.
 
 mod hand;
 mod table;
@@ -142,7 +144,8 @@ pub struct KindReport {
     pub operation: MixOp,
     /// Its part of the whole in the table.
     pub wanted: f64,
-    /// How many there were. Where there was nothing to do it to, another was done in its place: see [`MixOp`].
+    /// How many there were. Where there was nothing to do it to, another was done in its place: see
+    /// [`MixOp`].
     pub count: u64,
     /// Latencies, microseconds; all zero if there was none.
     pub latency_micros: Percentiles,
@@ -205,8 +208,8 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Runs it. To be polled in a tokio runtime whose time is enabled; nothing is spawned. With `keep`, what was made is left to
-/// whoever throws the whole volume away.
+/// Runs it. To be polled in a tokio runtime whose time is enabled; nothing is spawned. With `keep`,
+/// what was made is left to whoever throws the whole volume away.
 pub async fn run(
     transport: Arc<dyn Transport>,
     volume: Volume,

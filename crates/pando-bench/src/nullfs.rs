@@ -1,7 +1,7 @@
 //! A file system that does nothing but remember: the floor under everything served through FUSE.
 //!
-//! Names and attributes are in hash maps behind one lock. File data is accepted and forgotten (only the size is kept);
-//! there are no links, renames, attributes of users or permissions.
+//! Names and attributes are in hash maps behind one lock. File data is accepted and forgotten (only
+//! the size is kept); there are no links, renames, attributes of users or permissions.
 
 mod adaptor;
 mod tree;
@@ -17,9 +17,11 @@ pub enum Kernel {
     /// As the mount's options say; nobody judges.
     #[default]
     AsTold,
-    /// What a mount of Pando that is one of several has: the kernel judges by attributes that are new.
+    /// What a mount of Pando that is one of several has: the kernel judges by attributes that are
+    /// new.
     Several,
-    /// What a mount of Pando that is alone on its volume has: the kernel judges, and remembers names and attributes.
+    /// What a mount of Pando that is alone on its volume has: the kernel judges, and remembers
+    /// names and attributes.
     Alone,
 }
 

@@ -1,5 +1,5 @@
-//! Two directories measured in turn, A B A B …, and compared pair by pair, so that the comparison holds while the
-//! machine's speed drifts. What figures in documents are made of.
+//! Two directories measured in turn, A B A B …, and compared pair by pair, so that the comparison
+//! holds while the machine's speed drifts. What figures in documents are made of.
 
 use std::path::Path;
 
@@ -61,8 +61,8 @@ impl Spread {
     }
 }
 
-/// Measures `a` and `b` once each without counting, for caches and processes, then in `pairs` pairs. `told` hears which
-/// pair begins.
+/// Measures `a` and `b` once each without counting, for caches and processes, then in `pairs`
+/// pairs. `told` hears which pair begins.
 pub fn run(
     a: &Path,
     b: &Path,

@@ -1,18 +1,22 @@
-//! A relay that delays: stands between clients and servers and makes the network between them as slow as is wanted.
+//! A relay that delays: stands between clients and servers and makes the network between them as
+//! slow as is wanted.
 //!
 //! ```text
 //!   client ◄──────► door 0 ◄─ half of the round trip, each way ─► server 0
 //!   client ◄──────► door 1 ◄──────────────────────────────────► server 1
 //! ```
 //!
-//! Where all of a volume runs on one machine, a round trip takes some 50 µs and processors decide what is fast. Behind the
-//! relay round trips decide, as between machines. One thread serves all doors: it waits in `ppoll`, to the nanosecond as far as
-//! the kernel goes, since a runtime's timers have milliseconds.
+//! Where all of a volume runs on one machine, a round trip takes some 50 µs and processors decide
+//! what is fast. Behind the relay round trips decide, as between machines. One thread serves all
+//! doors: it waits in `ppoll`, to the nanosecond as far as the kernel goes, since a runtime's
+//! timers have milliseconds.
 //!
-//! 1. What comes in is passed on after the delay, never before; later only by what the machine takes to wake the thread. How much
-//!    that is, [`crate::echo::relayed`] measures.
-//! 2. Bytes keep their order in each direction of a connection, and nothing is lost, added or looked into.
-//! 3. Any number of frames may be under way; whoever sends more than [`QUEUE_MAX`] is read again when some have been taken.
+//! 1. What comes in is passed on after the delay, never before; later only by what the machine
+//!    takes to wake the thread. How much that is, [`crate::echo::relayed`] measures.
+//! 2. Bytes keep their order in each direction of a connection, and nothing is lost, added or
+//!    looked into.
+//! 3. Any number of frames may be under way; whoever sends more than [`QUEUE_MAX`] is read again
+//!    when some have been taken.
 //! 4. An end of a connection is passed on behind the last byte, after the delay.
 //! 5. Opening a connection is not delayed.
 
@@ -50,14 +54,15 @@ pub enum Place {
 /// A way through the relay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Door {
-    /// Where it listens: a TCP address, with port 0 for any that is free, or a path where nothing is.
+    /// Where it listens: a TCP address, with port 0 for any that is free, or a path where nothing
+    /// is.
     pub listen: Place,
     /// Where it leads. Whoever is there need not be there yet.
     pub to: Place,
 }
 
-/// What has gone through one door. A frame is four bytes of length, little-endian, and so many more: what `pando-wire` and
-/// [`crate::echo`] send.
+/// What has gone through one door. A frame is four bytes of length, little-endian, and so many
+/// more: what `pando-wire` and [`crate::echo`] send.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Passed {
     /// Frames to the server.
@@ -132,7 +137,8 @@ struct DoorState {
 }
 
 impl Relay {
-    /// Opens the doors. `round_trip` is what is added to a question and its answer together: half of it each way.
+    /// Opens the doors. `round_trip` is what is added to a question and its answer together: half
+    /// of it each way.
     pub fn start(doors: Vec<Door>, round_trip: Duration) -> io::Result<Self> {
         let (mut listeners, mut places) = (Vec::new(), Vec::new());
         for door in doors {
@@ -154,7 +160,8 @@ impl Relay {
         Ok(Self { places, shared, thread: Some(thread) })
     }
 
-    /// Where the doors are, in the order in which they were given; with the ports that the system chose.
+    /// Where the doors are, in the order in which they were given; with the ports that the system
+    /// chose.
     #[must_use]
     pub fn places(&self) -> &[Place] {
         &self.places
@@ -177,7 +184,8 @@ impl Relay {
         load(&self.shared.waiting)
     }
 
-    /// Has everything told that goes through from now on, until the receiver is dropped; whoever was told before hears no more.
+    /// Has everything told that goes through from now on, until the receiver is dropped; whoever
+    /// was told before hears no more.
     #[must_use]
     pub fn watch(&self) -> Receiver<Seen> {
         let (send, receive) = channel();

@@ -26,11 +26,13 @@ pub struct PhaseReport {
     pub ops_per_second: f64,
     /// Latencies, microseconds; of `readdir`, of a whole listing.
     pub latency_micros: Percentiles,
-    /// Requests that the client library sent for each operation, tries and redirects included; library only.
+    /// Requests that the client library sent for each operation, tries and redirects included;
+    /// library only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_operation: Option<f64>,
-    /// CPU time that this process spent on each operation, all its threads, microseconds; library only. Of a volume in this
-    /// process that is client and shards together, and steadier than the rate where others use the machine.
+    /// CPU time that this process spent on each operation, all its threads, microseconds; library
+    /// only. Of a volume in this process that is client and shards together, and steadier than the
+    /// rate where others use the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_micros_per_operation: Option<f64>,
 }

@@ -1,5 +1,6 @@
-//! Figures of published papers again, with the paper's figure beside ours: GIGA+ (Patil & Gibson, FAST'11; the poster "Large-scale
-//! Evaluation of GIGA+ Scalable Directories"; the report CMU-PDL-08-107).
+//! Figures of published papers again, with the paper's figure beside ours: GIGA+ (Patil & Gibson,
+//! FAST'11; the poster "Large-scale Evaluation of GIGA+ Scalable Directories"; the report
+//! CMU-PDL-08-107).
 //!
 //! ```text
 //!   loadbalance   Figure 7: Monte Carlo, and the real placement rule            ┐
@@ -10,10 +11,12 @@
 //!   local         Figure 10: partitions kept as directories of a local file system, measured
 //! ```
 //!
-//! [`infini`] is about another paper, InfiniFS (FAST'22): the real client over servers behind a relay.
+//! [`infini`] is about another paper, InfiniFS (FAST'22): the real client over servers behind a
+//! relay.
 //!
-//! What needs shards is not here: whoever has them measures them, and hands the costs of their steps in ([`des::Costs`]).
-//! Everything drawn at random comes from one seed. Values that a paper only plots are not quoted.
+//! What needs shards is not here: whoever has them measures them, and hands the costs of their
+//! steps in ([`des::Costs`]). Everything drawn at random comes from one seed. Values that a paper
+//! only plots are not quoted.
 
 pub mod addressing;
 pub mod charts;

@@ -1,8 +1,9 @@
 //! What the kernel asks of a FUSE server for each operation, counted by the kernel itself.
 //!
-//! The tracepoint `fuse:fuse_request_send` (Linux 6.11) names each request's connection and opcode, whoever serves it and
-//! however (`/dev/fuse`, io_uring). An instance of the tracer is our own, so nobody else's tracing is disturbed, and the
-//! tracing file system is mounted without a place in the tree, so nothing has to be unmounted. Root only.
+//! The tracepoint `fuse:fuse_request_send` (Linux 6.11) names each request's connection and opcode,
+//! whoever serves it and however (`/dev/fuse`, io_uring). An instance of the tracer is our own, so
+//! nobody else's tracing is disturbed, and the tracing file system is mounted without a place in
+//! the tree, so nothing has to be unmounted. Root only.
 //!
 //! Tracing costs time: count in a run of its own, never in one whose rates are told.
 
@@ -55,8 +56,9 @@ impl RequestPair {
     }
 }
 
-/// How many GETATTRs an operation of one server may take more than of the other, and count as the same. Attributes of a directory
-/// are good for one unit of the kernel's time, so how often they are asked for depends on when.
+/// How many GETATTRs an operation of one server may take more than of the other, and count as the
+/// same. Attributes of a directory are good for one unit of the kernel's time, so how often they
+/// are asked for depends on when.
 const GETATTRS_MORE: f64 = 0.5;
 
 fn are_equal(a: &Requests, b: &Requests) -> bool {

@@ -71,7 +71,8 @@ pub struct Workload {
     pub clients: u32,
     /// Files of all clients together.
     pub files: u64,
-    /// Directories above each file, the run's own being the first; with [`Layout::Unique`] the client's own is the last.
+    /// Directories above each file, the run's own being the first; with [`Layout::Unique`] the
+    /// client's own is the last.
     pub depth: u32,
     /// Who works where.
     pub layout: Layout,
@@ -84,7 +85,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Most directories above a file: paths stay below `PATH_MAX` also on a mount that is deep itself.
+    /// Most directories above a file: paths stay below `PATH_MAX` also on a mount that is deep
+    /// itself.
     pub const DEPTH_MAX: u32 = 512;
 
     /// Refuses what cannot be run, saying why.

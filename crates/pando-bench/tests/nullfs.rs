@@ -1,4 +1,5 @@
-//! The null file system, mounted for real. Fails where mounting is impossible; leaves nothing mounted.
+//! The null file system, mounted for real. Fails where mounting is impossible; leaves nothing
+//! mounted.
 
 use std::fs;
 use std::io::{ErrorKind, Write};

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Wakes one parked thread. The flag keeps a wake-up apart from one meant for another `block_on` of the same thread.
+/// Wakes one parked thread. The flag keeps a wake-up apart from one meant for another `block_on` of
+/// the same thread.
 struct Parked {
     thread: Thread,
     woken: AtomicBool,
@@ -32,13 +33,14 @@ thread_local! {
     static BEFORE_PARK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Has `hook` called on this thread whenever [`block_on`] is about to park it: for a thread that others wait for, so that
-/// it can hand its work on first.
+/// Has `hook` called on this thread whenever [`block_on`] is about to park it: for a thread that
+/// others wait for, so that it can hand its work on first.
 pub fn before_park(hook: fn()) {
     BEFORE_PARK.set(Some(hook));
 }
 
-/// Calls the hook of this thread ([`before_park`]), which is about to wait for something else: a disk, another thread.
+/// Calls the hook of this thread ([`before_park`]), which is about to wait for something else: a
+/// disk, another thread.
 pub fn about_to_wait() {
     if let Some(hook) = BEFORE_PARK.get() {
         hook();

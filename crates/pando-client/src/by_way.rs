@@ -1,5 +1,6 @@
-//! Calls by ino of whoever came to the directory by a way that he remembers: a mount, whose kernel does. They are refused,
-//! unrun, with `ESTALE` if the way is not what it was. What concerns a file alone comes by no way: its name was asked for.
+//! Calls by ino of whoever came to the directory by a way that he remembers: a mount, whose kernel
+//! does. They are refused, unrun, with `ESTALE` if the way is not what it was. What concerns a file
+//! alone comes by no way: its name was asked for.
 
 use pando_types::op::{AccessMask, FileAt, FileRef, NewNode, Op, RenameFlags};
 use pando_types::reply::{Body, Found};
@@ -20,14 +21,15 @@ pub struct ByWay<'a> {
 }
 
 impl Client {
-    /// Calls that come by a way. Without one, what a directory is called by now makes no difference.
+    /// Calls that come by a way. Without one, what a directory is called by now makes no
+    /// difference.
     #[must_use]
     pub const fn by_way<'a>(&'a self, on: Option<&'a OnPath>) -> ByWay<'a> {
         ByWay { client: self, on }
     }
 
-    /// Has somebody who remembers ways hear of all news, in order, each before any call is made with its version; with which
-    /// version he begins. Only the first one who asks for it hears.
+    /// Has somebody who remembers ways hear of all news, in order, each before any call is made
+    /// with its version; with which version he begins. Only the first one who asks for it hears.
     pub fn watch(&self, watcher: impl Fn(&News) + Send + Sync + 'static) -> u64 {
         self.ways.watch(Box::new(watcher))
     }
@@ -79,7 +81,8 @@ impl<'a> ByWay<'a> {
     /// Attributes.
     pub async fn getattr(self, ino: Ino) -> Result<Attr, Errno> {
         match self.client.nodes.find(ino)? {
-            // Boxed: it would make the future of a file's, of which there are most, three times as large.
+            // Boxed: it would make the future of a file's, of which there are most, three times as
+            // large.
             Spot::Dir(dir) => Box::pin(self.client.stat_dir(self.at(dir))).await,
             Spot::File(at) => {
                 // Boxed for the same reason.

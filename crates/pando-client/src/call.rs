@@ -6,7 +6,8 @@
 //!       └ send ── Lost: wait, send the same again
 //! ```
 //!
-//! Redirects and losses keep the identity: whether it ran is for the owner to know. Everything else is an answer.
+//! Redirects and losses keep the identity: whether it ran is for the owner to know. Everything else
+//! is an answer.
 //!
 //! What a caller hears of a changing request when there is no plain answer:
 //!
@@ -28,8 +29,8 @@
 //!
 //! Reading requests belong to no session: they are asked again until patience runs out.
 //!
-//! Futures of what hardly ever has to be waited for are boxed, so that those of all calls stay small: one that begins is memory
-//! taken, of which an allocator has a kilobyte at hand.
+//! Futures of what hardly ever has to be waited for are boxed, so that those of all calls stay
+//! small: one that begins is memory taken, of which an allocator has a kilobyte at hand.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -52,11 +53,11 @@ use crate::transport::TransportError;
 
 /// Fruitless answers of "not here" in a row of attempts, after which a shard is taken for mistaken.
 const ASTRAY_MAX: u32 = 64;
-/// Of those, how many are followed at once; before the others there is a pause, since the target of a split may not be
-/// ready yet.
+/// Of those, how many are followed at once; before the others there is a pause, since the target of
+/// a split may not be ready yet.
 const ASTRAY_AT_ONCE: u32 = 4;
-/// Answers of "not here" from which something can be learned, after which they count as fruitless, too: a tree of partitions
-/// is 24 deep, and as much of it may be known that is gone.
+/// Answers of "not here" from which something can be learned, after which they count as fruitless,
+/// too: a tree of partitions is 24 deep, and as much of it may be known that is gone.
 const LEARNED_MAX: u32 = 48;
 
 /// What an operation's caller must tell apart.
@@ -125,7 +126,8 @@ pub(crate) struct Errand<'a> {
     asked: Asked<'a>,
     /// Where it must be run.
     pub(crate) route: Route,
-    /// Of its request, but for clock and version, which are those of the moment in which it is sent.
+    /// Of its request, but for clock and version, which are those of the moment in which it is
+    /// sent.
     head: Head,
     /// When its caller's patience ends.
     pub(crate) deadline: Option<u64>,
@@ -287,8 +289,8 @@ impl Client {
         }
     }
 
-    /// Follows redirects to whoever answers. `is_unsure` is true whenever a copy may run that nobody has answered: while one
-    /// is under way, and after one was lost.
+    /// Follows redirects to whoever answers. `is_unsure` is true whenever a copy may run that
+    /// nobody has answered: while one is under way, and after one was lost.
     pub(crate) async fn chase(
         &self,
         errand: &Errand<'_>,
@@ -329,7 +331,8 @@ impl Client {
                 Refusal::Slot(news) => {
                     self.counters.redirected();
                     let is_news = self.routes.learn_slot(news);
-                    // What is known here is newer: then it was a partition that was looked for there.
+                    // What is known here is newer: then it was a partition that was looked for
+                    // there.
                     if !is_news && let Some(dir) = route.dir() {
                         self.routes.forget(dir);
                     }
@@ -369,8 +372,8 @@ impl Client {
         let was_unsure = *is_unsure;
         let mut was_lost = false;
         let mut backoff = Backoff::lost();
-        // Who may have run it is asked again, whatever others have learned meanwhile: the answer is recorded there, even if the
-        // directory is gone.
+        // Who may have run it is asked again, whatever others have learned meanwhile: the answer is
+        // recorded there, even if the directory is gone.
         let shard = self.routes.shard(errand.route);
         loop {
             if self.sessions.is_closed() {
@@ -429,8 +432,8 @@ impl Client {
         }
     }
 
-    /// When the patience of a call that begins now ends. By the clock, as the calls themselves take time: that of a
-    /// stopped process takes seconds to get lost.
+    /// When the patience of a call that begins now ends. By the clock, as the calls themselves take
+    /// time: that of a stopped process takes seconds to get lost.
     pub(crate) fn deadline(&self, via: Via<'_>) -> Option<u64> {
         let patience = self.options.patience.filter(|_| matches!(via, Via::Current))?;
         Some(self.transport.now_nanos().saturating_add(patience))

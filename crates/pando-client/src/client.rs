@@ -41,16 +41,19 @@ pub struct Volume {
 pub struct Options {
     /// Changing requests under way at once, 1 to [`MAX_SLOTS`]; others wait.
     pub slots: u16,
-    /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`: never. Whether it ran, or
-    /// will, is then unknown, until [`Client::maintain`] finds out; so long it has its slot.
+    /// Give a request up with `ETIMEDOUT` once no answer came for so long, nanoseconds; `None`:
+    /// never. Whether it ran, or will, is then unknown, until [`Client::maintain`] finds out; so
+    /// long it has its slot.
     pub patience: Option<u64>,
-    /// What remembered ways to directories may take, bytes; some 300 a directory. 0: none is remembered.
+    /// What remembered ways to directories may take, bytes; some 300 a directory. 0: none is
+    /// remembered.
     pub ways_bytes: usize,
-    /// Whether components of a path whose directories are not remembered are guessed and asked for all at once; else one after
-    /// the other. For measurements: there is no other reason to do without.
+    /// Whether components of a path whose directories are not remembered are guessed and asked for
+    /// all at once; else one after the other. For measurements: there is no other reason to do
+    /// without.
     pub guesses: bool,
-    /// Whether contents of open files are asked for on behalf of those who opened them, as the superuser may not have them: the key
-    /// makes somebody else of it.
+    /// Whether contents of open files are asked for on behalf of those who opened them, as the
+    /// superuser may not have them: the key makes somebody else of it.
     pub as_openers: bool,
 }
 
@@ -61,7 +64,8 @@ impl Default for Options {
     }
 }
 
-/// One user of a volume, in a session at a time. Used by many threads at once; calls are by ino, and an ino must have been looked up.
+/// One user of a volume, in a session at a time. Used by many threads at once; calls are by ino,
+/// and an ino must have been looked up.
 pub struct Client {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) options: Options,
@@ -91,8 +95,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// To be called by a thread that has made use of what came of its last call, and has nothing else to do at the moment: a
-    /// shard in this process then does on that thread what nobody had to wait for.
+    /// To be called by a thread that has made use of what came of its last call, and has nothing
+    /// else to do at the moment: a shard in this process then does on that thread what nobody had
+    /// to wait for.
     pub fn afterwards(&self) {
         self.transport.afterwards();
     }
@@ -180,13 +185,14 @@ impl Client {
         self.doubts.count()
     }
 
-    /// Has `told` hear how many owners have lost their locks, each time that some have with a session. The first who asks is told.
+    /// Has `told` hear how many owners have lost their locks, each time that some have with a
+    /// session. The first who asks is told.
     pub fn watch_locks(&self, told: Box<dyn Fn(usize) + Send + Sync>) {
         self.locks.watch(told);
     }
 
-    /// Files that are open here but count as open nowhere: their session ended, and they were gone, or elsewhere, when they
-    /// were to be opened in the next. `None` while there is no session.
+    /// Files that are open here but count as open nowhere: their session ended, and they were gone,
+    /// or elsewhere, when they were to be opened in the next. `None` while there is no session.
     #[must_use]
     pub fn opens_lost(&self) -> Option<Vec<Ino>> {
         let state = self.sessions.state();
@@ -218,7 +224,8 @@ impl Client {
         self.nodes.len()
     }
 
-    /// A name for a new object, never used before: the counter goes on from one session to the next.
+    /// A name for a new object, never used before: the counter goes on from one session to the
+    /// next.
     pub fn new_object(&self) -> ObjectId {
         let number = self.objects.fetch_add(1, Ordering::Relaxed);
         ObjectId(u128::from(self.session().0) << 64 | u128::from(number))

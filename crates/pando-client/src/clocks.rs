@@ -1,9 +1,11 @@
-//! What time it is on each shard, as its answers tell. What this client stamps itself is stamped so: one file's times come of one
-//! clock, whichever machine wrote to it.
+//! What time it is on each shard, as its answers tell. What this client stamps itself is stamped
+//! so: one file's times come of one clock, whichever machine wrote to it.
 //!
-//! An answer says what time it was at some moment between the request and now. So it bounds by how much the shard's clock is ahead of
-//! that of this machine, from both sides: what is taken for it moves only if it is outside. An answer that was held up, by a sync or
-//! on its way, moves nothing. What was told of a shard's time does not go back, but where its clock was set back by more than a second.
+//! An answer says what time it was at some moment between the request and now. So it bounds by how
+//! much the shard's clock is ahead of that of this machine, from both sides: what is taken for it
+//! moves only if it is outside. An answer that was held up, by a sync or on its way, moves nothing.
+//! What was told of a shard's time does not go back, but where its clock was set back by more than
+//! a second.
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,8 +38,8 @@ impl Clocks {
         Self { shards: (0..SHARDS_MAX).map(clock).collect(), heard: AtomicU16::new(0) }
     }
 
-    /// A shard said that it is `time` (0: it said nothing of it), after the moment in which it was asked and before this one, by this
-    /// machine's clock.
+    /// A shard said that it is `time` (0: it said nothing of it), after the moment in which it was
+    /// asked and before this one, by this machine's clock.
     pub(crate) fn hear(&self, shard: ShardIndex, time: u64, (asked, now): (u64, u64)) {
         // A time of day in nanoseconds fits for three hundred years.
         let (Some(clock), Ok(time @ 1..)) =
@@ -91,8 +93,8 @@ impl Client {
         self.routes.shard(route)
     }
 
-    /// What time it is on a shard: what a change that it is told of later is stamped with. This machine's time, while it has answered
-    /// nothing yet.
+    /// What time it is on a shard: what a change that it is told of later is stamped with. This
+    /// machine's time, while it has answered nothing yet.
     pub fn time_at(&self, shard: ShardIndex) -> Timestamp {
         let here = || {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,16 +1,19 @@
-//! Changing requests that were given up while it was unknown whether they ran: their callers ran out of patience, or
-//! are gone.
+//! Changing requests that were given up while it was unknown whether they ran: their callers ran
+//! out of patience, or are gone.
 //!
-//! Such a request is still sent, with its own identity, by whoever drives [`Client::maintain`](crate::Client::maintain),
-//! until its owner answers. Until then:
+//! Such a request is still sent, with its own identity, by whoever drives
+//! [`Client::maintain`](crate::Client::maintain), until its owner answers. Until then:
 //!
-//! 1. Its slot is not used. A copy may be on its way, and a shard remembers one sequence of a slot: one that has not seen
-//!    the slot's next request would run a late copy of this one after it, and one that has would refuse this one unheard.
-//! 2. What it changes is changed by no further request of this client: that waits, within its own caller's patience. A
-//!    write that was given up must not come over one that was made after it and is known to have succeeded.
+//! 1. Its slot is not used. A copy may be on its way, and a shard remembers one sequence of a slot:
+//!    one that has not seen the slot's next request would run a late copy of this one after it, and
+//!    one that has would refuse this one unheard.
+//! 2. What it changes is changed by no further request of this client: that waits, within its own
+//!    caller's patience. A write that was given up must not come over one that was made after it
+//!    and is known to have succeeded.
 //! 3. A file that it may be moving is looked for patiently (see [`crate::renames`]).
 //!
-//! The answer settles the rest: a file it moved is told to the node table, and what it opened for nobody is released.
+//! The answer settles the rest: a file it moved is told to the node table, and what it opened for
+//! nobody is released.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -170,7 +173,8 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// What `op` changes that another request may change, too, so that their order matters. Opens and releases only count.
+/// What `op` changes that another request may change, too, so that their order matters. Opens and
+/// releases only count.
 fn subjects(op: &Op) -> Vec<Subject> {
     let name = |dir: &DirRef, name: &Name| Subject::Name(*dir, name.clone());
     let inode = |file: &FileRef| Subject::Inode(file.ino);

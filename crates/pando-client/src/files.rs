@@ -13,19 +13,20 @@ use crate::openers::{READ, WRITE};
 
 /// How many places a file is looked for at, while this client itself moves files about.
 const PLACES_MAX: u32 = 64;
-/// Of those, how many before renames have to wait for it: someone who renames a file over and over could otherwise be
-/// ahead of us each time.
+/// Of those, how many before renames have to wait for it: someone who renames a file over and over
+/// could otherwise be ahead of us each time.
 const CHASES_MAX: u32 = 8;
 
 /// Why data was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
-    /// The data version is not the one the pieces were made from, or the layout is another: read again, then write again.
+    /// The data version is not the one the pieces were made from, or the layout is another: read
+    /// again, then write again.
     DataChanged,
     /// Nothing was changed, and nothing will be; of `EIO` that is not known.
     Errno(Errno),
-    /// It may have been written, or may yet: the objects may be in use. Those of which it turns out that they are not come with
-    /// [`Client::unneeded`].
+    /// It may have been written, or may yet: the objects may be in use. Those of which it turns out
+    /// that they are not come with [`Client::unneeded`].
     Unsure(Errno),
 }
 
@@ -75,8 +76,8 @@ impl Client {
         take!(body, Body::Bytes(target) => target)
     }
 
-    /// Opens a file: it lives until [`Client::release`], with a name or without. With `truncate`, `kill` says what that takes off;
-    /// of a caller whom the shard judges, the shard itself knows.
+    /// Opens a file: it lives until [`Client::release`], with a name or without. With `truncate`,
+    /// `kill` says what that takes off; of a caller whom the shard judges, the shard itself knows.
     pub async fn open(
         &self,
         c: &Credentials,
@@ -106,8 +107,8 @@ impl Client {
                 // The table knows where it was found.
                 (Box::pin(there).await, self.nodes.find(file.ino).ok())
             }
-            // The table may say that it is at its link shard, by another call that missed it when it was elsewhere. From a
-            // name the link shard is tried, too; not the reverse.
+            // The table may say that it is at its link shard, by another call that missed it when
+            // it was elsewhere. From a name the link shard is tried, too; not the reverse.
             opened => (opened, None),
         };
         let spot = spot.unwrap_or(Spot::File(file.at));
@@ -138,8 +139,9 @@ impl Client {
         }
     }
 
-    /// One open less. Tried until it is answered, whatever [`Options::patience`](crate::Options::patience) says: a release
-    /// that gets lost would keep an orphan for as long as the session lives.
+    /// One open less. Tried until it is answered, whatever
+    /// [`Options::patience`](crate::Options::patience) says: a release that gets lost would keep an
+    /// orphan for as long as the session lives.
     pub async fn release(&self, ino: Ino) -> Result<(), Errno> {
         let (file, excess, _pinned) = self.nodes.close(ino)?;
         self.openers.closed(ino);
@@ -287,8 +289,8 @@ impl Client {
         answer.map(|(body, _)| body).map_err(|failure| stale(failure.into()))
     }
 
-    /// Runs an operation on a file wherever it is: under its name, else at its link shard, else where this client has
-    /// moved it meanwhile, or had seen it before it heard of its own move.
+    /// Runs an operation on a file wherever it is: under its name, else at its link shard, else
+    /// where this client has moved it meanwhile, or had seen it before it heard of its own move.
     pub(crate) async fn on_file(
         &self,
         via: Via<'_>,

@@ -1,11 +1,13 @@
 //! Locks that were given back, until no loss of power can bring them back.
 //!
-//! In mode `os` a shard answers an unlock before it is durable. If it loses its power then, the lock is there again: of a session
-//! that lives, and of an owner that does not know. Nobody else would have it until this client's session ends.
+//! In mode `os` a shard answers an unlock before it is durable. If it loses its power then, the
+//! lock is there again: of a session that lives, and of an owner that does not know. Nobody else
+//! would have it until this client's session ends.
 //!
-//! 1. An unlock that was answered and was not durable is kept in mind: by which owner, of which file, and at which position of
-//!    whose log.
-//! 2. Some time later its shard is asked for a sync, and says with its epoch whether the log still has that position.
+//! 1. An unlock that was answered and was not durable is kept in mind: by which owner, of which
+//!    file, and at which position of whose log.
+//! 2. Some time later its shard is asked for a sync, and says with its epoch whether the log still
+//!    has that position.
 //! 3. If it has not, all that the owner does not have is given back once more, in the owner's turn.
 //!
 //! Nothing is kept in mode `disk`: there an answer is durable.
@@ -27,7 +29,8 @@ use crate::client::{Client, SYSTEM};
 use crate::locks::Turn;
 use crate::route::Route;
 
-/// From an unlock to the question whether it is durable, nanoseconds: by then shards have mostly synced.
+/// From an unlock to the question whether it is durable, nanoseconds: by then shards have mostly
+/// synced.
 const ASK_AFTER: u64 = 2_000_000_000;
 /// A shard that does not answer within this time is asked again in the next round, nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -38,7 +41,8 @@ type Key = (Ino, LockOwner, LockSpace);
 /// An unlock that may come to nothing.
 struct Unlock {
     session: SessionId,
-    /// In which log it is to become durable. `None`: it was undone, or may have been, or an earlier one of this owner was.
+    /// In which log it is to become durable. `None`: it was undone, or may have been, or an earlier
+    /// one of this owner was.
     at: Option<Position>,
 }
 

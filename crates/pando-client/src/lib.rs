@@ -1,5 +1,5 @@
-//! The client of a Pando file system: takes calls by inode number, finds the shard that must run each, and sees to it
-//! that it runs exactly once.
+//! The client of a Pando file system: takes calls by inode number, finds the shard that must run
+//! each, and sees to it that it runs exactly once.
 //!
 //! ```text
 //!   FUSE, paths, benchmarks
@@ -14,18 +14,22 @@
 //!   Transport                            sockets, a channel, a simulator
 //! ```
 //!
-//! A client lives longer than its sessions: `maintain` renews the lease, and when a session is over nevertheless, the client
-//! goes on in the next (`sessions`, `reopen`). Requests that were given up are seen to their end (`doubts`).
+//! A client lives longer than its sessions: `maintain` renews the lease, and when a session is over
+//! nevertheless, the client goes on in the next (`sessions`, `reopen`). Requests that were given up
+//! are seen to their end (`doubts`).
 //!
-//! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a simulator can own time.
-//! There is no cache of attributes either: what a reply says is passed on and forgotten, except where things are, and by
-//! which directories one comes there (`cache`).
+//! There is no runtime, thread, clock or socket in here: all waiting is the transport's, so a
+//! simulator can own time. There is no cache of attributes either: what a reply says is passed on
+//! and forgotten, except where things are, and by which directories one comes there (`cache`).
 //!
 //! Invariants:
 //! 1. A slot has at most one changing request under way, and its sequence only goes up.
-//! 2. A lost or redirected request keeps its identity; a refusal by the owner ends it, and whatever is tried next has a new one.
-//! 3. A slot whose request may still run is not used, nor is what that request changes changed by another.
-//! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs messages, never a wrong answer.
+//! 2. A lost or redirected request keeps its identity; a refusal by the owner ends it, and whatever
+//!    is tried next has a new one.
+//! 3. A slot whose request may still run is not used, nor is what that request changes changed by
+//!    another.
+//! 4. A node's place is a hint: the ino travels with each request, and a wrong place costs
+//!    messages, never a wrong answer.
 
 #[macro_use]
 mod planted;

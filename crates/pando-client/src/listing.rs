@@ -5,7 +5,8 @@
 //!              begin   order + 3 of the entry returned last; go on at order + 1
 //! ```
 //!
-//! An order stays what it is while partitions split, so a position means the same in every map (DESIGN §3).
+//! An order stays what it is while partitions split, so a position means the same in every map
+//! (DESIGN §3).
 
 use pando_types::op::{FileAt, Op};
 use pando_types::reply::{Body, Found, Listed};
@@ -39,7 +40,8 @@ pub struct DirEntry {
     pub attr: Option<Attr>,
 }
 
-/// One shard's answer: what it has of the orders from where it was asked, in their order, up to `next`.
+/// One shard's answer: what it has of the orders from where it was asked, in their order, up to
+/// `next`.
 pub(crate) struct Page {
     pub(crate) entries: Vec<Listed>,
     /// Where to go on; [`Order::END`] if there is nothing left.
@@ -52,9 +54,10 @@ pub(crate) const fn order_after(position: u64) -> Order {
 }
 
 impl Client {
-    /// The next entries after `position`, at most `limit`; none at the end. A page ends where a partition does. `plus`
-    /// asks for attributes too: each entry that has them counts as looked up once more. Who lists all of a directory takes a
-    /// [`Listing`](crate::Listing), which fetches ahead.
+    /// The next entries after `position`, at most `limit`; none at the end. A page ends where a
+    /// partition does. `plus` asks for attributes too: each entry that has them counts as looked up
+    /// once more. Who lists all of a directory takes a [`Listing`](crate::Listing), which fetches
+    /// ahead.
     pub async fn readdir(
         &self,
         c: &Credentials,
@@ -73,7 +76,8 @@ impl Client {
         Ok(join_all(entries).await)
     }
 
-    /// Entries after `position`: of the first partition that has any; and whether that was the last.
+    /// Entries after `position`: of the first partition that has any; and whether that was the
+    /// last.
     pub(crate) async fn page(
         &self,
         c: &Credentials,
@@ -92,7 +96,8 @@ impl Client {
         Ok((Vec::new(), true))
     }
 
-    /// What one shard has of the orders from `from`, which is below [`Order::END`]. At most `limit` entries.
+    /// What one shard has of the orders from `from`, which is below [`Order::END`]. At most `limit`
+    /// entries.
     pub(crate) async fn fetch(
         &self,
         c: &Credentials,
@@ -107,7 +112,8 @@ impl Client {
         if next > from { Ok(Page { entries, next }) } else { Err(Errno::EIO) }
     }
 
-    /// The entry with its attributes; without, if they are not to be had: whoever then asks for them hears why.
+    /// The entry with its attributes; without, if they are not to be had: whoever then asks for
+    /// them hears why.
     async fn looked_up(&self, dir: DirRef, listed: Listed, asked: Stamp) -> DirEntry {
         let mut entry = plain(&listed);
         let found = match listed.found {

@@ -6,14 +6,18 @@
 //!             └── pause ◄── Op::TestLock, until nothing is in the way
 //! ```
 //!
-//! 1. What an owner may have of a file is known here, and a little more at most: what was asked for and not answered counts. Who
-//!    has nothing costs nothing, and gives nothing back.
-//! 2. One request at a time of an owner about one file: what is known here is in the order in which the shard ran them.
-//! 3. Locks are of the session in which they were granted. When it is over they are lost, and all that their owner asks for from
-//!    then on is `EIO`, until it is forgotten; so a program that goes on with a file that somebody else has locked since is told.
-//!    What is written to a file of which locks are held is written in that session, or not at all ([`Client::write_data`]).
-//! 4. What was given back is given back again if its shard's loss of power has undone that ([`crate::given_back`]).
-//! 5. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is nobody's lock.
+//! 1. What an owner may have of a file is known here, and a little more at most: what was asked for
+//!    and not answered counts. Who has nothing costs nothing, and gives nothing back.
+//! 2. One request at a time of an owner about one file: what is known here is in the order in which
+//!    the shard ran them.
+//! 3. Locks are of the session in which they were granted. When it is over they are lost, and all
+//!    that their owner asks for from then on is `EIO`, until it is forgotten; so a program that
+//!    goes on with a file that somebody else has locked since is told. What is written to a file of
+//!    which locks are held is written in that session, or not at all ([`Client::write_data`]).
+//! 4. What was given back is given back again if its shard's loss of power has undone that
+//!    ([`crate::given_back`]).
+//! 5. Who waits asks again, with pauses: nobody waits at the shard, and an answer that got lost is
+//!    nobody's lock.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -199,8 +203,9 @@ impl Locks {
 }
 
 impl Client {
-    /// Asks for a lock of a file; who is in the way, if somebody is. `EIO`: the owner had locks of this file, and has lost them
-    /// with a session. `ENOLCK`: there are too many. `EBADF`: the owner was forgotten. `EACCES`: whoever has it open may not, by now.
+    /// Asks for a lock of a file; who is in the way, if somebody is. `EIO`: the owner had locks of
+    /// this file, and has lost them with a session. `ENOLCK`: there are too many. `EBADF`: the
+    /// owner was forgotten. `EACCES`: whoever has it open may not, by now.
     pub async fn try_lock(&self, ino: Ino, lock: Lock) -> Result<Option<LockHolder>, Errno> {
         let turn = Turn::of(&self.locks, (ino, lock.owner)).await;
         loop {
@@ -321,15 +326,16 @@ impl Client {
         }
     }
 
-    /// The owner is gone (its process has closed the file, or the open file is closed), and so is all that it had. What cannot be
-    /// told to the shards ends with the session.
+    /// The owner is gone (its process has closed the file, or the open file is closed), and so is
+    /// all that it had. What cannot be told to the shards ends with the session.
     pub async fn forget_locks(&self, ino: Ino, space: LockSpace, owner: LockOwner) {
         let turn = Turn::of(&self.locks, (ino, owner)).await;
         turn.with(|owner| owner.is_forgotten = true);
         // What it is told, nobody waits to hear; what was lost is lost.
         let mut pause = PAUSE;
         while let Err(failure) = self.unlock_in_turn(&turn, space, LockRange::ALL).await {
-            // Whatever else stands in the way (a disk that is full, a shard that has stopped) may pass.
+            // Whatever else stands in the way (a disk that is full, a shard that has stopped) may
+            // pass.
             if failure == Failure::Over || self.sessions.is_closed() {
                 return;
             }
@@ -338,7 +344,8 @@ impl Client {
         }
     }
 
-    /// Where shards believe this client's kernel, without a word on whose behalf and where the file is.
+    /// Where shards believe this client's kernel, without a word on whose behalf and where the file
+    /// is.
     async fn ask_for(&self, session: &Arc<Session>, ino: Ino, lock: Lock) -> Result<Body, Failure> {
         if !self.locks.are_judged.load(Ordering::Relaxed) {
             let answer = self.run_under(session, &Op::Lock(ino, lock)).await;

@@ -1,5 +1,5 @@
-//! What a client does on its own, for as long as it lives: renews its lease, opens the next session when one is over,
-//! brings what is in doubt to its end.
+//! What a client does on its own, for as long as it lives: renews its lease, opens the next session
+//! when one is over, brings what is in doubt to its end.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,13 +23,16 @@ use crate::transport::BoxFuture;
 const RENEWALS: u64 = 3;
 /// Ask again after this long when the coordinator says nothing of a lease, nanoseconds.
 const NO_LEASE: u64 = 10_000_000_000;
-/// Ask again after this long when no session can be opened, or nobody says anything of it, nanoseconds.
+/// Ask again after this long when no session can be opened, or nobody says anything of it,
+/// nanoseconds.
 const NO_ANSWER: u64 = 100_000_000;
 
 impl Client {
-    /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a thread: renews the
-    /// lease, opens the next session when one is over, resolves requests that were given up, repeats unlocks that were undone. Ends only when the client is
-    /// closed or the transport stopped. Without it the session ends when its lease does, and what was given up stays so.
+    /// To be driven, once at a time, for as long as the client lives, by whoever has a runtime or a
+    /// thread: renews the lease, opens the next session when one is over, resolves requests that
+    /// were given up, repeats unlocks that were undone. Ends only when the client is closed or the
+    /// transport stopped. Without it the session ends when its lease does, and what was given up
+    /// stays so.
     pub async fn maintain(&self) {
         let mut renewing = pin!(self.renew());
         let mut giving_back = pin!(self.keep_given_back());
@@ -78,9 +81,9 @@ impl Client {
         }
     }
 
-    /// The current session, opened if there is none; `None`: the client is closed or the transport stopped. Shard 0 may refuse, as its disk
-    /// is full or has failed. Then it is asked again after a pause, in which whoever needs a session asks as well, and hears why there is
-    /// none.
+    /// The current session, opened if there is none; `None`: the client is closed or the transport
+    /// stopped. Shard 0 may refuse, as its disk is full or has failed. Then it is asked again after
+    /// a pause, in which whoever needs a session asks as well, and hears why there is none.
     async fn session_to_renew<'a>(
         &'a self,
         maintained: &mut Option<Maintained<'a>>,

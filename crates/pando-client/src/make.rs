@@ -12,8 +12,9 @@ use crate::names::{Entry, LOOKS_MAX};
 use crate::nodes::Spot;
 
 impl Client {
-    /// Makes anything but a directory; whether it is new. Without `exclusive` an existing file is taken as it is. With
-    /// `open` it is also opened, without a look at its permissions. One more lookup.
+    /// Makes anything but a directory; whether it is new. Without `exclusive` an existing file is
+    /// taken as it is. With `open` it is also opened, without a look at its permissions. One more
+    /// lookup.
     pub async fn create(
         &self,
         c: &Credentials,
@@ -37,7 +38,8 @@ impl Client {
         self.by_way(None).mkdir(c, parent, name, mode).await
     }
 
-    /// Removes a name of a file. If the file is open, or has another name, it is found at its link shard from then on.
+    /// Removes a name of a file. If the file is open, or has another name, it is found at its link
+    /// shard from then on.
     pub async fn unlink(&self, c: &Credentials, parent: Ino, name: &Name) -> Result<(), Errno> {
         self.by_way(None).unlink(c, parent, name).await
     }

@@ -97,7 +97,8 @@ impl Client {
                 Ok(Found::File(attr)) => self.nodes.moved(attr.ino, place(false, from, name)),
                 Ok(Found::Linked(ino, _)) => self.nodes.moved(ino, FileAt::Link),
                 Ok(Found::Dir(_)) | Err(Errno::ENOENT) => {}
-                // Patience has run out, say. What the table had under the new name is under the old one now.
+                // Patience has run out, say. What the table had under the new name is under the old
+                // one now.
                 Err(_) => {
                     let moved = match body {
                         Body::Moved(ino, ..) => Some(*ino),

@@ -27,8 +27,9 @@ impl Client {
         self.by_way(None).lookup(c, parent, name).await
     }
 
-    /// The same, but of a directory only what its entry says: kind, mode, owner and group; the rest is not told. For who
-    /// walks through, and asks for attributes where he needs them: one message instead of two or more.
+    /// The same, but of a directory only what its entry says: kind, mode, owner and group; the rest
+    /// is not told. For who walks through, and asks for attributes where he needs them: one message
+    /// instead of two or more.
     pub async fn lookup_brief(
         &self,
         c: &Credentials,
@@ -38,7 +39,8 @@ impl Client {
         self.by_way(None).lookup_brief(c, parent, name).await
     }
 
-    /// The directory that holds the directory `ino`; the root holds itself. It may be spoken of from then on.
+    /// The directory that holds the directory `ino`; the root holds itself. It may be spoken of
+    /// from then on.
     pub async fn parent(&self, ino: Ino) -> Result<Ino, Errno> {
         let dir = self.nodes.dir(ino)?;
         let asked = self.nodes.stamp();
@@ -54,7 +56,8 @@ impl Client {
         take!(body, Body::Parent(parent, _) => parent)
     }
 
-    /// Where a file is that was looked up, as far as this client knows: its directory, and its name there. Nobody is asked.
+    /// Where a file is that was looked up, as far as this client knows: its directory, and its name
+    /// there. Nobody is asked.
     pub fn place(&self, ino: Ino) -> Option<(DirRef, Name)> {
         match self.nodes.find(ino) {
             Ok(Spot::File(FileAt::Name(dir, name))) => Some((dir, name)),
@@ -107,7 +110,8 @@ impl Client {
         }
     }
 
-    /// What `name` leads to, with attributes. Looks again if it was removed between one question and the next.
+    /// What `name` leads to, with attributes. Looks again if it was removed between one question
+    /// and the next.
     pub(crate) async fn entry(
         &self,
         c: &Credentials,

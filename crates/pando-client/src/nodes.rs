@@ -1,14 +1,16 @@
 //! The node table: where each inode is that a caller may speak of, by ino.
 //!
-//! A directory's place is its [`DirRef`], fixed at birth. A file's is a name or its link shard, and may change under
-//! us; the table follows the changes this client makes itself, the rest is found out by asking.
+//! A directory's place is its [`DirRef`], fixed at birth. A file's is a name or its link shard, and
+//! may change under us; the table follows the changes this client makes itself, the rest is found
+//! out by asking.
 //!
 //! Invariants:
 //! 1. The root is always there.
 //! 2. A node goes with its last lookup and its last open.
-//! 3. A place that came with a move of our own is not overwritten by an answer to something asked before that move:
-//!    such an answer may be older ([`Stamp`]).
-//! 4. The answer to a move may itself be late, and the file long back where it was: that place is tried last.
+//! 3. A place that came with a move of our own is not overwritten by an answer to something asked
+//!    before that move: such an answer may be older ([`Stamp`]).
+//! 4. The answer to a move may itself be late, and the file long back where it was: that place is
+//!    tried last.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +44,8 @@ struct Node {
     lookups: u64,
     /// Opens not yet released.
     opens: u32,
-    /// Opens that count at the shards, and in which session. Fewer than `opens` where a session was over: one is enough.
+    /// Opens that count at the shards, and in which session. Fewer than `opens` where a session was
+    /// over: one is enough.
     held: (SessionId, u32),
 }
 
@@ -113,8 +116,8 @@ impl Nodes {
         self.put(ino, spot, asked, |node| node.lookups += 1);
     }
 
-    /// As [`Nodes::look_up`], for something that was opened, and looked up so often. One more open, which counts in session
-    /// `held`, if in any.
+    /// As [`Nodes::look_up`], for something that was opened, and looked up so often. One more open,
+    /// which counts in session `held`, if in any.
     pub(crate) fn open(
         &self,
         ino: Ino,
@@ -214,8 +217,8 @@ impl Nodes {
         self.drop_if_unused(ino, |node| node.lookups = node.lookups.saturating_sub(count));
     }
 
-    /// Takes one open of a file back, and what is [in excess](Nodes::take_excess) then. The node stays until the shards know,
-    /// too: as long as the pin.
+    /// Takes one open of a file back, and what is [in excess](Nodes::take_excess) then. The node
+    /// stays until the shards know, too: as long as the pin.
     pub(crate) fn close(
         &self,
         ino: Ino,

@@ -1,12 +1,14 @@
 //! On whose behalf the contents of open files are asked for.
 //!
-//! Linux decides when a file is opened, and whoever has it open goes on. So contents are asked for as the superuser, who needs no
-//! permission. Where the key makes somebody else of the superuser ([`Options::as_openers`](crate::Options)), that one may not, and
-//! the shards do not know by what an open was permitted. There each request comes on behalf of one who has the file open: the shard
-//! permits that one what its owner or its mode permits now.
+//! Linux decides when a file is opened, and whoever has it open goes on. So contents are asked for
+//! as the superuser, who needs no permission. Where the key makes somebody else of the superuser
+//! ([`Options::as_openers`](crate::Options)), that one may not, and the shards do not know by what
+//! an open was permitted. There each request comes on behalf of one who has the file open: the
+//! shard permits that one what its owner or its mode permits now.
 //!
-//! Which of them asks is not known, as contents belong to the file and not to a handle. So all are tried, the last first, until the
-//! shard permits one. Nothing is told that any of them may not know: the kernel lets only those read who have it open.
+//! Which of them asks is not known, as contents belong to the file and not to a handle. So all are
+//! tried, the last first, until the shard permits one. Nothing is told that any of them may not
+//! know: the kernel lets only those read who have it open.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -41,7 +43,8 @@ pub(crate) struct Openers {
 #[derive(Default)]
 struct Opened {
     opens: u64,
-    /// By kind, as in [`KINDS`]: no number of readers takes a writer's place. The last is at the end.
+    /// By kind, as in [`KINDS`]: no number of readers takes a writer's place. The last is at the
+    /// end.
     by: [Vec<Credentials>; 3],
 }
 
@@ -78,7 +81,8 @@ impl Openers {
         }
     }
 
-    /// On whose behalf to ask, in this order, at least one. `None`: the superuser's, whom nobody refuses.
+    /// On whose behalf to ask, in this order, at least one. `None`: the superuser's, whom nobody
+    /// refuses.
     pub(crate) fn of(&self, ino: Ino, access: AccessMask) -> Option<Vec<Credentials>> {
         if !self.is_used {
             return None;
@@ -103,8 +107,9 @@ impl Openers {
     }
 }
 
-/// Of one user and group, only the newest credentials are kept: with those the same open was permitted last. Where there is no room,
-/// the user with the most entries gives one up, so that one user's groups do not take others' places.
+/// Of one user and group, only the newest credentials are kept: with those the same open was
+/// permitted last. Where there is no room, the user with the most entries gives one up, so that one
+/// user's groups do not take others' places.
 fn remember(all: &mut Vec<Credentials>, by: &Credentials) {
     all.retain(|known| (known.uid, known.gid) != (by.uid, by.gid));
     all.push(by.clone());

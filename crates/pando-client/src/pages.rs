@@ -6,22 +6,25 @@
 //!                  │ page page ···→ │ page    │ ···→    │
 //! ```
 //!
-//! What is left of the directory is cut into *stretches*, each as wide as the partition there is thought to be, so that several
-//! shards can be asked at once. A page that is fetched ahead is a future that is kept: polling it once sends the request,
-//! the answer waits with the transport, and whoever takes the next page polls on. No thread and no task is needed for it, and
-//! dropping it gives it up.
+//! What is left of the directory is cut into *stretches*, each as wide as the partition there is
+//! thought to be, so that several shards can be asked at once. A page that is fetched ahead is a
+//! future that is kept: polling it once sends the request, the answer waits with the transport, and
+//! whoever takes the next page polls on. No thread and no task is needed for it, and dropping it
+//! gives it up.
 //!
-//! Nothing is fetched ahead before the second page is asked for: many who list a directory want to see its first names, or
-//! whether there are any. Then up to twice as many with each page that is taken, [`AHEAD_MAX`] at most. Where pages are ready
-//! at once, since the shard runs on the caller's thread, none is: it would only be work done too early.
+//! Nothing is fetched ahead before the second page is asked for: many who list a directory want to
+//! see its first names, or whether there are any. Then up to twice as many with each page that is
+//! taken, [`AHEAD_MAX`] at most. Where pages are ready at once, since the shard runs on the
+//! caller's thread, none is: it would only be work done too early.
 //!
 //! Invariants:
-//! 1. Stretches adjoin each other, and the last one what is not cut yet. Every order is in one of them, or taken.
-//! 2. A stretch has at most one request under way, from where its last page ended; of a page only what is within the
-//!    stretch counts. So how the partitions really are, and what becomes of them meanwhile, decides how many
-//!    requests it takes, and never what is listed.
-//! 3. At most [`AHEAD_MAX`] pages are fetched or under way beyond the one that is waited for: [`BUFFERED_MAX`] entries,
-//!    whatever the size of the directory.
+//! 1. Stretches adjoin each other, and the last one what is not cut yet. Every order is in one of
+//!    them, or taken.
+//! 2. A stretch has at most one request under way, from where its last page ended; of a page only
+//!    what is within the stretch counts. So how the partitions really are, and what becomes of them
+//!    meanwhile, decides how many requests it takes, and never what is listed.
+//! 3. At most [`AHEAD_MAX`] pages are fetched or under way beyond the one that is waited for:
+//!    [`BUFFERED_MAX`] entries, whatever the size of the directory.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -35,8 +38,8 @@ use crate::client::Client;
 use crate::listing::{DirEntry, Page, order_after, plain};
 use crate::transport::BoxFuture;
 
-/// Entries asked for at first; twice as many with each page, up to [`PAGE_MAX`]. Enough for 4 KiB of names, before which
-/// `ls` prints nothing into a pipe.
+/// Entries asked for at first; twice as many with each page, up to [`PAGE_MAX`]. Enough for 4 KiB
+/// of names, before which `ls` prints nothing into a pipe.
 const PAGE_FIRST: u32 = 512;
 /// Most entries in a page.
 const PAGE_MAX: u32 = 1024;
@@ -47,8 +50,8 @@ const STRETCHES_MAX: usize = 2 * AHEAD_MAX;
 /// Most entries that a [`Listing`] keeps.
 pub const BUFFERED_MAX: usize = AHEAD_MAX * PAGE_MAX as usize;
 
-/// One pass over a directory, in the order of positions. What existed throughout is returned exactly once, whatever splits
-/// meanwhile.
+/// One pass over a directory, in the order of positions. What existed throughout is returned
+/// exactly once, whatever splits meanwhile.
 pub struct Listing {
     client: Arc<Client>,
     by: Credentials,
@@ -79,7 +82,8 @@ struct Stretch {
 }
 
 impl Client {
-    /// A listing of the directory `ino` that begins after `position`; 0 is its beginning. Nothing is asked yet.
+    /// A listing of the directory `ino` that begins after `position`; 0 is its beginning. Nothing
+    /// is asked yet.
     pub fn listing(
         self: &Arc<Self>,
         by: &Credentials,
@@ -89,7 +93,8 @@ impl Client {
         self.listing_in_pages(by, ino, position, PAGE_MAX)
     }
 
-    /// The same in pages of at most `limit` entries, which is at least 1: for tests, so that little is much.
+    /// The same in pages of at most `limit` entries, which is at least 1: for tests, so that little
+    /// is much.
     pub fn listing_in_pages(
         self: &Arc<Self>,
         by: &Credentials,
@@ -113,8 +118,8 @@ impl Client {
 }
 
 impl Listing {
-    /// The next entries, some at least; none at the end. After an error the same may be asked for again. Who no longer
-    /// waits loses nothing: the next call goes on with the same requests.
+    /// The next entries, some at least; none at the end. After an error the same may be asked for
+    /// again. Who no longer waits loses nothing: the next call goes on with the same requests.
     pub async fn next(&mut self) -> Result<Vec<DirEntry>, Errno> {
         let mut is_own = false;
         let page = poll_fn(|context| self.poll(context, &mut is_own)).await?;
@@ -127,7 +132,8 @@ impl Listing {
         self.stretches.iter().flat_map(|stretch| &stretch.pages).map(Vec::len).sum()
     }
 
-    /// `is_own`: what is waited for was begun by this call, so that its failure is this call's, too.
+    /// `is_own`: what is waited for was begun by this call, so that its failure is this call's,
+    /// too.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -193,7 +199,8 @@ impl Listing {
         let is_last = index + 1 == self.stretches.len();
         let stretch = &mut self.stretches[index];
         if is_last {
-            // More may be known of the partitions than when it was cut; nothing behind this has been asked yet.
+            // More may be known of the partitions than when it was cut; nothing behind this has
+            // been asked yet.
             stretch.end = stretch.end.min(self.client.routes.partition_end(self.dir, stretch.from));
             self.uncut = Order(stretch.end);
         }
@@ -205,7 +212,8 @@ impl Listing {
             Some(Box::pin(async move { client.fetch(&by, dir.into(), from, limit).await }));
     }
 
-    /// Goes on with what is under way, and begins more, nearest first, until `most` pages are fetched or under way.
+    /// Goes on with what is under way, and begins more, nearest first, until `most` pages are
+    /// fetched or under way.
     fn fetch_ahead(&mut self, context: &mut Context<'_>, most: usize) {
         let mut index = 0;
         while self.width > 0 {
@@ -289,7 +297,8 @@ mod tests {
         Page { entries: orders.iter().map(listed).collect(), next: Order(next) }
     }
 
-    /// What a stretch up to 100 has after these answers: the orders of its pages, and whether it is asked for to its end.
+    /// What a stretch up to 100 has after these answers: the orders of its pages, and whether it is
+    /// asked for to its end.
     fn check(answers: Vec<Page>) -> (Vec<Vec<u64>>, bool) {
         let (from, has_waited, pages) = (Order(0), false, VecDeque::new());
         let mut stretch = Stretch { from, end: 100, request: None, has_waited, pages };
@@ -301,7 +310,8 @@ mod tests {
         (stretch.pages.iter().map(orders).collect(), stretch.is_asked())
     }
 
-    /// A partition may be wider than it was thought to be: what is behind belongs to the next stretch, which asks for it.
+    /// A partition may be wider than it was thought to be: what is behind belongs to the next
+    /// stretch, which asks for it.
     #[test]
     fn a_stretch_takes_of_a_page_what_is_within_it() {
         assert_eq!(check(vec![page(&[1, 99, 100, 120], 150)]), (vec![vec![1, 99]], true));

@@ -1,10 +1,12 @@
 //! Calls by path, for programs that use the file system as a library.
 //!
-//! A path is walked as Linux walks it: component by component from the root, each with the caller's search permission,
-//! through symlinks, and `..` is the directory's parent. Directories on the way are remembered from call to call, and those
-//! that are not are asked for all at once: a path whose directories are known costs one request, however deep, and any other
-//! hardly more than two, one after the other. What takes effect, does so under a path that is there at that very moment:
-//! directories that were renamed, or closed to the caller, are found out, and the path is walked anew.
+//! A path is walked as Linux walks it: component by component from the root, each with the caller's
+//! search permission, through symlinks, and `..` is the directory's parent. Directories on the way
+//! are remembered from call to call, and those that are not are asked for all at once: a path whose
+//! directories are known costs one request, however deep, and any other hardly more than two, one
+//! after the other. What takes effect, does so under a path that is there at that very moment:
+//! directories that were renamed, or closed to the caller, are found out, and the path is walked
+//! anew.
 //!
 //! Nothing needs to be forgotten but what [`Paths::resolve`] and [`Paths::open`] return.
 
@@ -49,8 +51,8 @@ impl<'a> Paths<'a> {
         Self { client, by, is_loose: AtomicBool::new(false) }
     }
 
-    /// Whether the last call was refused so often that in the end its way was not asked about any more: each component was there
-    /// at some moment of the call, perhaps not all at one.
+    /// Whether the last call was refused so often that in the end its way was not asked about any
+    /// more: each component was there at some moment of the call, perhaps not all at one.
     #[must_use]
     pub fn was_loose(&self) -> bool {
         self.is_loose.load(Ordering::Relaxed)
@@ -92,7 +94,8 @@ impl<'a> Paths<'a> {
         })
     }
 
-    /// Makes a regular file; whether it is new. Without `exclusive` an existing one is taken as it is, through symlinks.
+    /// Makes a regular file; whether it is new. Without `exclusive` an existing one is taken as it
+    /// is, through symlinks.
     pub async fn create(
         &self,
         path: &[u8],
@@ -267,7 +270,8 @@ impl<'a> Paths<'a> {
 }
 
 impl Client {
-    /// All entries of a directory, in the order of their positions. The way counts for the first page only.
+    /// All entries of a directory, in the order of their positions. The way counts for the first
+    /// page only.
     async fn entries(&self, by: &Credentials, at: At<'_>) -> Result<Vec<DirEntry>, Errno> {
         let mut entries: Vec<DirEntry> = Vec::new();
         let mut on = at.on;

@@ -17,8 +17,8 @@ struct Together {
 }
 
 impl Client {
-    /// One open less of each, as by [`Client::release`]. What is not where it was thought to be is released by itself. Tells the last error,
-    /// when all have been tried.
+    /// One open less of each, as by [`Client::release`]. What is not where it was thought to be is
+    /// released by itself. Tells the last error, when all have been tried.
     pub async fn release_all(&self, inos: &[Ino]) -> Result<(), Errno> {
         let (mut pins, mut all, mut told) = (Vec::new(), Vec::new(), Ok(()));
         for ino in inos {
@@ -40,7 +40,8 @@ impl Client {
         told
     }
 
-    /// Adds a file to those of its shard. Returns one at its link shard: few are, and it may have to be destroyed there.
+    /// Adds a file to those of its shard. Returns one at its link shard: few are, and it may have
+    /// to be destroyed there.
     fn gather(
         &self,
         all: &mut Vec<Together>,

@@ -1,7 +1,8 @@
-//! Renames that this client has under way: while one is, its file is no longer where the node table says, or not yet.
+//! Renames that this client has under way: while one is, its file is no longer where the node table
+//! says, or not yet.
 //!
-//! Who misses a file under a name that is being renamed looks again. If renames of that file come one upon the other, it
-//! may be late each time; then it holds up further ones until it is through.
+//! Who misses a file under a name that is being renamed looks again. If renames of that file come
+//! one upon the other, it may be late each time; then it holds up further ones until it is through.
 
 use pando_types::op::FileAt;
 use pando_types::{DirRef, Name};

@@ -1,13 +1,16 @@
-//! The next session, when one is over: a client that was out of reach, or asleep, for longer than its lease goes on.
+//! The next session, when one is over: a client that was out of reach, or asleep, for longer than
+//! its lease goes on.
 //!
 //! What becomes of requests that were under way is in [`crate::call`]. What is open is opened anew:
 //!
-//! - By number, where the node table or the link shard says it is, once for each file however often it is open here.
-//! - With the system's credentials and without asking for access: that was checked when it was opened, and whoever has a
-//!   file open keeps it, whatever `chmod` said since.
+//! - By number, where the node table or the link shard says it is, once for each file however often
+//!   it is open here.
+//! - With the system's credentials and without asking for access: that was checked when it was
+//!   opened, and whoever has a file open keeps it, whatever `chmod` said since.
 //! - Never truncated.
 //! - Locks of programs are lost ([`crate::locks`]).
-//! - A file that is gone by now (nobody held it for us) answers `ESTALE` whenever it is used, and is closed in silence.
+//! - A file that is gone by now (nobody held it for us) answers `ESTALE` whenever it is used, and
+//!   is closed in silence.
 
 use std::sync::Arc;
 
@@ -105,7 +108,8 @@ impl Client {
         };
     }
 
-    /// Sees to it that `ino`, which was opened in a session that is over by now, counts as open in the current one.
+    /// Sees to it that `ino`, which was opened in a session that is over by now, counts as open in
+    /// the current one.
     pub(crate) async fn hold(&self, ino: Ino) {
         loop {
             let Ok(file) = self.file(ino, Errno::EISDIR) else { return };

@@ -1,8 +1,8 @@
-//! Which shard runs an operation: from the operation to its [`Route`], and from there through what is known of split
-//! directories to a shard.
+//! Which shard runs an operation: from the operation to its [`Route`], and from there through what
+//! is known of split directories to a shard.
 //!
-//! Only directories that are known to have split are remembered. All others, nearly all there are, live on their home
-//! shard, and finding it takes no lock.
+//! Only directories that are known to have split are remembered. All others, nearly all there are,
+//! live on their home shard, and finding it takes no lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -104,7 +104,8 @@ pub(crate) fn plan(op: &Op, secrets: &Secrets) -> Plan {
         Op::HandOver(shard, ..) => (Route::Shard(*shard), false),
         // Twice does no harm.
         Op::AddShard(_) => (Route::Shard(ShardIndex(0)), false),
-        // Nothing numbers a request before there is a session; a second one that nobody uses does no harm.
+        // Nothing numbers a request before there is a session; a second one that nobody uses does
+        // no harm.
         Op::OpenSession | Op::OpenLocalSession => (Route::Shard(ShardIndex(0)), false),
         // Twice does no harm either, and nothing is recorded for a session that is over.
         Op::EndSession(_) | Op::Renew(_) | Op::Alone(..) => (Route::Shard(ShardIndex(0)), false),
@@ -133,15 +134,16 @@ impl Routes {
         Self { cluster, split: RwLock::default(), known: AtomicUsize::new(0) }
     }
 
-    /// The shard to ask for a name in the directory that has this id, whichever that is, if there is one: by what is known of
-    /// the last that was heard of.
+    /// The shard to ask for a name in the directory that has this id, whichever that is, if there
+    /// is one: by what is known of the last that was heard of.
     pub(crate) fn guess(&self, id: DirId, order: Order) -> ShardIndex {
         let home = self.cluster.load().home(id);
         let locate = |known: &Known| known.map.shard(home, known.map.locate(order).0);
         self.with_id(id, locate).unwrap_or(home)
     }
 
-    /// All shards that may have that name, however many partitions there are of which nothing is known here. Each once.
+    /// All shards that may have that name, however many partitions there are of which nothing is
+    /// known here. Each once.
     pub(crate) fn candidates(&self, id: DirId, order: Order) -> Vec<ShardIndex> {
         let (home, shards) = {
             let cluster = self.cluster.load();
@@ -247,8 +249,9 @@ impl Routes {
         Some(read(known))
     }
 
-    /// A name was found in a partition this deep: what that one has split off by then exists, so the next names that went there are
-    /// not looked for where they are no more. Half of the names of a partition that has split are still found where they were.
+    /// A name was found in a partition this deep: what that one has split off by then exists, so
+    /// the next names that went there are not looked for where they are no more. Half of the names
+    /// of a partition that has split are still found where they were.
     pub(crate) fn deepen(&self, dir: DirRef, radix: Radix, order: impl FnOnce() -> Order) {
         if radix == Radix(0) {
             return;
@@ -259,8 +262,8 @@ impl Routes {
         }
     }
 
-    /// Learns where partitions of `dir` are, and where they are no more; true if anything was new. A directory that has
-    /// shrunk to one partition is forgotten.
+    /// Learns where partitions of `dir` are, and where they are no more; true if anything was new.
+    /// A directory that has shrunk to one partition is forgotten.
     pub(crate) fn learn(&self, dir: DirRef, history: &SplitHistory) -> bool {
         // Most often there is nothing new: `stat` of a directory tells its history each time.
         let mut map = self.map(dir);

@@ -1,4 +1,5 @@
-//! The client's sessions, one after the other: the one it has, and the way to the next when a shard says that it is over.
+//! The client's sessions, one after the other: the one it has, and the way to the next when a shard
+//! says that it is over.
 //!
 //! ```text
 //!            NoSession, to the current one            the first who needs one
@@ -9,10 +10,12 @@
 //! ```
 //!
 //! 1. One at a time opens the next session; all others wait for it.
-//! 2. A session that was over is never current again. What was sent in it is still waited for: an answer is an answer.
-//! 3. Files that are open are opened anew in the next session *before* any other request is made in it: else this client
-//!    itself could remove what it holds open.
-//! 4. Whether an open counts in the current session is decided under this lock, so that none is missed by who opens anew.
+//! 2. A session that was over is never current again. What was sent in it is still waited for: an
+//!    answer is an answer.
+//! 3. Files that are open are opened anew in the next session *before* any other request is made in
+//!    it: else this client itself could remove what it holds open.
+//! 4. Whether an open counts in the current session is decided under this lock, so that none is
+//!    missed by who opens anew.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -125,7 +128,8 @@ impl Sessions {
         self.state.read().live().cloned()
     }
 
-    /// Waits for a session, or for the task to open one: `maintains` says who asks, as others leave it to that one.
+    /// Waits for a session, or for the task to open one: `maintains` says who asks, as others leave
+    /// it to that one.
     pub(crate) async fn need(&self, maintains: bool) -> Need<'_> {
         self.when(|| {
             if let Some(session) = self.live() {

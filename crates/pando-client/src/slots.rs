@@ -5,8 +5,9 @@
 //!                                        └──given up──► doubtful ──answered after all──► free
 //! ```
 //!
-//! While it is in doubt whether a request ran, its slot is not used (see [`crate::doubts`]): a copy of the request may
-//! still be on its way, and a shard that has not seen the slot's next sequence would run it.
+//! While it is in doubt whether a request ran, its slot is not used (see [`crate::doubts`]): a copy
+//! of the request may still be on its way, and a shard that has not seen the slot's next sequence
+//! would run it.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,10 +1,13 @@
-//! `stat` of a directory: its content record and the counts of all its partitions, added up (DESIGN §4).
+//! `stat` of a directory: its content record and the counts of all its partitions, added up (DESIGN
+//! §4).
 //!
-//! One message while the directory is unsplit. Else home and the partitions that are known are asked all at once, and
-//! answers that are deeper than expected lead to the partitions that split off, until the answers tile the
-//! directory. A partition that is gone was given back to its parent: if that has answered before, it is asked again. Not
-//! atomic: each partition is counted at its own moment. But nothing is counted twice, and nothing is left out: a partition
-//! that splits after it answered has answered for its children, and one that has taken back another answers for both.
+//! One message while the directory is unsplit. Else home and the partitions that are known are
+//! asked all at once, and answers that are deeper than expected lead to the partitions that split
+//! off, until the answers tile the directory. A partition that is gone was given back to its
+//! parent: if that has answered before, it is asked again. Not atomic: each partition is counted at
+//! its own moment. But nothing is counted twice, and nothing is left out: a partition that splits
+//! after it answered has answered for its children, and one that has taken back another answers for
+//! both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -40,7 +43,8 @@ impl Client {
         self.complete(dir, home).await
     }
 
-    /// The shards that have a part of a directory, each of which has answered since this was called. `ESTALE` if it is gone.
+    /// The shards that have a part of a directory, each of which has answered since this was
+    /// called. `ESTALE` if it is gone.
     pub(crate) async fn shards_of_dir(&self, dir: DirRef) -> Result<BTreeSet<ShardIndex>, Errno> {
         let home = self.home_of(At { dir, on: None }).await?;
         let mut shards: BTreeSet<ShardIndex> = home.history.of.into_iter().collect();
@@ -55,8 +59,8 @@ impl Client {
         take!(body, Body::Dir(home) => home)
     }
 
-    /// Asks home and all that is known to be elsewhere at the same time. The others are waited for as far as home's answer, and those that are
-    /// there, need them.
+    /// Asks home and all that is known to be elsewhere at the same time. The others are waited for
+    /// as far as home's answer, and those that are there, need them.
     async fn stat_split(
         &self,
         at: At<'_>,
@@ -194,8 +198,8 @@ impl Client {
     /// Asks one partition, of which `owner` is the owner if it exists.
     async fn part(&self, dir: DirRef, i: PartitionIndex, owner: ShardIndex) -> Result<Part, Errno> {
         let op = Op::PartitionStat(dir, i);
-        // Not by what all requests know: that may have forgotten since that the directory ever split, and home refutes nothing
-        // of what is elsewhere.
+        // Not by what all requests know: that may have forgotten since that the directory ever
+        // split, and home refutes nothing of what is elsewhere.
         let mut errand = self.errand(SYSTEM, (&op).into(), Route::Shard(owner), self.reading());
         errand.deadline = self.deadline(Via::Current);
         let reply = self.send(&errand, &mut false).await;
@@ -270,8 +274,8 @@ enum Part {
 struct Tiles(BTreeMap<u64, Delta>);
 
 impl Tiles {
-    /// Adds an answer, and to `map` what its depth tells. Ranges of partitions are disjoint or one within the other; of
-    /// those the wider answer counts, which stands for both.
+    /// Adds an answer, and to `map` what its depth tells. Ranges of partitions are disjoint or one
+    /// within the other; of those the wider answer counts, which stands for both.
     fn add(&mut self, delta: Delta, map: &mut DirMap) {
         map.merge_leaf(delta.partition, delta.radix);
         let new = range(delta.partition, delta.radix);
@@ -297,8 +301,8 @@ impl Tiles {
     }
 }
 
-/// Counts add up. Names that changed since times were set last (in this generation or a later one) tell the time of the
-/// last change, whatever was set before.
+/// Counts add up. Names that changed since times were set last (in this generation or a later one)
+/// tell the time of the last change, whatever was set before.
 fn merge(base: Attr, generation: u64, deltas: impl IntoIterator<Item = Delta>) -> Attr {
     let mut attr = base;
     let mut subdirs = 0_u64;

@@ -64,21 +64,23 @@ pub trait Transport: Send + Sync {
         self.now_nanos()
     }
 
-    /// Whether this client and all shards are one process, so that it ends when they do ([`SessionId::is_local`]).
+    /// Whether this client and all shards are one process, so that it ends when they do
+    /// ([`SessionId::is_local`]).
     fn is_local(&self) -> bool {
         false
     }
 
-    /// The calling thread has passed on the reply of its last call, and has nothing else to do: what that reply did not have to
-    /// wait for can be done now.
+    /// The calling thread has passed on the reply of its last call, and has nothing else to do:
+    /// what that reply did not have to wait for can be done now.
     fn afterwards(&self) {}
 }
 
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportError {
-    /// It is unknown whether the request ran: to be sent again, unchanged. So it is when the connection broke, and when no
-    /// reply came for long: a process that is stopped keeps its connections.
+    /// It is unknown whether the request ran: to be sent again, unchanged. So it is when the
+    /// connection broke, and when no reply came for long: a process that is stopped keeps its
+    /// connections.
     Lost,
     /// The transport is shut down for good.
     Stopped,

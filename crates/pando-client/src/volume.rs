@@ -23,10 +23,12 @@ impl Client {
         Ok(total)
     }
 
-    /// Makes all that was done with `ino` durable; of a directory, all its names. `ESTALE` if it is gone.
+    /// Makes all that was done with `ino` durable; of a directory, all its names. `ESTALE` if it is
+    /// gone.
     ///
-    /// Whoever has it answers only once it has heard what others have decided about it. So a rename from one shard to another that was
-    /// answered is durable, too: the decision is in the log of the shard that made it.
+    /// Whoever has it answers only once it has heard what others have decided about it. So a rename
+    /// from one shard to another that was answered is durable, too: the decision is in the log of
+    /// the shard that made it.
     pub async fn sync_file(&self, ino: Ino) -> Result<(), Errno> {
         match self.nodes.find(ino)? {
             Spot::Dir(dir) => {
@@ -48,7 +50,8 @@ impl Client {
         Ok(())
     }
 
-    /// Objects of writes of which nobody knew whether they were made, and which were not. Each is told once.
+    /// Objects of writes of which nobody knew whether they were made, and which were not. Each is
+    /// told once.
     pub fn unneeded(&self) -> Vec<ObjectId> {
         std::mem::take(&mut self.unneeded.lock())
     }

@@ -1,7 +1,9 @@
-//! Which requests are run at all: those that keep to the protocol, of clients to whom what they name belongs.
+//! Which requests are run at all: those that keep to the protocol, of clients to whom what they
+//! name belongs.
 //!
-//! A client is known by the key that it came by ([`ClientTag`]). All else in a request is what the client wrote, and may be a lie.
-//! [`asks`] says of every operation what it needs; this is all of it:
+//! A client is known by the key that it came by ([`ClientTag`]). All else in a request is what the
+//! client wrote, and may be a lie. [`asks`] says of every operation what it needs; this is all of
+//! it:
 //!
 //! | operation | names | checked |
 //! |---|---|---|
@@ -17,15 +19,19 @@
 //! | `Garbage`, `GarbageDone` | objects that are deleted | see below |
 //! | `HandOver`, `AddShard` | shards | the key is the owner's |
 //!
-//! Another key's session is answered like one that does not exist: [`Refusal::NoSession`]. Each refusal is counted by its kind.
+//! Another key's session is answered like one that does not exist: [`Refusal::NoSession`]. Each
+//! refusal is counted by its kind.
 //!
-//! **Objects.** A piece names objects of the request's session only. Numbers of sessions are never given twice, so of every object there is one
-//! session that may put it into files, and of every session one key. This needs no record of sessions that are over: a mount whose
-//! session ended before its pieces were taken stores the bytes again, as objects of its next session. A client may put *its own*
-//! object into two files and lose both contents with one: it could have written anything there.
+//! **Objects.** A piece names objects of the request's session only. Numbers of sessions are never
+//! given twice, so of every object there is one session that may put it into files, and of every
+//! session one key. This needs no record of sessions that are over: a mount whose session ended
+//! before its pieces were taken stores the bytes again, as objects of its next session. A client
+//! may put *its own* object into two files and lose both contents with one: it could have written
+//! anything there.
 //!
-//! **Garbage.** Any client may ask which objects nobody needs, and say that they are deleted. A lie keeps an object in the store that nobody
-//! needs, which a collection finds (docs/design/collecting.md). None can bring an object on that list but by a file that had it.
+//! **Garbage.** Any client may ask which objects nobody needs, and say that they are deleted. A lie
+//! keeps an object in the store that nobody needs, which a collection finds
+//! (docs/design/collecting.md). None can bring an object on that list but by a file that had it.
 
 use pando_types::op::{
     GARBAGE_MAX, GLIMPSES_MAX, GROUPS_MAX, MAX_SLOTS, Op, RELEASES_MAX, Request,
@@ -39,7 +45,8 @@ use crate::shard::Shard;
 /// Most sessions of one key at once, but for the owner's.
 pub const SESSIONS_MAX: usize = 256;
 
-/// Most sessions of one key that have ended and left something here, which goes when every shard has heard that.
+/// Most sessions of one key that have ended and left something here, which goes when every shard
+/// has heard that.
 const SESSIONS_OVER_MAX: usize = 16 * SESSIONS_MAX;
 
 /// What an operation needs to be run.
@@ -108,7 +115,8 @@ pub const fn asks(op: &Op) -> Asks {
     }
 }
 
-/// Whether it has more of something than one request may. Other limits are errors that applications know, and cut pages.
+/// Whether it has more of something than one request may. Other limits are errors that applications
+/// know, and cut pages.
 fn asks_too_much(request: &Request) -> bool {
     let judged = match &request.credentials.judge {
         Judge::Shard(groups) => groups.len() > GROUPS_MAX,
@@ -128,8 +136,8 @@ fn asks_too_much(request: &Request) -> bool {
 }
 
 impl Shard {
-    /// Refuses what must not be run, whoever else's it may be. Whether the session of its head is known is looked at afterwards: it may
-    /// have to be waited for.
+    /// Refuses what must not be run, whoever else's it may be. Whether the session of its head is
+    /// known is looked at afterwards: it may have to be waited for.
     pub(crate) fn admit(&mut self, tag: ClientTag, request: &Request) -> Result<(), Refusal> {
         let result = self.check_admission(tag.1, request);
         if let Err(Refusal::Improper(improper)) = &result {
@@ -175,7 +183,8 @@ impl Shard {
         }
     }
 
-    /// Whether the key has as many sessions as it may, or has had too many that are not over everywhere.
+    /// Whether the key has as many sessions as it may, or has had too many that are not over
+    /// everywhere.
     fn has_too_many(&self, key: KeyId) -> bool {
         let living = self.sessions.values().filter(|of| **of == key).count();
         let over = self.session_log.over().filter(|(_, over)| over.key == Some(key)).count();

@@ -1,6 +1,7 @@
-//! Beginning anew: an input could not be handled to its end, because a block of the store cannot be read, or because what it writes does not
-//! fit on the disk. What it changed in memory by then is not known, so all of that is made from the records again, as after a
-//! restart. The shell drops what the input wrote and said.
+//! Beginning anew: an input could not be handled to its end, because a block of the store cannot be
+//! read, or because what it writes does not fit on the disk. What it changed in memory by then is
+//! not known, so all of that is made from the records again, as after a restart. The shell drops
+//! what the input wrote and said.
 //!
 //! ```text
 //!   the input was              what becomes of it
@@ -12,14 +13,17 @@
 //!
 //! What the records do not tell is kept:
 //! 1. Numbers: none is used twice, whatever became of those that were given out.
-//! 2. What clients of this process ([`SessionId::is_local`]) have open, and what came of their requests: they have not ended, as they
-//!    would have with a restart.
-//! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not decided are undone; their requests
-//!    run again.
-//! 4. How long clients have not been heard of. Else who begins anew again and again would take no client for dead.
-//! 5. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own may hold one whose number was dropped.
+//! 2. What clients of this process ([`SessionId::is_local`]) have open, and what came of their
+//!    requests: they have not ended, as they would have with a restart.
+//! 3. Requests and messages that wait: their clients do not ask again. Transactions that are not
+//!    decided are undone; their requests run again.
+//! 4. How long clients have not been heard of. Else who begins anew again and again would take no
+//!    client for dead.
+//! 5. Versions of paths, but at shard 0, which begins a list anew as it does at a start: its own
+//!    may hold one whose number was dropped.
 //!
-//! Most requests do not need this. They read first and change nothing until they are done, so they are simply refused.
+//! Most requests do not need this. They read first and change nothing until they are done, so they
+//! are simply refused.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -39,7 +43,8 @@ use crate::sessions::COORDINATOR;
 use crate::shard::Shard;
 use crate::txn::Txn;
 
-/// Nothing begins to move for so long after something was not readable, nanoseconds: it would come to the same block.
+/// Nothing begins to move for so long after something was not readable, nanoseconds: it would come
+/// to the same block.
 const QUIET: u64 = 600_000_000_000;
 /// The same after there was no room.
 const QUIET_FULL: u64 = 10_000_000_000;
@@ -95,7 +100,8 @@ impl Concerned {
 }
 
 impl Shard {
-    /// A message is about to be handled; whether it is not to be, since it could not be a moment ago.
+    /// A message is about to be handled; whether it is not to be, since it could not be a moment
+    /// ago.
     pub(crate) fn hears(&mut self, ctx: &Ctx<'_>, peer: &Peer) -> bool {
         let said = Said::of(peer);
         self.concerned.said = Some(said);
@@ -121,7 +127,8 @@ impl Shard {
         ctx.now.nanos < self.quiet_until
     }
 
-    /// The last input could not be handled, or its effects could not be written, and were dropped. `Err`: the shard must stop.
+    /// The last input could not be handled, or its effects could not be written, and were dropped.
+    /// `Err`: the shard must stop.
     pub fn begin_anew(
         &mut self,
         now: Now,

@@ -1,5 +1,5 @@
-//! Requests that read a record or two and need not wait: answered without effects, which every other input has, however little it does.
-//! They are more than half of what a kernel asks.
+//! Requests that read a record or two and need not wait: answered without effects, which every
+//! other input has, however little it does. They are more than half of what a kernel asks.
 
 use alloc::boxed::Box;
 use pando_types::KeyId;
@@ -15,9 +15,9 @@ fn reads_little(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// The reply to a request of a client that came by this key, that only reads, by the same code as [`Shard::handle`]'s, and with the need
-    /// [`Committed`](crate::Need::Committed). `None`: it is none of those, or would have to wait; nothing has been done, and it is to be
-    /// handled.
+    /// The reply to a request of a client that came by this key, that only reads, by the same code
+    /// as [`Shard::handle`]'s, and with the need [`Committed`](crate::Need::Committed). `None`: it
+    /// is none of those, or would have to wait; nothing has been done, and it is to be handled.
     pub fn answer_at_once(
         &mut self,
         now: Now,

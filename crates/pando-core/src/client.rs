@@ -1,9 +1,10 @@
 //! Requests of clients: each changing one runs exactly once.
 //!
-//! The outcome of a changing request is a record in the same insert group as its changes. A repetition finds it
-//! before anything else is looked at. One outcome per slot of a session is enough, since a slot's next request comes
-//! only after the last one was answered; so there is nothing to collect (a deviation from DESIGN §6's outcome per
-//! request). Refusals are outcomes too, so that a late repetition cannot succeed where the request was refused.
+//! The outcome of a changing request is a record in the same insert group as its changes. A
+//! repetition finds it before anything else is looked at. One outcome per slot of a session is
+//! enough, since a slot's next request comes only after the last one was answered; so there is
+//! nothing to collect (a deviation from DESIGN §6's outcome per request). Refusals are outcomes
+//! too, so that a late repetition cannot succeed where the request was refused.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -92,7 +93,8 @@ impl Shard {
             Repeated::Wait(key) => return Ok(Some(key)),
             Repeated::Over => return self.refuse_as_over(ctx, tag, request),
         }
-        // That its way has changed is an outcome. Where the name is not, it would tell the shard that has it that the request has run.
+        // That its way has changed is an outcome. Where the name is not, it would tell the shard
+        // that has it that the request has run.
         let way = match self.check_way(ctx, request) {
             Err(Stop::Refuse(stale)) if request.head.id.sequence > 0 => {
                 self.answers_for(ctx, &request.op).and(Err(Stop::Refuse(stale)))
@@ -121,7 +123,8 @@ impl Shard {
         Ok(None)
     }
 
-    /// Its session is over. Only the shard that would run it says so: another may not have heard that, and run it yet.
+    /// Its session is over. Only the shard that would run it says so: another may not have heard
+    /// that, and run it yet.
     fn refuse_as_over(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -200,8 +203,8 @@ impl Shard {
         }
     }
 
-    /// A repetition of which only the floor came here: it ran, and its outcome is with its name, which may itself be on its
-    /// way here, or elsewhere.
+    /// A repetition of which only the floor came here: it ran, and its outcome is with its name,
+    /// which may itself be on its way here, or elsewhere.
     fn ran_elsewhere(&mut self, ctx: &Ctx<'_>, op: &Op) -> Result<Repeated, Halt> {
         let Some((dir, order)) = self.name_of(op) else {
             return Ok(Repeated::Answer(Err(Refusal::Answered)));
@@ -248,7 +251,8 @@ impl Shard {
             self.counters.redirected += 1;
             return;
         }
-        // Recorded like any refusal: a shard that could not tell may be able to when a late repetition comes.
+        // Recorded like any refusal: a shard that could not tell may be able to when a late
+        // repetition comes.
         self.counters.stale_ways += u64::from(matches!(result, Err(Refusal::Stale)));
         if !self.sessions.contains_key(&id.session) {
             return;
@@ -263,8 +267,8 @@ impl Shard {
         self.outcomes.note(ctx, (id.session, id.slot), id.sequence, result, at);
     }
 
-    /// The name an operation's outcome belongs to; of one that is about a directory itself, order 0, which is where the
-    /// directory's home is.
+    /// The name an operation's outcome belongs to; of one that is about a directory itself, order
+    /// 0, which is where the directory's home is.
     pub(crate) fn name_of(&self, op: &Op) -> Option<(DirRef, Order)> {
         use pando_types::op::{FileAt, Target};
         let (dir, name) = match op {
@@ -292,7 +296,8 @@ impl Shard {
         Some((*dir, self.order(name)))
     }
 
-    /// Names that outcomes of undecided transactions will belong to: they stay here until then, locked or not yet.
+    /// Names that outcomes of undecided transactions will belong to: they stay here until then,
+    /// locked or not yet.
     pub(crate) fn undecided_names(&self) -> impl Iterator<Item = (DirId, u64)> {
         self.txns.values().filter_map(|txn| {
             let (dir, order) = self.name_of(&txn.undecided()?.op)?;
@@ -308,14 +313,16 @@ impl Shard {
         result: Result<Body, Refusal>,
         need: Need,
     ) {
-        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back here by a loss of power. Nor
-        // would who believes it find back. The sync of the decision itself may have begun before this: so another is asked for,
-        // or he would wait until one comes by itself.
+        // Who is sent elsewhere may sync what he changed there, and not here: it must not come back
+        // here by a loss of power. Nor would who believes it find back. The sync of the decision
+        // itself may have begun before this: so another is asked for, or he would wait until one
+        // comes by itself.
         let is_elsewhere =
             matches!(result, Err(Refusal::Redirect(_) | Refusal::AskHome | Refusal::Slot(_)));
         let need = match need {
             Need::Committed if is_elsewhere && ctx.now.durable < self.moved_at => Need::Synced,
-            // Nothing of the session may run here again: neither for its client, nor for who has its locks.
+            // Nothing of the session may run here again: neither for its client, nor for who has
+            // its locks.
             Need::Committed
                 if (matches!(result, Err(Refusal::NoSession)) || request.head.heard > 0)
                     && self.session_log.is_end_unsynced(ctx.now.durable) =>

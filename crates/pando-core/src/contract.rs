@@ -4,13 +4,14 @@
 //!   input ──► handle(now, input, rows) ──► Effects { one insert group, messages out, next timer }
 //! ```
 //!
-//! The shell applies the insert group to the store at once, so that the next input sees it; writes the log once for
-//! all inputs at hand; and lets each message out when the log position it has seen satisfies its [`Need`]. After
-//! every `handle` it calls again with [`Input::Ready`] while [`Shard::has_ready`](crate::Shard::has_ready).
+//! The shell applies the insert group to the store at once, so that the next input sees it; writes
+//! the log once for all inputs at hand; and lets each message out when the log position it has seen
+//! satisfies its [`Need`]. After every `handle` it calls again with [`Input::Ready`] while
+//! [`Shard::has_ready`](crate::Shard::has_ready).
 //!
-//! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and runs the same
-//! input again. One that answers [`Halt::Unreadable`] is told to begin anew before the next input, and so is one whose effects the shell
-//! cannot write: it has dropped them then.
+//! A shard that answers [`Halt::NotResident`] has changed nothing: the shell fetches the block and
+//! runs the same input again. One that answers [`Halt::Unreadable`] is told to begin anew before
+//! the next input, and so is one whose effects the shell cannot write: it has dropped them then.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -21,12 +22,13 @@ use pando_types::peer::Peer;
 use pando_types::reply::Reply;
 use pando_types::{Epoch, KeyId, Lsn, ShardIndex};
 
-/// Where a reply goes, which means something to the shell only; and by which key the client came that asks. The shell vouches for the
-/// key: nothing in a request says it.
+/// Where a reply goes, which means something to the shell only; and by which key the client came
+/// that asks. The shell vouches for the key: nothing in a request says it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientTag(pub u64, pub KeyId);
 
-/// What happens to a shard. Requests and messages are boxed: they pass through many hands, and are a quarter of a kilobyte.
+/// What happens to a shard. Requests and messages are boxed: they pass through many hands, and are
+/// a quarter of a kilobyte.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A client asks.
@@ -53,7 +55,8 @@ impl Input {
 /// The moment an input is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Nanoseconds since any fixed moment, never going back while the shard runs: what timers go by.
+    /// Nanoseconds since any fixed moment, never going back while the shard runs: what timers go
+    /// by.
     pub nanos: u64,
     /// Nanoseconds since 1970: what records and answers are stamped with, and nothing else goes by.
     pub wall: u64,
@@ -86,8 +89,8 @@ pub struct NotResident(pub u64);
 pub enum Halt {
     /// Fetch this and run the input again.
     NotResident(NotResident),
-    /// A block of the store cannot be read. What of the shard's memory the input had changed by then is not known: it must
-    /// [begin anew](crate::Shard::begin_anew).
+    /// A block of the store cannot be read. What of the shard's memory the input had changed by
+    /// then is not known: it must [begin anew](crate::Shard::begin_anew).
     Unreadable(String),
     /// The store holds what it cannot hold. The shard must stop.
     Broken(String),
@@ -130,7 +133,8 @@ pub enum Write {
 /// When a message may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// When what it has seen is acknowledged in the sense of the durability mode (`os`: with the kernel; `disk`: fsynced).
+    /// When what it has seen is acknowledged in the sense of the durability mode (`os`: with the
+    /// kernel; `disk`: fsynced).
     Committed,
     /// When what it has seen is fsynced; the shell syncs now.
     Synced,
@@ -156,7 +160,8 @@ pub struct Effects {
     pub out: Vec<(Need, Out)>,
     /// Call with [`Input::Tick`] at this time, nanoseconds, or soon after.
     pub wake_at: Option<u64>,
-    /// Goes into the log group's header: session and sequence of the request, when it was one, and the time.
+    /// Goes into the log group's header: session and sequence of the request, when it was one, and
+    /// the time.
     pub meta: GroupMeta,
 }
 
@@ -184,13 +189,14 @@ pub struct Config {
     pub partitions_per_shard: u16,
     /// Rows in a page of a split; above 0.
     pub split_page_rows: usize,
-    /// Changes to rows already copied beyond which a splitting half is closed, so that no more come; above 0. From a quarter of it on they are
-    /// sent before the copy goes on.
+    /// Changes to rows already copied beyond which a splitting half is closed, so that no more
+    /// come; above 0. From a quarter of it on they are sent before the copy goes on.
     pub split_dirty_rows: usize,
-    /// Outcomes of requests beyond which, bytes, those that go with a split or handover are sent in pages of so many, and not with its last
-    /// message: no frame would hold them; above 0.
+    /// Outcomes of requests beyond which, bytes, those that go with a split or handover are sent in
+    /// pages of so many, and not with its last message: no frame would hold them; above 0.
     pub outcome_bytes: usize,
-    /// Bytes a second at which a slot that is handed over is copied while it is open; above 0. Splits are not held up: they are to relieve somebody.
+    /// Bytes a second at which a slot that is handed over is copied while it is open; above 0.
+    /// Splits are not held up: they are to relieve somebody.
     pub handover_rate: u64,
     /// Resend after this long without an answer, nanoseconds.
     pub resend_after: u64,
@@ -198,19 +204,23 @@ pub struct Config {
     pub ask_after: u64,
     /// How long a session lives without being renewed, nanoseconds.
     pub lease: u64,
-    /// Numbers of inodes and of transactions are reserved so many at a time; at least 2. Half of them must last from one sync of the log to the
-    /// next: 4 million creates take seconds, a sync at most one.
+    /// Numbers of inodes and of transactions are reserved so many at a time; at least 2. Half of
+    /// them must last from one sync of the log to the next: 4 million creates take seconds, a sync
+    /// at most one.
     pub number_block: u64,
-    /// A directory's rename, or change of permissions, waits so long for all shards to know of it, then is refused with `EBUSY`, to be asked anew;
-    /// and so long a shard that has just started waits for shard 0 to tell it of earlier ones, nanoseconds.
+    /// A directory's rename, or change of permissions, waits so long for all shards to know of it,
+    /// then is refused with `EBUSY`, to be asked anew; and so long a shard that has just started
+    /// waits for shard 0 to tell it of earlier ones, nanoseconds.
     pub versions_wait: u64,
-    /// A transaction waits so long for the next vote, and three times as long for all of them; then it is undone, and refused with `EBUSY`,
-    /// to be asked anew, nanoseconds.
+    /// A transaction waits so long for the next vote, and three times as long for all of them; then
+    /// it is undone, and refused with `EBUSY`, to be asked anew, nanoseconds.
     pub votes_wait: u64,
-    /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its name to another shard are refused with
-    /// `EXDEV`, upon which programs copy it; so is another name for it, and a removal while it is open, with `EFBIG`.
+    /// Slices beyond which a file does not leave its entry: no frame would hold them. Moves of its
+    /// name to another shard are refused with `EXDEV`, upon which programs copy it; so is another
+    /// name for it, and a removal while it is open, with `EFBIG`.
     pub moved_slices: usize,
-    /// A removed file of more slices loses them in steps of so many: a step must fit into the log that is kept for removals. Above 0.
+    /// A removed file of more slices loses them in steps of so many: a step must fit into the log
+    /// that is kept for removals. Above 0.
     pub shred_slices: usize,
 }
 

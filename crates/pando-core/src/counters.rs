@@ -1,4 +1,5 @@
-//! What a shard has done since it started: for `status`, for metrics, and for tests that must know what they hit.
+//! What a shard has done since it started: for `status`, for metrics, and for tests that must know
+//! what they hit.
 
 use pando_types::reply::Improper;
 
@@ -118,7 +119,8 @@ pub struct Counters {
     pub entries_moved: u64,
     /// Splits given up because somebody else wanted the partition.
     pub splits_yielded: u64,
-    /// Splits given up for any other reason: a target that died, is silent or full, names that stayed held.
+    /// Splits given up for any other reason: a target that died, is silent or full, names that
+    /// stayed held.
     pub splits_failed: u64,
     /// Partitions given back to a parent on this shard.
     pub merges_local: u64,
@@ -128,7 +130,8 @@ pub struct Counters {
     pub entries_given_back: u64,
     /// Merges given up because somebody else wanted the partition.
     pub merges_yielded: u64,
-    /// Merges given up for any other reason: the parent is too large, deeper, or held; or what makes a split fail.
+    /// Merges given up for any other reason: the parent is too large, deeper, or held; or what
+    /// makes a split fail.
     pub merges_failed: u64,
     /// Partitions that this shard did not take back.
     pub merges_refused: u64,

@@ -1,4 +1,5 @@
-//! One input on its way: what it reads, and everything it changes, collected until it is known to succeed.
+//! One input on its way: what it reads, and everything it changes, collected until it is known to
+//! succeed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -123,8 +124,9 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// The time of what comes after something of another time, which may be of another clock: not before it. A clock that
-    /// was ahead by more than [`CLOCK_SLACK_NANOS`] was wrong, and nobody waits for it.
+    /// The time of what comes after something of another time, which may be of another clock: not
+    /// before it. A clock that was ahead by more than [`CLOCK_SLACK_NANOS`] was wrong, and nobody
+    /// waits for it.
     pub fn time_after(&self, other: Timestamp) -> Timestamp {
         let slack = Timestamp::from_nanos(CLOCK_SLACK_NANOS).seconds;
         let is_wrong = other > Timestamp { seconds: self.time.seconds + slack, ..self.time };
@@ -203,7 +205,8 @@ impl<'a> Ctx<'a> {
         self.writes.iter().chain(&self.always)
     }
 
-    /// Visits the store's rows of a range, without this input's own writes, until `visit` answers false.
+    /// Visits the store's rows of a range, without this input's own writes, until `visit` answers
+    /// false.
     pub fn scan(
         &self,
         from: &[u8],
@@ -245,7 +248,8 @@ impl<'a> Ctx<'a> {
         self.writes.push(Write::DeleteRange(from, to));
     }
 
-    /// So many bytes of files more on this shard, or less. Sizes are what clients say, and all together may be more than there are numbers.
+    /// So many bytes of files more on this shard, or less. Sizes are what clients say, and all
+    /// together may be more than there are numbers.
     pub fn add_bytes(&mut self, bytes: i64) {
         self.stat.1 = self.stat.1.wrapping_add(bytes);
     }
@@ -340,8 +344,8 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Most lists get one thing. A vector by itself begins with room for four, which of things this large is more than an
-/// allocator keeps at hand.
+/// Most lists get one thing. A vector by itself begins with room for four, which of things this
+/// large is more than an allocator keeps at hand.
 fn one_at_first<T>(list: &mut Vec<T>) {
     if list.capacity() == 0 {
         list.reserve_exact(1);

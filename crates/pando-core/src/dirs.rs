@@ -1,5 +1,5 @@
-//! Which partitions of which directories this shard owns: a cache of header records, and the one question asked of
-//! it: may I answer for this name?
+//! Which partitions of which directories this shard owns: a cache of header records, and the one
+//! question asked of it: may I answer for this name?
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -19,8 +19,8 @@ use crate::shard::Shard;
 /// Directories remembered; beyond it the cache starts afresh.
 const REMEMBERED: usize = 1 << 16;
 
-/// A hasher without randomness: the same inputs give the same run. Directory ids are keyed hashes already, so nobody
-/// can aim at it.
+/// A hasher without randomness: the same inputs give the same run. Directory ids are keyed hashes
+/// already, so nobody can aim at it.
 type FixedState = foldhash::fast::FixedState;
 
 /// Headers by directory, each list ascending by range.
@@ -78,7 +78,8 @@ impl Dirs {
             }
         }
         for (dir, header) in changed {
-            // A directory that is not cached is read from the store, change included, when next asked for.
+            // A directory that is not cached is read from the store, change included, when next
+            // asked for.
             if let Some(headers) = self.known.get_mut(dir) {
                 let start = header.range().start;
                 match headers.binary_search_by_key(&start, |h| h.range().start) {
@@ -145,7 +146,8 @@ impl Shard {
         Ok(now.map(|h| ctx.header(dir, h.range().start).unwrap_or(h).clone()).collect())
     }
 
-    /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home" from others.
+    /// Whether `dir` is (still) to be served here at all: `ESTALE` from its home, "ask the home"
+    /// from others.
     pub(crate) fn elsewhere(&self, dir: DirRef) -> Stop {
         if !self.is_home(dir.id) {
             return self.not_owner(dir.id.slot());
@@ -162,8 +164,8 @@ impl Shard {
         self.config.map.home(dir) == self.config.shard
     }
 
-    /// The header of the partition that holds `order`, if it is this shard's to answer now. Waits for a partition on its
-    /// way, and for a sealed one.
+    /// The header of the partition that holds `order`, if it is this shard's to answer now. Waits
+    /// for a partition on its way, and for a sealed one.
     pub(crate) fn own(&mut self, ctx: &Ctx<'_>, dir: DirRef, order: Order) -> Result<Header, Stop> {
         let header = self.find_header(ctx, dir, order)?;
         if header.partition.0 == 0
@@ -212,8 +214,9 @@ impl Shard {
         }
     }
 
-    /// What is said of a name of a directory of which other partitions are here. If, as far as they tell, it is in partition 0,
-    /// which is not here since its slot was handed over, then where that is; else what they tell.
+    /// What is said of a name of a directory of which other partitions are here. If, as far as they
+    /// tell, it is in partition 0, which is not here since its slot was handed over, then where
+    /// that is; else what they tell.
     fn astray(&self, dir: DirId, order: Order, history: SplitHistory) -> Stop {
         let mut map = DirMap::new();
         map.merge(&history);
@@ -231,7 +234,8 @@ impl Shard {
         }
     }
 
-    /// The lock of a partition on its way here that will hold `order`: while its owner is in doubt, requests wait.
+    /// The lock of a partition on its way here that will hold `order`: while its owner is in doubt,
+    /// requests wait.
     fn arrival(&self, dir: DirId, order: Order) -> Option<LockKey> {
         let (index, _) =
             self.locks.arrivals(dir).into_iter().find(|(_, range)| range.contains(&order.0))?;
@@ -253,8 +257,8 @@ impl Shard {
         ctx.put(keys::dir(dir, Kind::Content, 0), content.encode());
     }
 
-    /// All that this home knows of where the directory's partitions are. Not all that there are: each partition knows
-    /// its own children.
+    /// All that this home knows of where the directory's partitions are. Not all that there are:
+    /// each partition knows its own children.
     pub(crate) fn history(&mut self, ctx: &Ctx<'_>, dir: DirId) -> Result<SplitHistory, Halt> {
         Ok(history(self.config.shard, self.dirs.headers(ctx, dir)?))
     }
@@ -301,8 +305,8 @@ impl Shard {
     }
 }
 
-/// The leaves of a directory, as the votes of its partitions reveal them. Nothing is ever taken out: to miss a partition
-/// would be worse than to ask for one that is gone, whose vote is `Busy`.
+/// The leaves of a directory, as the votes of its partitions reveal them. Nothing is ever taken
+/// out: to miss a partition would be worse than to ask for one that is gone, whose vote is `Busy`.
 #[derive(Clone, Default, Debug)]
 pub struct Leaves {
     map: DirMap,

@@ -8,8 +8,8 @@ use crate::contract::{Config, Write};
 use crate::keys::{self, Kind, Table};
 use crate::record::{Content, Header, Numbers, Record, Stat};
 
-/// What a new shard's store begins with. The root directory's home (shard 0) holds the root too, mode 0755, owned by
-/// the superuser, born at `now`.
+/// What a new shard's store begins with. The root directory's home (shard 0) holds the root too,
+/// mode 0755, owned by the superuser, born at `now`.
 #[must_use]
 pub fn format(config: &Config, now: Timestamp) -> Vec<Write> {
     let mut writes = Vec::new();

@@ -1,4 +1,5 @@
-//! Files: where an inode and its cold rows are, reading and writing them, and what becomes of them at the end.
+//! Files: where an inode and its cold rows are, reading and writing them, and what becomes of them
+//! at the end.
 
 use alloc::vec::Vec;
 use pando_types::op::{FileAt, FileRef, ObjectId};

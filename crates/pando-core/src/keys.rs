@@ -6,8 +6,8 @@
 //! shard      's' ‖ table (1) ‖ …      of which locks: 's' ‖ table (1) ‖ slot (2) ‖ ino (8) ‖ session (8)
 //! ```
 //!
-//! Everything of a directory is one prefix; every partition, and every half of one, is one range per kind
-//! (BabuDB §III.A).
+//! Everything of a directory is one prefix; every partition, and every half of one, is one range
+//! per kind (BabuDB §III.A).
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,4 +1,5 @@
-//! The shard: namespace operations, splits, transactions, sessions, over records; no I/O, clock, threads, randomness.
+//! The shard: namespace operations, splits, transactions, sessions, over records; no I/O, clock,
+//! threads, randomness.
 //!
 //! ```text
 //!            Input                                            Effects
@@ -12,14 +13,15 @@
 //! ```
 //!
 //! Invariants, which every file may rely on:
-//! 1. A header record of a partition stands on exactly one shard: the partition's owner. Nobody else answers for its
-//!    names, not even with "no such file".
-//! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect together or not at all.
-//! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who holds a lock that is
-//!    never waited for (a partition) answers `Busy` instead. Who removes slices in steps ([`shred`]) waits for nobody: for its locks
-//!    anybody may wait.
-//! 4. A vote leaves the shard only after it is fsynced, unless the decision alone can do without it; a decision leaves
-//!    for other shards only after it is fsynced.
+//! 1. A header record of a partition stands on exactly one shard: the partition's owner. Nobody
+//!    else answers for its names, not even with "no such file".
+//! 2. An operation reads first and collects its changes in a [`ctx::Ctx`]; they take effect
+//!    together or not at all.
+//! 3. Who waits for a lock holds only locks that come before it in the order of `LockKey`; who
+//!    holds a lock that is never waited for (a partition) answers `Busy` instead. Who removes
+//!    slices in steps ([`shred`]) waits for nobody: for its locks anybody may wait.
+//! 4. A vote leaves the shard only after it is fsynced, unless the decision alone can do without
+//!    it; a decision leaves for other shards only after it is fsynced.
 //! 5. A changing request leaves its outcome in the same insert group as its changes.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -86,7 +88,8 @@ pub enum Planted {
     VersionNotLearned,
     /// A directory is announced to have moved before its names are locked.
     VersionBeforeLocks,
-    /// A directory that others may search from now on, or no more, is taken for one without subdirectories.
+    /// A directory that others may search from now on, or no more, is taken for one without
+    /// subdirectories.
     SubdirsNotCounted,
     /// A directory may move whoever else moves, or has since its walk began.
     ClaimUnchecked,

@@ -1,5 +1,5 @@
-//! Which session has locks of which files here. The locks themselves are rows ([`keys::lock`]), read where they are asked for;
-//! this is their index, for the end of a session.
+//! Which session has locks of which files here. The locks themselves are rows ([`keys::lock`]),
+//! read where they are asked for; this is their index, for the end of a session.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -43,7 +43,8 @@ impl Locked {
 }
 
 impl Shard {
-    /// From the records, at the start. What is on its way here with its slot counts once the slot is owned.
+    /// From the records, at the start. What is on its way here with its slot counts once the slot
+    /// is owned.
     pub(crate) fn load_locked(&mut self, ctx: &Ctx<'_>) -> Result<(), Halt> {
         let prefix = keys::table(Table::Lock);
         let mut bad = false;
@@ -71,7 +72,8 @@ impl Shard {
         }
     }
 
-    /// The slot is this shard's, and all locks of its files. Those of sessions that are over go when nothing of them runs anywhere.
+    /// The slot is this shard's, and all locks of its files. Those of sessions that are over go
+    /// when nothing of them runs anywhere.
     pub(crate) fn own_locks(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
         let (from, to) = keys::slot_locks(slot);
         for (key, _) in ctx.rows(&from, &to)? {

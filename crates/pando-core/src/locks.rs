@@ -1,7 +1,8 @@
-//! Locks of transactions, and who waits for them. Soft state: after a restart they follow from the prepared records.
+//! Locks of transactions, and who waits for them. Soft state: after a restart they follow from the
+//! prepared records.
 //!
-//! A lock belongs to a transaction, which may hold it through several steps. Operations of one shard take no locks:
-//! they run between inputs, and only look whether somebody holds one.
+//! A lock belongs to a transaction, which may hold it through several steps. Operations of one
+//! shard take no locks: they run between inputs, and only look whether somebody holds one.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -27,7 +28,8 @@ pub enum LockKey {
     Link(Ino),
     /// Held by nobody: requests of a session that nothing has been heard of wait here.
     Session(SessionId),
-    /// Held by nobody: what rests on begins and ends of sessions waits here that have not been heard of.
+    /// Held by nobody: what rests on begins and ends of sessions waits here that have not been
+    /// heard of.
     Heard,
     /// Held by nobody: requests wait here until it is known which versions there are.
     Versions,
@@ -46,10 +48,11 @@ pub enum Hold {
     Plain,
     /// Empty, and it stays so.
     Seal,
-    /// It is being copied, or its upper half. That hinders nobody: who wants to hold the partition may end it.
+    /// It is being copied, or its upper half. That hinders nobody: who wants to hold the partition
+    /// may end it.
     Copy,
-    /// These orders shall go elsewhere once no transaction has to do with them: new operations on them wait, transactions
-    /// that come to them are to begin again.
+    /// These orders shall go elsewhere once no transaction has to do with them: new operations on
+    /// them wait, transactions that come to them are to begin again.
     Closing {
         /// First order that moves.
         from: u64,
@@ -59,7 +62,8 @@ pub enum Hold {
         /// First order that moves.
         from: u64,
     },
-    /// These orders are on their way here: the partition itself, or its upper half that comes back to it.
+    /// These orders are on their way here: the partition itself, or its upper half that comes back
+    /// to it.
     Arrival {
         /// First order.
         from: u64,
@@ -214,7 +218,8 @@ impl Locks {
         matches!(self.held.first_key_value(), Some((LockKey::Graph(_), _)))
     }
 
-    /// Takes a step that was undone out of the queues. What waited beside it may have waited for it alone, and is to look again.
+    /// Takes a step that was undone out of the queues. What waited beside it may have waited for it
+    /// alone, and is to look again.
     pub fn forget(&mut self, txn: TxnId, step: u16) -> VecDeque<Input> {
         let is_it = |input: &Input| matches!(input, Input::Peer(p) if p.txn == txn && p.step == step && matches!(p.say, Say::Prepare(..)));
         let mut woken = VecDeque::new();
@@ -234,7 +239,8 @@ impl Locks {
         self.held.range(from..to).next().is_some()
     }
 
-    /// The first name in this range of orders that a transaction has locked. What `but` holds does not count.
+    /// The first name in this range of orders that a transaction has locked. What `but` holds does
+    /// not count.
     pub fn first_name(&self, dir: DirId, orders: &Range<u64>, but: Option<TxnId>) -> Option<u64> {
         let (from, to) = (LockKey::Name(dir, orders.start), LockKey::Name(dir, orders.end));
         let mut names = self.held.range(from..to).filter(|(_, lock)| Some(lock.owner) != but);
@@ -244,7 +250,8 @@ impl Locks {
         }
     }
 
-    /// The first name in this range of orders that a transaction of another shard than `own` has locked.
+    /// The first name in this range of orders that a transaction of another shard than `own` has
+    /// locked.
     pub fn name_of_others(
         &self,
         dir: DirId,

@@ -8,10 +8,13 @@
 //!     ◄── Done ──   Finish(Join(sessions)) ───────────►  knows them; asks which versions of paths there are
 //! ```
 //!
-//! 1. Whether there is such a shard is shard 0's to say, by a record. From that very moment it is told which sessions begin and end,
-//!    and every version of paths waits for it, also what was begun before: that counts shards when it is decided.
-//! 2. Sessions are told with the decision, as of a position in the sequence of begins and ends. What follows is told as to any other shard.
-//! 3. It asks for versions only then; whatever shard 0 had decided before is in the answer, and what comes after waits for it.
+//! 1. Whether there is such a shard is shard 0's to say, by a record. From that very moment it is
+//!    told which sessions begin and end, and every version of paths waits for it, also what was
+//!    begun before: that counts shards when it is decided.
+//! 2. Sessions are told with the decision, as of a position in the sequence of begins and ends.
+//!    What follows is told as to any other shard.
+//! 3. It asks for versions only then; whatever shard 0 had decided before is in the answer, and
+//!    what comes after waits for it.
 //! 4. It has no slot, and takes none before. Others learn that it is there when it owns one.
 //! 5. Shards are numbered in turn, so who hears of one knows of all below it.
 

@@ -1,4 +1,5 @@
-//! Entries by name: finding, putting, removing, with the ordinals that tell apart names of one order.
+//! Entries by name: finding, putting, removing, with the ordinals that tell apart names of one
+//! order.
 
 use alloc::vec::Vec;
 use pando_types::peer::EntryValue;
@@ -107,8 +108,8 @@ fn sought(order: Order, entry: sightings::Entry) -> Sought {
     }
 }
 
-/// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with a secret hash of 58
-/// bits nobody will ever see it.
+/// Puts an entry that is absent, and returns its order. `ENOSPC` if 16 names share the order: with
+/// a secret hash of 58 bits nobody will ever see it.
 pub fn insert(
     ctx: &mut Ctx<'_>,
     dir: DirId,
@@ -120,7 +121,8 @@ pub fn insert(
     insert_at(ctx, dir, base, name, value, Vacancy(first))
 }
 
-/// The same, of a name that this very input has sought without finding it, and has written nothing at its order since.
+/// The same, of a name that this very input has sought without finding it, and has written nothing
+/// at its order since.
 pub fn insert_at(
     ctx: &mut Ctx<'_>,
     dir: DirId,

@@ -1,9 +1,10 @@
-//! Numbers that are never used twice: inos, transactions, sessions (DESIGN §6, "numbers once spoken are durable").
+//! Numbers that are never used twice: inos, transactions, sessions (DESIGN §6, "numbers once spoken
+//! are durable").
 //!
-//! Numbers come from blocks. The record names the end of the block reserved; after a restart counting goes on there,
-//! so what was left of the block is skipped. A new block is reserved when half of one is left: long before it is
-//! needed the reservation is durable, since the shell syncs at least every second, and blocks are large
-//! (`Config::number_block`).
+//! Numbers come from blocks. The record names the end of the block reserved; after a restart
+//! counting goes on there, so what was left of the block is skipped. A new block is reserved when
+//! half of one is left: long before it is needed the reservation is durable, since the shell syncs
+//! at least every second, and blocks are large (`Config::number_block`).
 
 use pando_types::{Ino, ShardIndex, TxnId};
 
@@ -24,7 +25,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Goes on where the record says. The caller logs [`Numbers::record`] and syncs before anything else.
+    /// Goes on where the record says. The caller logs [`Numbers::record`] and syncs before anything
+    /// else.
     pub fn recover(shard: ShardIndex, reserved: Reserved, block: u64) -> Self {
         Self {
             shard,

@@ -1,8 +1,10 @@
-//! Who has which inode open. Opens are durable records (a deviation from DESIGN §7, which re-claims them after a
-//! restart): a put more per open, and nothing to re-claim, no grace period, no inode parked for nothing.
+//! Who has which inode open. Opens are durable records (a deviation from DESIGN §7, which re-claims
+//! them after a restart): a put more per open, and nothing to re-claim, no grace period, no inode
+//! parked for nothing.
 //!
-//! A client in this process ([`SessionId::is_local`]) is restarted with its shard, and has nothing open then. Of what it has open there is
-//! a record only where the inode may have no name, so that it is not forgotten: at its link shard.
+//! A client in this process ([`SessionId::is_local`]) is restarted with its shard, and has nothing
+//! open then. Of what it has open there is a record only where the inode may have no name, so that
+//! it is not forgotten: at its link shard.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -76,7 +78,8 @@ impl Opens {
         }
     }
 
-    /// Takes over what is in no record, of the sessions that are meant, as it was before the input whose effects are dropped.
+    /// Takes over what is in no record, of the sessions that are meant, as it was before the input
+    /// whose effects are dropped.
     pub fn keep_unrecorded(&mut self, old: &mut Self, lives: impl Fn(SessionId) -> bool) {
         old.restore();
         for (ino, at, session, count) in old.all() {
@@ -203,8 +206,8 @@ impl Shard {
         }
     }
 
-    /// The inode has left this place. Its opens go, unless they are recorded at another one by now: where it was put may
-    /// have heard before where it was.
+    /// The inode has left this place. Its opens go, unless they are recorded at another one by now:
+    /// where it was put may have heard before where it was.
     pub(crate) fn clear_opens(&self, ctx: &mut Ctx<'_>, ino: Ino, from: OpenAt) {
         if ctx.open_place(ino).or_else(|| self.opens.place(ino)) != Some(from) {
             return;

@@ -1,8 +1,9 @@
-//! What came of the last changing request of each slot of a session, so that a repetition is answered and not run again
-//! (DESIGN §6).
+//! What came of the last changing request of each slot of a session, so that a repetition is
+//! answered and not run again (DESIGN §6).
 //!
-//! It is a record, since a client repeats what a shard that died has not answered. A client in this process
-//! ([`SessionId::is_local`]) dies with it: what came of its requests is kept in memory only.
+//! It is a record, since a client repeats what a shard that died has not answered. A client in this
+//! process ([`SessionId::is_local`]) dies with it: what came of its requests is kept in memory
+//! only.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -185,7 +186,8 @@ pub fn apart(rows: Vec<RowChange>) -> (Vec<RowChange>, Vec<Row>) {
 }
 
 impl Shard {
-    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition runs again at the target.
+    /// All slots' outcomes (of what moves) and floors (of all others): so that no late repetition
+    /// runs again at the target.
     pub(crate) fn slots_for(
         &self,
         ctx: &Ctx<'_>,
@@ -214,14 +216,15 @@ impl Shard {
         Ok(rows)
     }
 
-    /// Outcomes and floors of another shard, as far as they are newer than this one's. What ran there has run, whatever becomes of the move
-    /// that they come with; they must be safe there.
+    /// Outcomes and floors of another shard, as far as they are newer than this one's. What ran
+    /// there has run, whatever becomes of the move that they come with; they must be safe there.
     pub(crate) fn take_slots(&mut self, ctx: &mut Ctx<'_>, slots: Vec<Row>) -> Result<(), Halt> {
         for (key, value) in slots {
             let slot = keys::slot_of(&key).ok_or_else(|| broken("a slot's key"))?;
             let theirs = Outcome::decode(&value)?;
             let ours = self.outcomes.newest(slot).unwrap_or(0);
-            // Of the same request this shard may have the floor already, from an earlier split; the answer comes only now.
+            // Of the same request this shard may have the floor already, from an earlier split; the
+            // answer comes only now.
             let is_answer = theirs.sequence == ours && theirs.result.is_some();
             if theirs.sequence > ours || is_answer {
                 self.keep_what_is_left(ctx, slot.0);

@@ -20,7 +20,8 @@ const SETGID: u16 = 0o2000;
 const SETGID_PROGRAM: u16 = SETGID | 0o010;
 const STICKY: u16 = 0o1000;
 
-/// Whether `by` has all of `mask` on an object. The superuser has, but for executing a file that nobody may execute.
+/// Whether `by` has all of `mask` on an object. The superuser has, but for executing a file that
+/// nobody may execute.
 pub fn check(
     kind: FileKind,
     mode: u16,
@@ -73,7 +74,8 @@ pub fn owns(of: Judged, by: &Credentials) -> bool {
     is_root(by) || by.uid == of.uid || may_by(Capability::Fowner, of.uid, None, by)
 }
 
-/// Whether `by` may give a file setgid of this group (`in_group_or_capable`); `None`: that is not known.
+/// Whether `by` may give a file setgid of this group (`in_group_or_capable`); `None`: that is not
+/// known.
 fn gives_setgid(uid: u32, gid: u32, by: &Credentials) -> Option<bool> {
     let may = is_root(by) || by.in_group(gid) || may_by(Capability::Fsetid, uid, Some(gid), by);
     match by.judge {
@@ -87,14 +89,16 @@ pub fn check_attr(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(),
     check(attr.kind, attr.mode, attr.uid, attr.gid, by, mask)
 }
 
-/// Whether no kernel has judged a caller that could be believed: it came with a key that says as whom its holder acts.
+/// Whether no kernel has judged a caller that could be believed: it came with a key that says as
+/// whom its holder acts.
 pub fn judges_alone(by: &Credentials) -> bool {
     by.uid != 0 && matches!(by.judge, Judge::Shard(_))
 }
 
-/// What is asked for through something that is open. Linux decides when it is opened, of which a shard remembers nothing. So whom it
-/// judges alone needs the permission as it is now, or must own it: an owner could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`). Of all
-/// others their kernel has decided.
+/// What is asked for through something that is open. Linux decides when it is opened, of which a
+/// shard remembers nothing. So whom it judges alone needs the permission as it is now, or must own
+/// it: an owner could give it to itself (`NFSD_MAY_OWNER_OVERRIDE`). Of all others their kernel has
+/// decided.
 pub fn check_held(attr: &Attr, by: &Credentials, mask: AccessMask) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == attr.uid { Ok(()) } else { check_attr(attr, by, mask) }
 }
@@ -104,8 +108,9 @@ pub fn check_listing(dir: &Inherit, by: &Credentials) -> Result<(), Errno> {
     if !judges_alone(by) || by.uid == dir.uid { Ok(()) } else { check_dir(dir, by, R) }
 }
 
-/// What a lock of a program needs, as what Linux lets it be asked for through: a `flock` whatever the file was opened for, of others those
-/// that keep out readers a file that was opened for writing.
+/// What a lock of a program needs, as what Linux lets it be asked for through: a `flock` whatever
+/// the file was opened for, of others those that keep out readers a file that was opened for
+/// writing.
 pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errno> {
     let may = |mask| check_held(attr, by, mask);
     match (lock.space, lock.kind) {
@@ -115,8 +120,9 @@ pub fn check_lock(attr: &Attr, by: &Credentials, lock: &Lock) -> Result<(), Errn
     }
 }
 
-/// Whose file may get a further name (`may_linkat` with `fs.protected_hardlinks`): it could not be removed by its owner any more, and
-/// its names may be in a directory that others read. Of callers with a kernel of their own that has decided.
+/// Whose file may get a further name (`may_linkat` with `fs.protected_hardlinks`): it could not be
+/// removed by its owner any more, and its names may be in a directory that others read. Of callers
+/// with a kernel of their own that has decided.
 pub fn check_link(attr: &Attr, by: &Credentials) -> Result<(), Errno> {
     let is_program = attr.mode & SETUID != 0 || attr.mode & SETGID_PROGRAM == SETGID_PROGRAM;
     let is_safe =
@@ -228,13 +234,15 @@ fn is_kill_known(attr: &Attr, by: &Credentials) -> bool {
     !depends || gives_setgid(attr.uid, attr.gid, by).is_some()
 }
 
-/// What a caller takes off a file that is known to have no `CAP_FSETID`, or whose change takes it off in any case.
+/// What a caller takes off a file that is known to have no `CAP_FSETID`, or whose change takes it
+/// off in any case.
 fn kill_by(attr: &Attr, by: &Credentials) -> Kill {
     let keeps = by.in_group(attr.gid) || may_by(Capability::Fsetid, attr.uid, Some(attr.gid), by);
     if keeps { Kill::Programs } else { Kill::All }
 }
 
-/// What a change of content takes off, where the caller or its kernel says `told` (`setattr_should_drop_suidgid`).
+/// What a change of content takes off, where the caller or its kernel says `told`
+/// (`setattr_should_drop_suidgid`).
 pub fn kill_by_content(attr: &Attr, by: &Credentials, told: Option<Kill>) -> Option<Kill> {
     match by.judge {
         Judge::Shard(_) if by.uid != 0 => {

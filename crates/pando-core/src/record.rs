@@ -91,8 +91,8 @@ impl Header {
         pando_placement::range(self.partition, self.radix)
     }
 
-    /// With `child`, its upper half, taken back: one depth less, and all that both count. Times of an older generation were
-    /// overtaken when times were set.
+    /// With `child`, its upper half, taken back: one depth less, and all that both count. Times of
+    /// an older generation were overtaken when times were set.
     #[must_use]
     pub fn with(&self, child: &Self) -> Self {
         let mtime = match self.generation.cmp(&child.generation) {
@@ -136,15 +136,16 @@ impl Header {
 /// A name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// In the record of ordinal 0: whether others of the same order may exist. So one read finds that a name is absent.
+    /// In the record of ordinal 0: whether others of the same order may exist. So one read finds
+    /// that a name is absent.
     pub crowded: bool,
     /// What it is; `None`: vacant, and only there because it is crowded.
     pub is: Option<(Name, EntryValue)>,
 }
 
 impl Entry {
-    /// As [`Record::decode`], of an entry that most likely is that of `name`: then its name is compared where it lies, and what
-    /// it leads to is told, and whether it is crowded.
+    /// As [`Record::decode`], of an entry that most likely is that of `name`: then its name is
+    /// compared where it lies, and what it leads to is told, and whether it is crowded.
     pub fn decode_of(name: &Name, bytes: &[u8]) -> Result<Result<(EntryValue, bool), Self>, Halt> {
         type Lying<'a> = (bool, Option<(&'a [u8], EntryValue)>);
         match codec::decode::<Lying<'_>>(Self::VERSION, bytes) {
@@ -192,7 +193,8 @@ pub struct Stat {
 pub struct SessionRecord {
     /// Root directory of a sub-tree mount (DESIGN §12); the root for now.
     pub root: DirRef,
-    /// By which key its client came: what it belongs to. `None` where it is over, and that is not known.
+    /// By which key its client came: what it belongs to. `None` where it is over, and that is not
+    /// known.
     pub key: Option<KeyId>,
     /// It is over: the position of its end.
     pub over: Option<u64>,

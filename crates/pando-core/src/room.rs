@@ -1,12 +1,14 @@
 //! Requests that take space, on a disk that has none.
 //!
-//! The shell says with each input whether there is room ([`Now::is_full`](crate::Now)). A request that takes space is refused with `ENOSPC` only once
-//! it is known that it has not run: after its outcome was looked for, and nothing of it is on its way here. From then on it does not
-//! run, whatever copies of it wait: the refusal is remembered as an outcome is. It is not a record, for which there may be no room.
-//! A copy that came before a restart has died with its connection.
+//! The shell says with each input whether there is room ([`Now::is_full`](crate::Now)). A request
+//! that takes space is refused with `ENOSPC` only once it is known that it has not run: after its
+//! outcome was looked for, and nothing of it is on its way here. From then on it does not run,
+//! whatever copies of it wait: the refusal is remembered as an outcome is. It is not a record, for
+//! which there may be no room. A copy that came before a restart has died with its connection.
 //!
-//! When even the reserve is used up ([`Now::is_spent`](crate::Now)), so is every other request that changes something: run, it would come to
-//! nothing, at the price of [beginning anew](crate::anew). Beginnings and ends of sessions write nothing at first: they wait for room.
+//! When even the reserve is used up ([`Now::is_spent`](crate::Now)), so is every other request that
+//! changes something: run, it would come to nothing, at the price of [beginning anew](crate::anew).
+//! Beginnings and ends of sessions write nothing at first: they wait for room.
 
 use pando_types::Errno;
 use pando_types::op::{Op, Request};
@@ -20,7 +22,8 @@ use crate::record::Outcome;
 use crate::shard::Shard;
 use crate::txn::Txn;
 
-/// Whether a request makes something, and is refused when the disk is full. All others give space back, or need next to none.
+/// Whether a request makes something, and is refused when the disk is full. All others give space
+/// back, or need next to none.
 #[must_use]
 pub const fn takes_space(op: &Op) -> bool {
     matches!(
@@ -56,7 +59,8 @@ const fn may_write_nothing(op: &Op) -> bool {
 }
 
 impl Shard {
-    /// There is no room for a request that has not run here. `Some`: it waits for this, to find out.
+    /// There is no room for a request that has not run here. `Some`: it waits for this, to find
+    /// out.
     pub(crate) fn refuse_for_room(
         &mut self,
         ctx: &mut Ctx<'_>,

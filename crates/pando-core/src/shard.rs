@@ -1,4 +1,5 @@
-//! The state machine: what it holds, how an input goes through it, how it comes back after a restart.
+//! The state machine: what it holds, how an input goes through it, how it comes back after a
+//! restart.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,8 +69,8 @@ pub struct Shard {
     pub(crate) session_log: SessionLog,
     /// Of requests run here.
     pub(crate) outcomes: Outcomes,
-    /// Requests whose transaction is under way, by session and slot: sequence, transaction (none: it waits to begin
-    /// again).
+    /// Requests whose transaction is under way, by session and slot: sequence, transaction (none:
+    /// it waits to begin again).
     pub(crate) running: BTreeMap<(SessionId, u16), (u64, Option<u64>)>,
     /// Transactions that this shard coordinates, by number.
     pub(crate) txns: BTreeMap<u64, Txn>,
@@ -84,14 +85,16 @@ pub struct Shard {
     pub(crate) finished: BTreeSet<(TxnId, u16)>,
     /// By coordinator: transactions below are void.
     pub(crate) floors: BTreeMap<ShardIndex, Floor>,
-    /// When each transaction said something last, and when each step that is prepared last asked what became of it.
+    /// When each transaction said something last, and when each step that is prepared last asked
+    /// what became of it.
     pub(crate) sent: Agenda<u64>,
     pub(crate) asked: Agenda<(TxnId, u16)>,
     /// Own transactions that have been alive for long.
     pub(crate) pinned: Pinned,
     /// May go on.
     pub(crate) ready: VecDeque<Input>,
-    /// Shards whose votes did not come, and that have said nothing since: when they were asked last whether they are there.
+    /// Shards whose votes did not come, and that have said nothing since: when they were asked last
+    /// whether they are there.
     pub(crate) silent: BTreeMap<ShardIndex, u64>,
     /// To be begun again, by time.
     pub(crate) later: BTreeMap<(u64, u64), Input>,
@@ -105,7 +108,8 @@ pub struct Shard {
     pub(crate) small: BTreeMap<(pando_types::DirId, pando_types::PartitionIndex), Small>,
     /// Partitions that are being copied away, or their upper half, by transaction.
     pub(crate) copies: BTreeMap<u64, Copy>,
-    /// Halves that are being counted, to be split off within this shard, by the number of who holds the partition for it.
+    /// Halves that are being counted, to be split off within this shard, by the number of who holds
+    /// the partition for it.
     pub(crate) counts: BTreeMap<u64, Count>,
     /// Of those, what may go on.
     pub(crate) counting: VecDeque<u64>,
@@ -135,8 +139,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The shard whose records `rows` shows. The effects (a new block of numbers, what becomes of transactions that were
-    /// under way) are applied *and synced* before the first input.
+    /// The shard whose records `rows` shows. The effects (a new block of numbers, what becomes of
+    /// transactions that were under way) are applied *and synced* before the first input.
     pub fn recover(config: Config, now: Now, rows: &dyn Rows) -> Result<(Self, Effects), Halt> {
         let mut ctx = Ctx::new(now, rows);
         let Some(reserved) = ctx.load(&keys::table(Table::Numbers))? else {
@@ -392,8 +396,8 @@ impl Shard {
         self.sessions.iter().map(|(session, key)| (*session, *key))
     }
 
-    /// Locks held, transactions coordinated, steps prepared, inodes open: all zero in a shard at rest without sessions
-    /// (but for opens).
+    /// Locks held, transactions coordinated, steps prepared, inodes open: all zero in a shard at
+    /// rest without sessions (but for opens).
     #[must_use]
     pub fn in_flight(&self) -> [usize; 4] {
         [self.locks.count(), self.txns.len(), self.prepared.len(), self.opens.count()]

@@ -1,14 +1,17 @@
-//! Removed files of very many slices. What a removal writes must fit into what is kept of a full disk for removals, or nothing
-//! could ever be removed there. So the first group does all but the slices, and a record says that those go; the rest is done
-//! in steps, one a tick, each of at most [`Config::shred_slices`](crate::Config).
+//! Removed files of very many slices. What a removal writes must fit into what is kept of a full
+//! disk for removals, or nothing could ever be removed there. So the first group does all but the
+//! slices, and a record says that those go; the rest is done in steps, one a tick, each of at most
+//! [`Config::shred_slices`](crate::Config).
 //!
-//! 1. The record is the promise: the client is answered at once, and after a restart the steps go on.
-//! 2. Until the last step the order of the name, or the inode, is locked. So no file is made there whose slices would lie among
-//!    those that go, and no partition or slot that they are in moves. Who looks for what was there hears at once that it is not.
-//! 3. What cannot be read is tried again for a minute. Then what is left of the file goes unread, and its objects are left to fsck: a name that
-//!    is locked for ever is worse.
-//! 4. The objects of a file are its own. One that several slices name may be put on the list of garbage before the last of those has gone:
-//!    nobody reads them any more.
+//! 1. The record is the promise: the client is answered at once, and after a restart the steps go
+//!    on.
+//! 2. Until the last step the order of the name, or the inode, is locked. So no file is made there
+//!    whose slices would lie among those that go, and no partition or slot that they are in moves.
+//!    Who looks for what was there hears at once that it is not.
+//! 3. What cannot be read is tried again for a minute. Then what is left of the file goes unread,
+//!    and its objects are left to fsck: a name that is locked for ever is worse.
+//! 4. The objects of a file are its own. One that several slices name may be put on the list of
+//!    garbage before the last of those has gone: nobody reads them any more.
 
 use alloc::vec::Vec;
 use pando_types::peer::Inode;
@@ -23,7 +26,8 @@ use crate::locks::{Hold, LockKey};
 use crate::record::{OpenAt, Record, Shred};
 use crate::shard::Shard;
 
-/// Slices that each of many files may lose at once: they take no more room than the record of the rest would.
+/// Slices that each of many files may lose at once: they take no more room than the record of the
+/// rest would.
 const SLICES_OF_MANY: usize = 2;
 /// Files of which a step is tried at one time, until one can be done.
 const TRIES: usize = 8;
@@ -96,7 +100,8 @@ impl Shard {
         Ok(count > most)
     }
 
-    /// Whose locks those are: no transaction's. Who looks for what was there need not wait for them.
+    /// Whose locks those are: no transaction's. Who looks for what was there need not wait for
+    /// them.
     pub(crate) fn shredder(&self) -> TxnId {
         TxnId { shard: self.config.shard, number: 0 }
     }

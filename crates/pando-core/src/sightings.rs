@@ -1,9 +1,9 @@
-//! Names that were looked for a moment ago, and what stood there: whoever changes a name, or asks for its attributes, has mostly
-//! looked it up just before (a kernel always does).
+//! Names that were looked for a moment ago, and what stood there: whoever changes a name, or asks
+//! for its attributes, has mostly looked it up just before (a kernel always does).
 //!
-//! What is remembered is what the store holds: all of a shard's writes go through [`Sightings::forget`] as they leave it, and nobody
-//! else writes there. An input that has written something itself asks the store, as does one after an input that could not
-//! run.
+//! What is remembered is what the store holds: all of a shard's writes go through
+//! [`Sightings::forget`] as they leave it, and nobody else writes there. An input that has written
+//! something itself asks the store, as does one after an input that could not run.
 
 use alloc::vec::Vec;
 
@@ -27,7 +27,8 @@ struct Sighting {
     entry: Entry,
 }
 
-/// What stands at a name's order, ordinal 0: its entry, and whether that is crowded; or nothing at all.
+/// What stands at a name's order, ordinal 0: its entry, and whether that is crowded; or nothing at
+/// all.
 pub type Entry = Option<(EntryValue, bool)>;
 
 fn slot(base: Order) -> usize {

@@ -1,5 +1,6 @@
-//! Messages of other shards that cannot be: of a server that is older, or at fault. Servers are trusted with data, but none of them
-//! may stop another. So what a message says is looked at before anything comes of it, and what cannot be is counted
+//! Messages of other shards that cannot be: of a server that is older, or at fault. Servers are
+//! trusted with data, but none of them may stop another. So what a message says is looked at before
+//! anything comes of it, and what cannot be is counted
 //! ([`Counters::bad_messages`](crate::Counters)) and refused:
 //!
 //! | message | what must be | else |
@@ -10,7 +11,8 @@
 //! | `Voted(Yes)` | it tells what was asked | as if it were `No(EIO)` |
 //! | `Finish(Some)` | the step is prepared, or can be redone; each change is one of what it locked, and finds what it changes | nothing: the coordinator says it again, and people see that |
 //!
-//! What is read from the own store is another matter: a record there that cannot be stops the shard ([`Halt::Broken`]).
+//! What is read from the own store is another matter: a record there that cannot be stops the shard
+//! ([`Halt::Broken`]).
 
 use core::ops::Range;
 use pando_placement::is_partition;
@@ -30,7 +32,8 @@ use crate::txn::apply::is_dir;
 use crate::txn::floor::PINNED_MAX;
 
 impl Shard {
-    /// Whether a message of another shard can be. One that cannot is refused, and is over with that.
+    /// Whether a message of another shard can be. One that cannot is refused, and is over with
+    /// that.
     pub(crate) fn is_sound(&mut self, ctx: &mut Ctx<'_>, peer: &Peer) -> bool {
         if peer.from == self.config.shard || sound(self.config.shard, peer) {
             return true;
@@ -45,7 +48,8 @@ impl Shard {
         false
     }
 
-    /// Whether a decision of another shard finds here all that it changes, under the lock of its step, which is prepared.
+    /// Whether a decision of another shard finds here all that it changes, under the lock of its
+    /// step, which is prepared.
     pub(crate) fn is_applicable(
         &mut self,
         ctx: &Ctx<'_>,

@@ -1,4 +1,5 @@
-//! What files come to name while somebody collects the objects that none names (docs/design/collecting.md).
+//! What files come to name while somebody collects the objects that none names
+//! (docs/design/collecting.md).
 
 use alloc::collections::BTreeSet;
 use pando_types::TxnId;
@@ -39,7 +40,8 @@ impl Shard {
         Some(Watching { sessions, heard: self.sessions_heard(), shards: self.config.map.shards })
     }
 
-    /// Settles: tells what it remembers, from `first` on, once what was under way when this was first asked is over.
+    /// Settles: tells what it remembers, from `first` on, once what was under way when this was
+    /// first asked is over.
     pub fn settle_watch(&mut self, id: u64, first: ObjectId) -> Settled {
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.id == id) else {
             return Settled::Forgotten;

@@ -1,5 +1,6 @@
-//! Checked blocks and checksums of objects in memory, within a budget of bytes. Objects never change, so nothing here is
-//! ever stale. What is evicted: the oldest block not used since it was last considered ("second chance").
+//! Checked blocks and checksums of objects in memory, within a budget of bytes. Objects never
+//! change, so nothing here is ever stale. What is evicted: the oldest block not used since it was
+//! last considered ("second chance").
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

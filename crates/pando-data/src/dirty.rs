@@ -1,5 +1,6 @@
-//! Bytes written and not yet stored: extents that do not overlap. Adjacent ones are joined only when the later one grows
-//! out of the earlier, so that no write ever moves what was written before.
+//! Bytes written and not yet stored: extents that do not overlap. Adjacent ones are joined only
+//! when the later one grows out of the earlier, so that no write ever moves what was written
+//! before.
 
 use std::collections::BTreeMap;
 

@@ -65,9 +65,11 @@ pub struct OpenInfo {
     pub keep_pages: bool,
 }
 
-/// File contents of one mount. Every method may be called from any thread and blocks until it is done.
+/// File contents of one mount. Every method may be called from any thread and blocks until it is
+/// done.
 ///
-/// Files are told apart by ino. [`DataFs::opened`] or [`DataFs::created`] begins what [`DataFs::release`] ends.
+/// Files are told apart by ino. [`DataFs::opened`] or [`DataFs::created`] begins what
+/// [`DataFs::release`] ends.
 pub struct DataFs {
     metadata: Arc<dyn Metadata>,
     objects: Objects,
@@ -123,7 +125,8 @@ impl DataFs {
         self.open(attr, Form::Inline)
     }
 
-    /// A file that was just opened; `attr` is what the shards said then. `truncated`: it was cut to nothing by the open.
+    /// A file that was just opened; `attr` is what the shards said then. `truncated`: it was cut to
+    /// nothing by the open.
     pub fn opened(&self, attr: &Attr, truncated: bool) -> OpenInfo {
         let info = self.open(attr, Form::Unknown);
         if truncated && let Some(inode) = self.file(attr.ino) {
@@ -150,8 +153,9 @@ impl DataFs {
         self.told_pages(attr)
     }
 
-    /// Opens a file that is open here already, and that `ask` cuts to nothing at the shard. No flush is under way meanwhile: one that
-    /// reached the shard after the cut would lay what was written before it over the empty file. `None`: the file is not open here.
+    /// Opens a file that is open here already, and that `ask` cuts to nothing at the shard. No
+    /// flush is under way meanwhile: one that reached the shard after the cut would lay what was
+    /// written before it over the empty file. `None`: the file is not open here.
     pub fn open_cut(
         &self,
         ino: Ino,
@@ -185,8 +189,9 @@ impl DataFs {
         OpenInfo { keep_pages: before == Some(attr.data_version) }
     }
 
-    /// One open less. Flushes; if that fails at the last one, the data is lost. Mostly the [`DataFs::flush`] of the same `close` has failed,
-    /// too, and its caller was told; if nobody was, the next who closes or syncs the file is.
+    /// One open less. Flushes; if that fails at the last one, the data is lost. Mostly the
+    /// [`DataFs::flush`] of the same `close` has failed, too, and its caller was told; if nobody
+    /// was, the next who closes or syncs the file is.
     pub fn release(&self, ino: Ino) {
         let inode = {
             let mut files = lock(&self.files);
@@ -219,8 +224,8 @@ impl DataFs {
         lock(&self.pages).remove(&ino);
     }
 
-    /// Takes over what the shards say of an open file. `Some`: the kernel's pages of it are of an older version than this, and
-    /// should be dropped ([`DataFs::pages_dropped`]).
+    /// Takes over what the shards say of an open file. `Some`: the kernel's pages of it are of an
+    /// older version than this, and should be dropped ([`DataFs::pages_dropped`]).
     pub fn hear(&self, attr: &Attr) -> Option<u64> {
         let inode = self.file(attr.ino)?;
         self.write_state(&inode).hear(attr);
@@ -240,8 +245,8 @@ impl DataFs {
         self.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that could not be stored until their file was closed for the last time, or that belonged to a file which
-    /// was gone.
+    /// Bytes that could not be stored until their file was closed for the last time, or that
+    /// belonged to a file which was gone.
     pub fn lost_bytes(&self) -> u64 {
         self.losses.bytes()
     }
@@ -282,7 +287,8 @@ impl DataFs {
         }
     }
 
-    /// Notes a data version that a change of ours led to; the kernel's pages follow if nobody else changed anything.
+    /// Notes a data version that a change of ours led to; the kernel's pages follow if nobody else
+    /// changed anything.
     fn pages_follow(&self, ino: Ino, before: u64, after: u64) {
         let mut pages = lock(&self.pages);
         if let Some(version) = pages.get_mut(&ino)

@@ -12,8 +12,8 @@ use crate::fs::flush::Plan;
 
 /// An open file, shared by all its handles.
 ///
-/// Whoever reads holds `state` shared, whoever writes or flushes holds it alone: so no flush comes between the layout a
-/// reader asked for and the dirty bytes it lays over it.
+/// Whoever reads holds `state` shared, whoever writes or flushes holds it alone: so no flush comes
+/// between the layout a reader asked for and the dirty bytes it lays over it.
 pub(crate) struct Inode {
     pub(crate) ino: Ino,
     pub(crate) state: RwLock<State>,
@@ -51,7 +51,8 @@ pub(crate) struct State {
     pub(crate) version: u64,
     /// How the data is kept at that version.
     pub(crate) form: Form,
-    /// What went wrong when they were flushed on nobody's behalf is tried again after this time, and then after a longer pause.
+    /// What went wrong when they were flushed on nobody's behalf is tried again after this time,
+    /// and then after a longer pause.
     pub(crate) retry: Option<(Instant, Duration)>,
     /// What was sent last, if nobody knows whether it was made.
     pub(crate) kept: Option<Box<Plan>>,
@@ -110,7 +111,8 @@ impl State {
         self.dirty_kill = merged(self.dirty_kill, kill);
     }
 
-    /// Whether the file is still a program of its owner or group although it was written to by somebody whose writes end that.
+    /// Whether the file is still a program of its owner or group although it was written to by
+    /// somebody whose writes end that.
     pub(crate) fn is_to_kill(&self, attr: &Attr) -> bool {
         self.dirty_kill.is_some_and(|kill| kill.left(attr.mode, attr.gid) != attr.mode)
     }

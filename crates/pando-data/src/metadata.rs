@@ -9,10 +9,11 @@ use pando_types::{
 /// Why pieces were not laid over a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
-    /// The data version moved on, or the file is inline where it was not (or the reverse): read again, then try again.
+    /// The data version moved on, or the file is inline where it was not (or the reverse): read
+    /// again, then try again.
     DataChanged,
-    /// The operation's own error: nothing was changed, and nothing will be. Only of `EIO` is that not known: a shard that cannot read or
-    /// write its records may have the change in its log.
+    /// The operation's own error: nothing was changed, and nothing will be. Only of `EIO` is that
+    /// not known: a shard that cannot read or write its records may have the change in its log.
     Errno(Errno),
     /// It may have been written, or may yet be.
     Unsure(Errno),
@@ -53,7 +54,8 @@ pub trait Metadata: Send + Sync {
     fn sync_file(&self, ino: Ino) -> Result<(), Errno>;
     /// A name for a new object, never given before.
     fn new_object(&self) -> ObjectId;
-    /// Objects of writes that were [`WriteError::Unsure`], and of which it is known by now that they were not made. Each is told once.
+    /// Objects of writes that were [`WriteError::Unsure`], and of which it is known by now that
+    /// they were not made. Each is told once.
     fn unneeded(&self) -> Vec<ObjectId> {
         Vec::new()
     }

@@ -1,4 +1,5 @@
-//! The format of a stored object: content, then a trailer that lets any block of it be checked alone.
+//! The format of a stored object: content, then a trailer that lets any block of it be checked
+//! alone.
 //!
 //! ```text
 //! content           as many bytes as the metadata says

@@ -111,8 +111,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Fetches, checks and caches blocks from `wanted` up to `end`, or up to the next one that is cached; of a small
-    /// object all. Returns `wanted`.
+    /// Fetches, checks and caches blocks from `wanted` up to `end`, or up to the next one that is
+    /// cached; of a small object all. Returns `wanted`.
     fn load(&self, range: &ObjectRange, wanted: u64, end: u64) -> Result<Arc<Vec<u8>>, ReadError> {
         let (id, len) = (range.object, range.object_len);
         let damaged = |damage| ReadError::Damaged(id, damage);

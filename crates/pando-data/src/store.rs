@@ -64,7 +64,8 @@ impl StoreError {
     }
 }
 
-/// What a server calls before it syncs a log, so that no durable record names an object that is not. From any thread.
+/// What a server calls before it syncs a log, so that no durable record names an object that is
+/// not. From any thread.
 pub type SyncHook = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// The hook for a store.
@@ -87,8 +88,8 @@ pub struct Space {
 
 /// A store of immutable objects. Any thread may call; calls block.
 pub trait ObjectStore: Send + Sync {
-    /// Stores an object, the concatenation of `parts`. On an error nothing of it stays. It need not be durable before
-    /// [`Self::sync`].
+    /// Stores an object, the concatenation of `parts`. On an error nothing of it stays. It need not
+    /// be durable before [`Self::sync`].
     fn put(&self, id: ObjectId, parts: &[&[u8]]) -> Result<(), StoreError>;
     /// These bytes of an object.
     fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Vec<u8>, StoreError>;

@@ -144,7 +144,8 @@ fn chmod(mode: u16) -> SetAttr {
     SetAttr { mode: Some(mode), ..SetAttr::default() }
 }
 
-/// What is written takes setuid and setgid off in the very request that stores it, and never by a mode.
+/// What is written takes setuid and setgid off in the very request that stores it, and never by a
+/// mode.
 #[test]
 fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
     let Setup { fs, shards, .. } = setup(Limits::default());
@@ -185,8 +186,8 @@ fn what_a_user_wrote_takes_setuid_off_as_it_is_stored() {
     assert_eq!(fs.setattr(&by, FILE, size).unwrap().mode, 0o755, "although nothing is left of it");
 }
 
-/// A program is made of what was written before: later it does not count any more. Where the owner makes one on another mount,
-/// what is stored later counts.
+/// A program is made of what was written before: later it does not count any more. Where the owner
+/// makes one on another mount, what is stored later counts.
 #[test]
 fn who_makes_a_program_makes_it_of_what_was_written_until_then() {
     let Setup { fs, shards, .. } = setup(Limits::default());

@@ -1,4 +1,5 @@
-//! Objects of flushes that failed: none stays that nobody needs, and none goes that somebody may need.
+//! Objects of flushes that failed: none stays that nobody needs, and none goes that somebody may
+//! need.
 
 mod common;
 
@@ -79,7 +80,8 @@ fn what_the_store_does_not_delete_is_deleted_later() {
     until(&fs, || objects(&store) == 0);
 }
 
-/// A shard that cannot write its log answers so, and after its restart the log may have the write all the same.
+/// A shard that cannot write its log answers so, and after its restart the log may have the write
+/// all the same.
 #[test]
 fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
     for is_made in [false, true] {
@@ -91,7 +93,8 @@ fn what_a_shard_may_have_in_its_log_is_neither_deleted_nor_stored_again() {
         }
         *shards.broken.lock().unwrap() = None;
         if is_made {
-            // After its restart somebody else lays other bytes over it, and what it named is deleted.
+            // After its restart somebody else lays other bytes over it, and what it named is
+            // deleted.
             shards.make_last(FILE);
             shards.overwrite(FILE, 0, &[8; 100_000]);
             fs.collect_garbage().unwrap();

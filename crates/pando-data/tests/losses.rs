@@ -67,7 +67,8 @@ fn a_loss_outlives_the_last_close_that_nobody_heard_of() {
     assert_eq!(fs.fsync(FILE), Ok(()));
 }
 
-/// Who was told at `close` and writes again, when there is room, is told that this time all went well.
+/// Who was told at `close` and writes again, when there is room, is told that this time all went
+/// well.
 #[test]
 fn what_a_close_has_told_is_not_told_again() {
     let Setup { fs, shards, store } = setup();
@@ -140,7 +141,8 @@ fn further_files_are_counted() {
     }
 }
 
-/// While shards do not answer, a file that cannot be flushed stores no object at each attempt, and is not tried all the time.
+/// While shards do not answer, a file that cannot be flushed stores no object at each attempt, and
+/// is not tried all the time.
 #[test]
 fn a_flush_that_fails_again_and_again_stores_nothing_more() {
     let Setup { fs, shards, store } = setup();

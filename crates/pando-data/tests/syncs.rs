@@ -105,7 +105,8 @@ fn setup(attr: impl FnOnce(&Shards) -> Attr) -> Setup {
     Setup { fs, shards, store }
 }
 
-/// A thread that reads requests hands them on before it stores or syncs an object, whatever it was that led there.
+/// A thread that reads requests hands them on before it stores or syncs an object, whatever it was
+/// that led there.
 #[test]
 fn whoever_stores_an_object_steps_aside_first() {
     let Setup { fs, shards, store } = setup(|shards| shards.create(FILE));

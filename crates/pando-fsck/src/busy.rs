@@ -1,10 +1,12 @@
-//! What is under way: transactions that are decided and not finished everywhere, or prepared and not decided. What
-//! they hold is not judged, for it is theirs to put right.
+//! What is under way: transactions that are decided and not finished everywhere, or prepared and
+//! not decided. What they hold is not judged, for it is theirs to put right.
 //!
-//! 1. Whatever differs between places because of a transaction is named by its decision record, from the moment its
-//!    first change is seen until after its last one is (`pando-core`, `txn/`).
-//! 2. Rows of a split or merge that is not decided are nobody's yet at its target: the source still has them.
-//! 3. Once it is decided they are the target's, although its header comes, or its parent's grows, only with the word of it.
+//! 1. Whatever differs between places because of a transaction is named by its decision record,
+//!    from the moment its first change is seen until after its last one is (`pando-core`, `txn/`).
+//! 2. Rows of a split or merge that is not decided are nobody's yet at its target: the source still
+//!    has them.
+//! 3. Once it is decided they are the target's, although its header comes, or its parent's grows,
+//!    only with the word of it.
 //! 4. The same holds for slots that are handed over.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -69,7 +71,8 @@ impl Place {
 #[derive(Default)]
 pub struct Busy {
     held: HashSet<Place>,
-    /// Partitions that are a shard's by a decision it has not heard of; of a merge, what its parent will be more.
+    /// Partitions that are a shard's by a decision it has not heard of; of a merge, what its parent
+    /// will be more.
     pub arrived: Vec<(ShardIndex, DirId, Header)>,
     /// Partitions that may come to a shard.
     pub arriving: Vec<(ShardIndex, DirId, Range<u64>)>,
@@ -222,9 +225,10 @@ impl Busy {
         for (&(coordinator, number), decided) in &self.decided {
             let txn = TxnId { shard: coordinator, number };
             for (step, shard, changes) in &decided.steps {
-                // Applied, and only the word of it is still on its way: what it changed may be another's by now, but
-                // to judge less for a moment does no harm. A coordinator that lost its power may have its record
-                // back after it told the shard that all of it is over.
+                // Applied, and only the word of it is still on its way: what it changed may be
+                // another's by now, but to judge less for a moment does no harm. A coordinator that
+                // lost its power may have its record back after it told the shard that all of it is
+                // over.
                 let is_applied =
                     self.finished.contains(&(*shard, txn, *step)) || self.is_void(*shard, txn);
                 for change in changes {

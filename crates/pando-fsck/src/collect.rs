@@ -1,6 +1,7 @@
 //! Collecting objects that no file names, in a volume that runs (docs/design/collecting.md).
 //!
-//! Nothing is deleted on the strength of what could not be read, of a shard that began anew in between, or of a volume that grew.
+//! Nothing is deleted on the strength of what could not be read, of a shard that began anew in
+//! between, or of a volume that grew.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +51,8 @@ pub struct Collected {
     pub bytes: u64,
 }
 
-/// Deletes all objects that no file names and none will; `is_trial`: only counts them. `ids` are numbers that no other collection has.
+/// Deletes all objects that no file names and none will; `is_trial`: only counts them. `ids` are
+/// numbers that no other collection has.
 pub fn collect(
     volume: &mut dyn Watched,
     shards: u16,
@@ -61,7 +63,8 @@ pub fn collect(
     let mut collected = Collected::default();
     let mut after = None;
     loop {
-        // Listed before any shard says which sessions live: who made one of these had begun by then.
+        // Listed before any shard says which sessions live: who made one of these had begun by
+        // then.
         let mut candidates = Candidates::list(objects, after)?;
         let Some((last, _)) = candidates.0.last() else { return Ok(collected) };
         after = Some(last.id);
@@ -141,8 +144,8 @@ impl Round<'_> {
         Err(format!("shard {shard} knows {known} shards, not {}: one is being added", self.shards))
     }
 
-    /// All shards watch. Sessions that live on any. Shard 0, which is the first, says which are over; every other shard has to have heard
-    /// that before any row is read.
+    /// All shards watch. Sessions that live on any. Shard 0, which is the first, says which are
+    /// over; every other shard has to have heard that before any row is read.
     fn begin(&mut self) -> Result<BTreeSet<SessionId>, String> {
         let mut living = BTreeSet::new();
         let mut over_at = 0;

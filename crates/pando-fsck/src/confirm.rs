@@ -1,4 +1,5 @@
-//! Whether what was found in a running volume was ever so at one moment: see the crate's documentation.
+//! Whether what was found in a running volume was ever so at one moment: see the crate's
+//! documentation.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,8 @@ pub fn confirm(
         findings.into_iter().filter(|finding| !is_in_motion(finding, &moved, &busy)).collect();
     let mut quiet = unchanged(rows, objects, quiet)?;
     if !quiet.is_empty() {
-        // What comes to a shard may be given up, and come once more with the same rows, before and after each look.
+        // What comes to a shard may be given up, and come once more with the same rows, before and
+        // after each look.
         let after = Busy::read(rows, volume)?;
         let moved = Moved::between(&busy, &after);
         quiet.retain(|finding| {
@@ -47,7 +49,8 @@ fn is_in_motion(finding: &Finding, moved: &Moved, busy: &Busy) -> bool {
         || finding.evidence.iter().any(|evidence| is_coming(busy, evidence))
 }
 
-/// Whether it is about a name's rows that are on their way to where they were seen: they are copies, and not owned there.
+/// Whether it is about a name's rows that are on their way to where they were seen: they are
+/// copies, and not owned there.
 fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
     let Some((shard, key)) = evidence.first_row() else { return false };
     let is_of_name = keys::kind_of(key)
@@ -59,13 +62,13 @@ fn is_coming(busy: &Busy, evidence: &Evidence) -> bool {
     busy.holds(&Place::Orders(shard, dir, order.0..order.0 + 1))
 }
 
-/// What was taken for somebody's by the tables as they were first read, and is another's now, or may be. Rows of it were looked
-/// for in the wrong place; that they are unchanged proves nothing.
+/// What was taken for somebody's by the tables as they were first read, and is another's now, or
+/// may be. Rows of it were looked for in the wrong place; that they are unchanged proves nothing.
 struct Moved {
     /// Slots that have another owner than before, or are, or were, on their way.
     slots: BTreeSet<SlotIndex>,
-    /// Directories of partitions that were a shard's by a decision it had not heard of, and has by now. It may have given them
-    /// away since.
+    /// Directories of partitions that were a shard's by a decision it had not heard of, and has by
+    /// now. It may have given them away since.
     dirs: BTreeSet<DirId>,
 }
 

@@ -6,8 +6,8 @@ use pando_types::ShardIndex;
 
 use crate::source::{Row, Rows};
 
-/// A place in a shard's rows. Cursors share pages: who joins rows of several kinds of one small directory reads them
-/// once.
+/// A place in a shard's rows. Cursors share pages: who joins rows of several kinds of one small
+/// directory reads them once.
 #[derive(Clone)]
 pub struct Cursor {
     shard: ShardIndex,
@@ -70,7 +70,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Another cursor, at the first row from `key` on, which lies ahead. Pages of its own are of about `bytes`.
+    /// Another cursor, at the first row from `key` on, which lies ahead. Pages of its own are of
+    /// about `bytes`.
     pub fn fork(&self, rows: &mut dyn Rows, key: &[u8], bytes: usize) -> Result<Self, String> {
         let mut fork = Self { bytes, ..self.clone() };
         fork.seek(rows, key)?;

@@ -1,7 +1,7 @@
 //! What the sweep learns of file data: which objects are needed, by whom and how long they must be.
 //!
-//! Eight bytes an object, in lists by session and thousands of its counter: who asks whether an object is needed
-//! must have seen all rows before.
+//! Eight bytes an object, in lists by session and thousands of its counter: who asks whether an
+//! object is needed must have seen all rows before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

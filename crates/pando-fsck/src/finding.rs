@@ -86,7 +86,8 @@ impl Finding {
         self
     }
 
-    /// Whether `--repair` mends it: what is right follows from what is there, and nothing that can be reached is lost.
+    /// Whether `--repair` mends it: what is right follows from what is there, and nothing that can
+    /// be reached is lost.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
         self.repair.is_some()
@@ -134,7 +135,8 @@ impl Evidence {
         Self::Rows { shard, from, to, digest: hasher.finish() }
     }
 
-    /// The first of the keys it is about, and the shard that was asked; `None`: it is not about rows.
+    /// The first of the keys it is about, and the shard that was asked; `None`: it is not about
+    /// rows.
     pub(crate) fn first_row(&self) -> Option<(ShardIndex, &[u8])> {
         match self {
             Self::Rows { shard, from, .. } | Self::Names { shard, from, .. } => {
@@ -239,7 +241,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond the most that are kept.
     pub not_kept: u64,
-    /// Suspicions about what changed while it was looked at, or what may follow from rows that cannot be read: not judged.
+    /// Suspicions about what changed while it was looked at, or what may follow from rows that
+    /// cannot be read: not judged.
     pub unjudged: u64,
     /// Rows read.
     pub rows: u64,

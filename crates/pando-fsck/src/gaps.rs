@@ -1,8 +1,10 @@
-//! Records that cannot be read: each stretch of them is a finding, and nothing is said that may follow from what is in one.
+//! Records that cannot be read: each stretch of them is a finding, and nothing is said that may
+//! follow from what is in one.
 //!
-//! Findings come with all rows that they follow from, absent ones included. Who has such a row in a stretch that cannot
-//! be read is not judged; nor is what follows from the absence of rows wherever they might be. What is under way, how slots are
-//! handed over and which shards there are concerns everything.
+//! Findings come with all rows that they follow from, absent ones included. Who has such a row in a
+//! stretch that cannot be read is not judged; nor is what follows from the absence of rows wherever
+//! they might be. What is under way, how slots are handed over and which shards there are concerns
+//! everything.
 
 use pando_core::keys::{self, Table};
 use pando_types::ShardIndex;
@@ -22,7 +24,8 @@ impl<'a> Readable<'a> {
         Self { rows, gaps: Vec::new() }
     }
 
-    /// Takes from a report what may follow from rows that could not be read, and names these. Nothing is to be mended then.
+    /// Takes from a report what may follow from rows that could not be read, and names these.
+    /// Nothing is to be mended then.
     pub fn judge(&self, report: &mut Report) {
         if self.gaps.is_empty() {
             return;

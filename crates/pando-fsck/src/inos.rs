@@ -1,5 +1,5 @@
-//! What the sweep learns of files: inode numbers used (a bit each, in compressed bitmaps) and, of inodes at their link
-//! shards alone, how many names there are and how many they know.
+//! What the sweep learns of files: inode numbers used (a bit each, in compressed bitmaps) and, of
+//! inodes at their link shards alone, how many names there are and how many they know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -100,7 +100,8 @@ impl Inos {
         self.twice.iter().copied().chain(both.map(|(ino, _)| *ino)).collect()
     }
 
-    /// Whether names lead to a link inode that are not those it knows: where they are must be looked for.
+    /// Whether names lead to a link inode that are not those it knows: where they are must be
+    /// looked for.
     pub fn has_unknown_names(&self, ino: Ino) -> bool {
         self.linked.get(&ino).is_some_and(|linked| {
             linked.found.0 > 0 && (linked.inode.is_none() || linked.found != linked.known)

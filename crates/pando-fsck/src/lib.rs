@@ -1,5 +1,5 @@
-//! Is a volume whole? Every invariant that spans records or shards is checked; what can be mended without guessing is,
-//! if wanted.
+//! Is a volume whole? Every invariant that spans records or shards is checked; what can be mended
+//! without guessing is, if wanted.
 //!
 //! ```text
 //!  rows of all shards ──► sweep ──► suspects ──► judge ──► findings ──► confirm (running) ──► report
@@ -8,33 +8,39 @@
 //!  objects (listed) ───────┘                       └ locate: a second pass, if called for     writes per shard
 //! ```
 //!
-//! What is wrong has a stable [`Code`]. What is under way is no damage: what transactions hold is not judged
-//! ([`Report::pending`] counts it).
+//! What is wrong has a stable [`Code`]. What is under way is no damage: what transactions hold is
+//! not judged ([`Report::pending`] counts it).
 //!
 //! # Running volumes
 //!
-//! Pages of a running volume are not of one moment, and operations are under way. So a finding counts only if
+//! Pages of a running volume are not of one moment, and operations are under way. So a finding
+//! counts only if
 //!
-//! 1. all that it follows from, absent rows included, is read again later, twice, and is each time as it was: rows
-//!    carry numbers and times that do not come back, so there was a moment at which all of it was so;
-//! 2. between those two reads no transaction's record names a place that it concerns: a transaction's record is there
-//!    for as long as what it changes differs between places; and
-//! 3. no partition of a directory, and no slot, that it concerns was taken for a shard's by a decision which that shard has heard
-//!    of meanwhile: it may have given it away again, and nothing that is read again would tell.
+//! 1. all that it follows from, absent rows included, is read again later, twice, and is each time
+//!    as it was: rows carry numbers and times that do not come back, so there was a moment at which
+//!    all of it was so;
+//! 2. between those two reads no transaction's record names a place that it concerns: a
+//!    transaction's record is there for as long as what it changes differs between places; and
+//! 3. no partition of a directory, and no slot, that it concerns was taken for a shard's by a
+//!    decision which that shard has heard of meanwhile: it may have given it away again, and
+//!    nothing that is read again would tell.
 //!
-//! Such a check may miss what changes all the time (it says how much it did not judge); it does not cry wolf. What
-//! only a whole, unchanging view can tell is left to stopped volumes: objects that nobody needs, and what `df` shows.
+//! Such a check may miss what changes all the time (it says how much it did not judge); it does not
+//! cry wolf. What only a whole, unchanging view can tell is left to stopped volumes: objects that
+//! nobody needs, and what `df` shows.
 //!
 //! # Repair
 //!
-//! Only of a stopped volume. A finding is repairable if what is right follows from other records, and nothing that
-//! can be reached is lost. That nobody needs an object is said only where nothing else is wrong. Each repair is one insert group on each shard concerned, and is made only while all that it
-//! follows from is unchanged; then everything is checked again, until nothing is left that can be mended.
+//! Only of a stopped volume. A finding is repairable if what is right follows from other records,
+//! and nothing that can be reached is lost. That nobody needs an object is said only where nothing
+//! else is wrong. Each repair is one insert group on each shard concerned, and is made only while
+//! all that it follows from is unchanged; then everything is checked again, until nothing is left
+//! that can be mended.
 //!
 //! # What cannot be read
 //!
-//! A stretch of rows that cannot be read is a finding, and hides no others but those that may follow from it. While there is one
-//! nothing is mended: a row that is missing might be in it.
+//! A stretch of rows that cannot be read is a finding, and hides no others but those that may
+//! follow from it. While there is one nothing is mended: a row that is missing might be in it.
 //!
 //! # Memory
 //!
@@ -97,8 +103,8 @@ pub enum Mode {
     Running,
 }
 
-/// Checks a volume. `objects`: the object store; without it nothing is said of objects. Errors, in words, are of
-/// reading, not of what was read. Blocks that cannot be read are findings.
+/// Checks a volume. `objects`: the object store; without it nothing is said of objects. Errors, in
+/// words, are of reading, not of what was read. Blocks that cannot be read are findings.
 pub fn check(
     rows: &mut dyn Rows,
     objects: Option<&mut dyn Objects>,
@@ -144,7 +150,8 @@ fn check_readable(
         }
         Mode::Running => {
             let before = findings.len();
-            // To what was read before a shard has joined, that shard is one that cannot be: begun anew.
+            // To what was read before a shard has joined, that shard is one that cannot be: begun
+            // anew.
             if volume.grown(rows)?.map.shards > volume.map.shards {
                 return check_readable(rows, objects, &grown, mode, watch);
             }

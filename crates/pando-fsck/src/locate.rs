@@ -1,7 +1,7 @@
 //! A second pass, only when something calls for it: where are these inodes and objects named?
 //!
-//! The first pass keeps no place for a file, so a number that turns up twice, or an object that is missing, leads to
-//! nothing until it is seen once more.
+//! The first pass keeps no place for a file, so a number that turns up twice, or an object that is
+//! missing, leads to nothing until it is seen once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -70,7 +70,8 @@ pub fn locate(
             if seen % 10_000 == 0 {
                 watch.progress(Progress::Sweep { shard, rows: seen });
             }
-            // What comes with a slot is another's still; the shard's own partitions of its directories are not.
+            // What comes with a slot is another's still; the shard's own partitions of its
+            // directories are not.
             let is_incoming =
                 keys::slot_of_row(&key).is_some_and(|slot| busy.is_incoming(shard, slot));
             let is_own = |dir: DirId, order: u64| {
@@ -139,7 +140,8 @@ impl Located {
         let Ok(slice) = Slice::decode(&value) else { return };
         if objects.contains(&slice.range.object) {
             let namings = self.objects.entry(slice.range.object).or_default();
-            // One row of each inode is enough: what precedes the kind, or follows it up to the order, says which it is.
+            // One row of each inode is enough: what precedes the kind, or follows it up to the
+            // order, says which it is.
             let inode = key.len() - 8;
             let is_new = namings.iter().all(|other| other.key.get(..inode) != key.get(..inode));
             if is_new && namings.len() < SPOTS_MAX {

@@ -18,8 +18,8 @@ pub struct Repaired {
     pub left: Report,
 }
 
-/// Checks a stopped volume and mends it, until a check finds nothing that can be mended. Errors, in words, are of
-/// reading and writing; what was mended before one stays so.
+/// Checks a stopped volume and mends it, until a check finds nothing that can be mended. Errors, in
+/// words, are of reading and writing; what was mended before one stays so.
 pub fn repair(
     rows: &mut dyn Repairs,
     mut objects: Option<&mut dyn Objects>,

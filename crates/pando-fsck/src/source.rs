@@ -1,4 +1,5 @@
-//! Where rows and objects come from, and where repairs go. The caller has the stores or the network.
+//! Where rows and objects come from, and where repairs go. The caller has the stores or the
+//! network.
 
 use std::ops::Range;
 
@@ -31,8 +32,9 @@ pub struct Gap {
 
 /// The stores of all shards, to read.
 pub trait Rows {
-    /// Rows from key `from` on, about `bytes` of them: at least one, if there is one, and none left out. Each page is
-    /// consistent in itself; pages are not among each other while the volume runs. Errors are for people.
+    /// Rows from key `from` on, about `bytes` of them: at least one, if there is one, and none left
+    /// out. Each page is consistent in itself; pages are not among each other while the volume
+    /// runs. Errors are for people.
     fn page(&mut self, shard: ShardIndex, from: &[u8], bytes: usize) -> Result<Page, String>;
 }
 
@@ -53,7 +55,8 @@ pub struct Stored {
 
 /// The object store.
 pub trait Objects {
-    /// Objects with ids above `after` (`None`: from the first), ascending, at most `most`. None: that was all.
+    /// Objects with ids above `after` (`None`: from the first), ascending, at most `most`. None:
+    /// that was all.
     fn list(&mut self, after: Option<ObjectId>, most: usize) -> Result<Vec<Stored>, String>;
     /// Bytes one object takes; `None`: it is not there.
     fn size(&mut self, id: ObjectId) -> Result<Option<u64>, String>;
@@ -83,8 +86,8 @@ pub enum Progress {
 pub trait Watch {
     /// Called now and then.
     fn progress(&mut self, _progress: Progress) {}
-    /// Returns after operations that are under way have had time to come to their end (seconds; a transaction is sent
-    /// again after 0.2 s). Called only for running volumes.
+    /// Returns after operations that are under way have had time to come to their end (seconds; a
+    /// transaction is sent again after 0.2 s). Called only for running volumes.
     fn pause(&mut self) {}
 }
 

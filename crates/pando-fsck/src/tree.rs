@@ -260,7 +260,8 @@ impl Tree {
     }
 }
 
-/// Whether a partition is where its index and its directory's spread put it, and says the same spread as the others.
+/// Whether a partition is where its index and its directory's spread put it, and says the same
+/// spread as the others.
 pub fn is_placed(volume: &Volume, dir: DirId, part: &Part, all: &[Part]) -> bool {
     let orders = pando_placement::range(part.partition, part.radix);
     let is_whole = (part.partition, part.radix) == (PartitionIndex(0), Radix(0));

@@ -35,7 +35,8 @@ struct Busy {
 }
 
 impl Busy {
-    /// Each file has an object of a session that is over, and the bucket has some more of that session.
+    /// Each file has an object of a session that is over, and the bucket has some more of that
+    /// session.
     fn new(seed: u64) -> (Self, Bucket) {
         let mut c = Cluster::busy();
         let dirs = ["a", "b", "c", "big", "deep", "empty"].map(|dir| c.dir(dir));

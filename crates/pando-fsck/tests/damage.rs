@@ -1,4 +1,5 @@
-//! One damage for each invariant: it is found, called by its name and nothing else, and mended where that needs no guess.
+//! One damage for each invariant: it is found, called by its name and nothing else, and mended
+//! where that needs no guess.
 
 mod support;
 
@@ -553,7 +554,8 @@ fn decided(c: &mut Cluster, shard: u16) -> u64 {
     number
 }
 
-/// Half of a directory on its way to the shard that has the first of its orders already, or to none of its.
+/// Half of a directory on its way to the shard that has the first of its orders already, or to none
+/// of its.
 fn arriving(c: &mut Cluster, txn: TxnId, dir: DirRef, partition: u32) {
     let (shard, _) = c.header(dir.id, 0);
     let radix = pando_placement::birth_radix(PartitionIndex(partition));

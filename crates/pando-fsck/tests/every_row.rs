@@ -1,4 +1,5 @@
-//! Any one row is lost, or turned to nonsense: it is noticed, whatever it was, and no repair makes it worse.
+//! Any one row is lost, or turned to nonsense: it is noticed, whatever it was, and no repair makes
+//! it worse.
 
 mod support;
 
@@ -46,7 +47,8 @@ fn names(c: &Cluster) -> BTreeSet<(DirId, String)> {
     names
 }
 
-/// What can be lost without a trace: it is no more than a promise about what is over, or a hole may be there as well.
+/// What can be lost without a trace: it is no more than a promise about what is over, or a hole may
+/// be there as well.
 fn leaves_no_trace(key: &[u8]) -> bool {
     let of_table = |table: Table| key.starts_with(&keys::table(table));
     let is_link_inline = key[0] == b'l' && key.get(11) == Some(&(Kind::Inline as u8));

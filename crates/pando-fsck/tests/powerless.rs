@@ -1,4 +1,5 @@
-//! What a loss of power takes back of one shard, while others remember it, is no damage (durability mode `os`).
+//! What a loss of power takes back of one shard, while others remember it, is no damage (durability
+//! mode `os`).
 
 mod support;
 
@@ -45,7 +46,8 @@ fn decided(c: &Cluster, from: ShardIndex, slot: SlotIndex) -> Option<(u64, Vec<u
     })
 }
 
-/// The source forgot its decision, told the target so, and lost the forgetting: the slot has come all the same.
+/// The source forgot its decision, told the target so, and lost the forgetting: the slot has come
+/// all the same.
 #[test]
 fn a_decision_that_is_back_is_not_taken_for_one_that_is_unheard() {
     let mut c = Cluster::busy();
@@ -88,7 +90,8 @@ impl Rows for Fails {
     }
 }
 
-/// A handover was seen, and is undone by the loss of power before the slot's rows are looked at: they are where they belong.
+/// A handover was seen, and is undone by the loss of power before the slot's rows are looked at:
+/// they are where they belong.
 #[test]
 fn a_handover_that_was_undone_is_no_damage() {
     let mut c = Cluster::busy();

@@ -1,4 +1,5 @@
-//! What is under way is no damage: at whatever message everything stops, and while everything goes on.
+//! What is under way is no damage: at whatever message everything stops, and while everything goes
+//! on.
 
 mod support;
 
@@ -232,7 +233,8 @@ fn a_running_volume_is_not_slandered() {
     assert!(unjudged > 20, "only {unjudged} suspicions: nothing was proved");
 }
 
-/// Everything stands still while it is looked at, but for one thing that happens between the tables and all other rows.
+/// Everything stands still while it is looked at, but for one thing that happens between the tables
+/// and all other rows.
 struct Once<F>(Cluster, Option<F>);
 
 impl<F: FnOnce(&mut Cluster)> Rows for Once<F> {
@@ -246,7 +248,8 @@ impl<F: FnOnce(&mut Cluster)> Rows for Once<F> {
     }
 }
 
-/// Whether it is decided that partition 1 of a directory goes to another shard, which has not heard so.
+/// Whether it is decided that partition 1 of a directory goes to another shard, which has not heard
+/// so.
 fn is_unheard(c: &Cluster, dir: DirRef) -> bool {
     Cluster::all_shards().any(|shard| {
         let rows = c.rows(shard, &keys::table(Table::Txn));
@@ -262,7 +265,8 @@ fn is_unheard(c: &Cluster, dir: DirRef) -> bool {
     })
 }
 
-/// Runs operations on the shards of a directory until a move of partition 1 is decided and not heard.
+/// Runs operations on the shards of a directory until a move of partition 1 is decided and not
+/// heard.
 fn until_unheard(c: &mut Cluster, dir: DirRef, ops: impl Iterator<Item = Op>) {
     for op in ops {
         for shard in Cluster::all_shards() {
@@ -305,8 +309,8 @@ fn run_all(c: &mut Cluster, ops: Vec<Op>) {
     c.settle();
 }
 
-/// The tables say that a partition is a shard's which has yet to hear it. Until the partitions are looked at it has heard, and
-/// the partition has gone back where it was: there are not two of it.
+/// The tables say that a partition is a shard's which has yet to hear it. Until the partitions are
+/// looked at it has heard, and the partition has gone back where it was: there are not two of it.
 #[test]
 fn a_partition_that_went_and_came_back_while_it_was_looked_for_is_not_there_twice() {
     for gives_back in [false, true] {
@@ -406,7 +410,8 @@ fn a_name_is_told_by_its_path() {
     assert_eq!((found.path.as_deref(), found.shard), (Some("/a/deep"), shard));
 }
 
-/// What is left of a removed file of very many slices, which go in steps; without the record that says so it is damage.
+/// What is left of a removed file of very many slices, which go in steps; without the record that
+/// says so it is damage.
 #[test]
 fn slices_that_are_to_go_are_no_damage() {
     let (ino, order) = (Ino::new(ShardIndex(1), 1 << 30), 48);

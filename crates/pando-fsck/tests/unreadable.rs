@@ -1,5 +1,5 @@
-//! Rows that the disk does not give back: they are named, what else is wrong is found, and nothing is said or mended for want of
-//! them.
+//! Rows that the disk does not give back: they are named, what else is wrong is found, and nothing
+//! is said or mended for want of them.
 
 mod support;
 

@@ -1,13 +1,14 @@
-//! Kernel adaptor of Pando: turns FUSE requests into calls of the file system and its answers into replies.
+//! Kernel adaptor of Pando: turns FUSE requests into calls of the file system and its answers into
+//! replies.
 //!
 //! ```text
 //! kernel ── /dev/fuse ── device ── kernel::adaptor ── Vfs ─┬─ Namespace (the client): names, attributes, permissions
 //!                        the protocol, threads             └─ DataFs: contents
 //! ```
 //!
-//! The kernel's structures stay within [`device`] and [`kernel`]. [`Vfs`] is the file system as Linux wants it, and can be
-//! used, and tested, without a kernel in between. [`device`] knows nothing of it, and serves the null file system of the
-//! benchmarks just as well.
+//! The kernel's structures stay within [`device`] and [`kernel`]. [`Vfs`] is the file system as
+//! Linux wants it, and can be used, and tested, without a kernel in between. [`device`] knows
+//! nothing of it, and serves the null file system of the benchmarks just as well.
 
 pub mod device;
 pub mod kernel;

@@ -12,8 +12,8 @@ use pando_types::{
 /// What a call leads to, at once or later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Errno>>;
 
-/// Names, permissions and attributes. Any thread may call, and any may poll. What each does is said at the client's method
-/// of the same name.
+/// Names, permissions and attributes. Any thread may call, and any may poll. What each does is said
+/// at the client's method of the same name.
 #[expect(missing_docs, reason = "each is the client's method of the same name")]
 pub trait Namespace: Send + Sync {
     fn getattr<'a>(&'a self, ino: Ino) -> Answer<'a, Attr>;
@@ -38,7 +38,8 @@ pub trait Namespace: Send + Sync {
     fn may_be_alone(&self) -> bool {
         false
     }
-    /// Whether what is open is asked for on behalf of those who opened it, as the superuser may not have it.
+    /// Whether what is open is asked for on behalf of those who opened it, as the superuser may not
+    /// have it.
     fn asks_as_openers(&self) -> bool {
         false
     }
@@ -172,7 +173,8 @@ pub trait Namespace: Send + Sync {
 
 /// A listing under way.
 pub trait Pages: Send {
-    /// The next entries; none at the end. A call that is dropped loses nothing: the next one goes on.
+    /// The next entries; none at the end. A call that is dropped loses nothing: the next one goes
+    /// on.
     fn next(&mut self) -> Answer<'_, Vec<DirEntry>>;
 }
 

@@ -1,6 +1,7 @@
 //! The file system as Linux wants it: names and contents together, handles, listings.
 //!
-//! Node numbers are inos; the root's is 1. Nothing of a file is kept per handle: contents belong to the ino.
+//! Node numbers are inos; the root's is 1. Nothing of a file is kept per handle: contents belong to
+//! the ino.
 
 mod files;
 mod listing;
@@ -17,8 +18,9 @@ use crate::namespace::Namespace;
 pub use files::{OpenFlags, Opened};
 pub use listing::{DirHandle, Listed};
 
-/// One mount's file system. Any thread may call, and poll what is asynchronous. What is not may wait for a disk, for a
-/// shard or for whoever uses the same file; the asynchronous ones do so only for a file that is open.
+/// One mount's file system. Any thread may call, and poll what is asynchronous. What is not may
+/// wait for a disk, for a shard or for whoever uses the same file; the asynchronous ones do so only
+/// for a file that is open.
 pub struct Vfs {
     namespace: Arc<dyn Namespace>,
     data: Arc<DataFs>,
@@ -105,8 +107,8 @@ impl Vfs {
         self.data.flush_all()
     }
 
-    /// Attributes that came with a name, made up to date with what this mount has written. On an error the lookup that
-    /// came with them is given back.
+    /// Attributes that came with a name, made up to date with what this mount has written. On an
+    /// error the lookup that came with them is given back.
     fn show(&self, mut attr: Attr) -> Result<Attr, Errno> {
         match self.data.show(&mut attr) {
             Ok(()) => Ok(attr),

@@ -14,7 +14,8 @@ use pando_types::{Credentials, Ino, Name};
 
 const READ_WRITE: OpenFlags = OpenFlags(2);
 const CUT: OpenFlags = OpenFlags(0o1002);
-/// How long a cut that overtakes a flush is given to do so. One that waits for the flush is waited for in vain.
+/// How long a cut that overtakes a flush is given to do so. One that waits for the flush is waited
+/// for in vain.
 const OVERTAKEN_WITHIN: Duration = Duration::from_millis(300);
 
 #[test]

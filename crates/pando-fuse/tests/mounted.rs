@@ -1,4 +1,5 @@
-//! The adaptor under a real kernel, over a tree in memory. Fails where mounting is impossible; leaves nothing mounted.
+//! The adaptor under a real kernel, over a tree in memory. Fails where mounting is impossible;
+//! leaves nothing mounted.
 
 mod common;
 
@@ -100,7 +101,8 @@ fn large_directories_are_listed_completely() {
     }
 }
 
-/// Another mount takes setuid off: this kernel, which has learnt of it by a listing, asks before it says so of the file again.
+/// Another mount takes setuid off: this kernel, which has learnt of it by a listing, asks before it
+/// says so of the file again.
 #[test]
 fn a_program_that_a_listing_tells_of_is_remembered_for_no_time() {
     let timeout = Duration::from_secs(60);
@@ -216,7 +218,8 @@ fn a_full_store_is_reported_by_close_and_fsync() {
     assert_eq!(fs::read(&path).unwrap(), vec![1; 100_000]);
 }
 
-/// Bytes are lost behind the back of whoever wrote them. Whoever closes or syncs the file next is told, though it may only read.
+/// Bytes are lost behind the back of whoever wrote them. Whoever closes or syncs the file next is
+/// told, though it may only read.
 #[test]
 fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
     let mount = Mount::new("lost", &Options::default());
@@ -234,7 +237,8 @@ fn a_loss_is_told_to_the_next_who_closes_or_syncs() {
     assert_eq!(reader.sync_all().unwrap_err().raw_os_error(), Some(5));
     reader.sync_all().unwrap();
     file.sync_all().unwrap();
-    // `cp` looks at what `close` returns, of what it reads, too. Begun before, since what a new process does not inherit is closed.
+    // `cp` looks at what `close` returns, of what it reads, too. Begun before, since what a new
+    // process does not inherit is closed.
     let script = "echo ready; read go; for i in 1 2; do cp \"$0\" /dev/null; echo $?; done";
     let mut copying = Command::new("sh")
         .args(["-c", script])
@@ -359,7 +363,8 @@ fn as_stranger(work: impl FnOnce() + Send) {
     });
 }
 
-/// Setuid and setgid are taken off by what is changed, or by a request to do just that, never by a mode.
+/// Setuid and setgid are taken off by what is changed, or by a request to do just that, never by a
+/// mode.
 #[test]
 fn no_mode_is_written_that_nobody_asked_for() {
     let mount = Mount::new("setid", &Options::default());

@@ -1,4 +1,5 @@
-//! The device core, with the test in the kernel's place: requests go over a socket that keeps them apart.
+//! The device core, with the test in the kernel's place: requests go over a socket that keeps them
+//! apart.
 
 mod gated;
 
@@ -335,7 +336,8 @@ fn threads_that_wait_hold_up_nobody() {
     }
 }
 
-/// Closes `releases` files, then looks up `lookups` names that are not there; the order in which that is answered.
+/// Closes `releases` files, then looks up `lookups` names that are not there; the order in which
+/// that is answered.
 fn closes_then_lookups(releases: u64, lookups: u64) -> Vec<u64> {
     let fs = Gated::default();
     fs.hold("release");

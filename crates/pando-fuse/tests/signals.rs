@@ -1,5 +1,5 @@
-//! Programs that wait for an answer that does not come, on a real mount. Fails where mounting is impossible; leaves nothing
-//! mounted.
+//! Programs that wait for an answer that does not come, on a real mount. Fails where mounting is
+//! impossible; leaves nothing mounted.
 
 mod gated;
 
@@ -46,7 +46,8 @@ impl Mount {
     }
 
     fn spawn(&self, script: &str) -> Program {
-        // Whoever runs the tests in the background may ignore interrupts, and programs inherit that.
+        // Whoever runs the tests in the background may ignore interrupts, and programs inherit
+        // that.
         let child = Command::new("env")
             .args(["--default-signal=INT", "sh", "-c", script])
             .env("D", &self.path)

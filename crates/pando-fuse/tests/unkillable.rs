@@ -1,5 +1,6 @@
-//! A mount that is killed while it waits for a page that only itself could bring. Each mount is a process of its own: this program, started
-//! once more. Fails where mounting is impossible; leaves nothing mounted.
+//! A mount that is killed while it waits for a page that only itself could bring. Each mount is a
+//! process of its own: this program, started once more. Fails where mounting is impossible; leaves
+//! nothing mounted.
 
 mod gated;
 

@@ -139,7 +139,8 @@ impl Authority {
         self.certify(identity, days, addresses, now)
     }
 
-    /// A new key and certificate for who held this one: only its serial number and its time are other.
+    /// A new key and certificate for who held this one: only its serial number and its time are
+    /// other.
     pub fn renew(
         &self,
         old: &Identity,
@@ -189,11 +190,12 @@ impl Authority {
         })
     }
 
-    /// Makes the authority that comes after this one. This one vouches for it, so that who knows this one only accepts
-    /// what the new one issues.
+    /// Makes the authority that comes after this one. This one vouches for it, so that who knows
+    /// this one only accepts what the new one issues.
     pub fn succeed(&self) -> Result<Self, KeyError> {
         let now = OffsetDateTime::now_utc();
-        // By their beginnings it is known which is newer, also if a clock was set back a little or both are of the same second.
+        // By their beginnings it is known which is newer, also if a clock was set back a little or
+        // both are of the same second.
         let begins = (now - SKEW).max(self.begins()? + Duration::SECOND).min(now);
         let mut next = Self::create_from(self.volume, begins)?;
         let bridge = authority_params(self.volume, next.serial, begins)
@@ -228,7 +230,8 @@ fn authority_params(volume: [u8; 16], serial: Serial, begins: OffsetDateTime) ->
     // Two authorities of a volume have different names, so that it is known which issued what.
     let name = format!("Pando {} {serial}", uri::uuid(&volume));
     params.distinguished_name.push(DnType::CommonName, name);
-    // One may come between an authority and what is issued: the certificate by which it vouches for the next.
+    // One may come between an authority and what is issued: the certificate by which it vouches for
+    // the next.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
     params.key_usages.push(KeyUsagePurpose::KeyCertSign);
     params

@@ -20,12 +20,13 @@ const ADDRESS: &str = "# address: ";
 pub struct Bundle {
     /// What the certificate says.
     pub identity: Identity,
-    /// Where the volume's servers are, as `pando_wire::Address` prints it. They may move: these are where to begin.
+    /// Where the volume's servers are, as `pando_wire::Address` prints it. They may move: these are
+    /// where to begin.
     pub addresses: Vec<String>,
     /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// To be shown after the certificate: by these an older authority vouches for the one that issued it, so that
-    /// who knows only the older one accepts it. Empty but for times of rotation.
+    /// To be shown after the certificate: by these an older authority vouches for the one that
+    /// issued it, so that who knows only the older one accepts it. Empty but for times of rotation.
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key, PKCS#8.
     pub key: PrivateKeyDer<'static>,
@@ -34,13 +35,15 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a file. Refuses one that others may read or write or that somebody else put there, and one that is in a folder where
-    /// others may write (but for sticky ones, as `/tmp`). The certificate's signature and times are not looked at.
+    /// Reads a file. Refuses one that others may read or write or that somebody else put there, and
+    /// one that is in a folder where others may write (but for sticky ones, as `/tmp`). The
+    /// certificate's signature and times are not looked at.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         Self::parse(path, &guard::read_secret(path)?)
     }
 
-    /// Reads a file that nobody has named. Refuses one that is neither root's nor this user's, and one that anybody else may read.
+    /// Reads a file that nobody has named. Refuses one that is neither root's nor this user's, and
+    /// one that anybody else may read.
     pub fn read_found(path: &Path) -> Result<Self, KeyError> {
         Self::parse(path, &guard::read_found(path)?)
     }
@@ -78,13 +81,14 @@ impl Bundle {
         text
     }
 
-    /// Writes a file that nobody else can read, from its birth on; it takes the place of one that is there.
+    /// Writes a file that nobody else can read, from its birth on; it takes the place of one that
+    /// is there.
     pub fn write(&self, path: &Path) -> Result<(), KeyError> {
         guard::write(path, &self.to_pem())
     }
 
-    /// The same for another user, which takes root, in a folder that was opened: no path is looked up. `check` is asked right before
-    /// the file takes its name.
+    /// The same for another user, which takes root, in a folder that was opened: no path is looked
+    /// up. `check` is asked right before the file takes its name.
     pub fn write_in(
         &self,
         folder: &File,

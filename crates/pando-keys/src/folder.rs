@@ -40,8 +40,8 @@ pub struct KeysFolder {
 }
 
 impl KeysFolder {
-    /// Makes it, with a new authority, and keys for the volume's servers (`server.pem`) and its owner (`admin.pem`).
-    /// It is there as a whole or not at all.
+    /// Makes it, with a new authority, and keys for the volume's servers (`server.pem`) and its
+    /// owner (`admin.pem`). It is there as a whole or not at all.
     pub fn create(path: &Path, volume: [u8; 16]) -> Result<Self, KeyError> {
         if path.exists() {
             return Err(KeyError::HasKeys(path.to_owned()));
@@ -69,7 +69,8 @@ impl KeysFolder {
         Ok(Self { path: path.to_owned(), volume })
     }
 
-    /// Whether what was issued is written down here: else it is the folder of a server elsewhere ([`Self::adopt`]), or none.
+    /// Whether what was issued is written down here: else it is the folder of a server elsewhere
+    /// ([`Self::adopt`]), or none.
     #[must_use]
     pub fn is_owners(path: &Path) -> bool {
         path.join(ISSUED).exists()
@@ -130,8 +131,8 @@ impl KeysFolder {
         revocations(&self.path)
     }
 
-    /// Fails if this volume's processes have heard that `serial` is revoked. Of the newest authority that has no effect; of an older
-    /// one it has.
+    /// Fails if this volume's processes have heard that `serial` is revoked. Of the newest
+    /// authority that has no effect; of an older one it has.
     pub(crate) fn check_unheard(&self, serial: Serial) -> Result<(), KeyError> {
         let path = self.path.parent().unwrap_or(&self.path).join(HEARD);
         match fs::read_to_string(&path) {
@@ -176,7 +177,8 @@ impl KeysFolder {
         self.remember(authority, authority.issue(wanted)?)
     }
 
-    /// Issues another certificate to who has one of this name; that one goes on to count. No addresses: the same.
+    /// Issues another certificate to who has one of this name; that one goes on to count. No
+    /// addresses: the same.
     pub fn renew(
         &self,
         authority: &Authority,
@@ -210,7 +212,8 @@ impl KeysFolder {
         Ok(bundle)
     }
 
-    /// Ends all certificates of a name that have not expired, or the one of a serial number. What it ended.
+    /// Ends all certificates of a name that have not expired, or the one of a serial number. What
+    /// it ended.
     pub fn revoke(&self, what: &str) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
         let serial = what.parse::<Serial>().ok();
@@ -243,8 +246,9 @@ impl KeysFolder {
         self.write(REVOKED, &text)
     }
 
-    /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's owner issued to it. There is no
-    /// authority's key in it, and it knows of no certificate; what was revoked stays so.
+    /// Makes the folder of a server that is elsewhere, or renews it, from the key that the volume's
+    /// owner issued to it. There is no authority's key in it, and it knows of no certificate; what
+    /// was revoked stays so.
     pub fn adopt(path: &Path, bundle: &Bundle) -> Result<Self, KeyError> {
         if bundle.identity.role != KeyRole::Server {
             return Err(KeyError::WrongRole(bundle.identity.role, KeyRole::Server));

@@ -96,7 +96,8 @@ pub fn write(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, |_, _| Ok(()))
 }
 
-/// The same, for the folder's owner: root may do this in somebody's volume, whose servers must read it.
+/// The same, for the folder's owner: root may do this in somebody's volume, whose servers must read
+/// it.
 pub fn write_for_owner(path: &Path, content: &str) -> Result<(), KeyError> {
     write_as(path, content, give_to_owner_of)
 }
@@ -114,9 +115,10 @@ fn write_as(
     write().map_err(|error| KeyError::Io { path: path.to_owned(), error })
 }
 
-/// The same in a folder that was opened. No path is looked up: whatever is done to folders meanwhile, the file is where it was meant
-/// to be. It is of mode 0600 from birth, and nobody can have put it there. `prepare` gives it its owner; `check` is asked right before
-/// it takes its name.
+/// The same in a folder that was opened. No path is looked up: whatever is done to folders
+/// meanwhile, the file is where it was meant to be. It is of mode 0600 from birth, and nobody can
+/// have put it there. `prepare` gives it its owner; `check` is asked right before it takes its
+/// name.
 pub fn write_in(
     folder: &File,
     name: &OsStr,

@@ -20,7 +20,8 @@ pub const NAME_MAX: usize = 64;
 pub enum KeyRole {
     /// Serves shards, and speaks to other servers.
     Server,
-    /// Asks and tells servers what only the volume's owner may; mounts as whoever the kernel there says.
+    /// Asks and tells servers what only the volume's owner may; mounts as whoever the kernel there
+    /// says.
     Admin,
     /// Mounts, within what the key says.
     Client,
@@ -111,7 +112,8 @@ pub struct Identity {
     pub role: KeyRole,
     /// What people call it: 1 to [`NAME_MAX`] of `A-Z a-z 0-9 . _ -`.
     pub name: String,
-    /// What owns the sessions that its holder opens. Random, never 0; a renewed certificate keeps it.
+    /// What owns the sessions that its holder opens. Random, never 0; a renewed certificate keeps
+    /// it.
     pub key: KeyId,
     /// Which certificate this is.
     pub serial: Serial,
@@ -137,7 +139,8 @@ pub fn check_name(name: &str) -> Result<(), KeyError> {
     }
 }
 
-/// What a certificate says. Its signature and its times are not looked at: that is the handshake's affair.
+/// What a certificate says. Its signature and its times are not looked at: that is the handshake's
+/// affair.
 pub fn identity_of(certificate: &CertificateDer<'_>) -> Result<Identity, KeyError> {
     let parsed = parse(certificate)?;
     let wrong = |what: &str| KeyError::Certificate(what.to_owned());

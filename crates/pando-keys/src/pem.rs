@@ -38,8 +38,8 @@ pub fn read(path: &Path, text: &str) -> Result<Blocks, KeyError> {
 /// Those of authorities, and those by which an older authority vouches for a newer one.
 pub type Parted = (Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>);
 
-/// Parts authorities' certificates. An authority has issued its own to itself. The newest comes first, whoever wrote the file; where
-/// certificates do not tell, what came first stays first.
+/// Parts authorities' certificates. An authority has issued its own to itself. The newest comes
+/// first, whoever wrote the file; where certificates do not tell, what came first stays first.
 pub fn part(
     path: &Path,
     certificates: impl IntoIterator<Item = CertificateDer<'static>>,

@@ -16,8 +16,8 @@ use crate::{guard, pem};
 const ENDED_AUTHORITY: &str = "authority";
 
 impl KeysFolder {
-    /// Makes another authority beside the one whose key this is. Its key takes the place of the old one's: here, or in the
-    /// file that was named. The volume's own keys are its first.
+    /// Makes another authority beside the one whose key this is. Its key takes the place of the old
+    /// one's: here, or in the file that was named. The volume's own keys are its first.
     pub fn rotate(&self, old: &Authority, key: Option<&Path>) -> Result<Authority, KeyError> {
         let lock = guard::lock(&self.path)?;
         let here = self.path.join(AUTHORITY_KEY);
@@ -37,8 +37,9 @@ impl KeysFolder {
         Ok(next)
     }
 
-    /// The key is written before anything counts by it: a place that cannot be written is told before anything has changed, and
-    /// a rotation that is stopped later is gone on with from there.
+    /// The key is written before anything counts by it: a place that cannot be written is told
+    /// before anything has changed, and a rotation that is stopped later is gone on with from
+    /// there.
     fn begin_rotation(&self, old: &Authority, at: &Path) -> Result<Authority, KeyError> {
         self.check_unheard(old.serial())?;
         let (next, draft) = (old.succeed()?, draft_of(at));
@@ -72,12 +73,14 @@ impl KeysFolder {
         Ok(Some(next))
     }
 
-    /// Ends the older of two authorities, and with it all that it issued: it is among what is revoked, so that it ends also where a
-    /// key's file goes on to name it. Unless it is forced, each name must have a certificate of the newer one. What it ended.
+    /// Ends the older of two authorities, and with it all that it issued: it is among what is
+    /// revoked, so that it ends also where a key's file goes on to name it. Unless it is forced,
+    /// each name must have a certificate of the newer one. What it ended.
     pub fn finish_rotation(&self, is_forced: bool) -> Result<Vec<Issued>, KeyError> {
         let _lock = guard::lock(&self.path)?;
         self.take_draft(&self.path.join(AUTHORITY_KEY))?;
-        // The newer one comes first. What a finish that was stopped has revoked already is still in the file.
+        // The newer one comes first. What a finish that was stopped has revoked already is still in
+        // the file.
         let authorities = authorities(&self.path)?;
         let [newer, older @ ..] = authorities.as_slice() else {
             return Err(KeyError::NotRotating);

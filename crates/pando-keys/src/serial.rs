@@ -5,7 +5,8 @@ use core::str::FromStr;
 
 use crate::error::KeyError;
 
-/// Serial number of a certificate: random; its first byte is 0x40 to 0x7f, so that DER has it in 16 bytes.
+/// Serial number of a certificate: random; its first byte is 0x40 to 0x7f, so that DER has it in 16
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub [u8; 16]);
 

@@ -19,14 +19,16 @@ use crate::{guard, pem};
 /// What a server checks at each handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trust {
-    /// Whose certificates count: one authority, or two while the volume's owner rotates them. The newest comes first.
+    /// Whose certificates count: one authority, or two while the volume's owner rotates them. The
+    /// newest comes first.
     pub authorities: Vec<CertificateDer<'static>>,
     /// Certificates that count no more: those of keys, and of authorities that were ended.
     pub revoked: BTreeSet<Serial>,
 }
 
 impl Trust {
-    /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or others may write it.
+    /// Reads `ca.crt` and `revoked` of a volume's folder `keys/`. Fails if either is missing or
+    /// others may write it.
     pub fn read(keys_dir: &Path) -> Result<Self, KeyError> {
         let authorities = authorities(keys_dir)?;
         let revoked = revoked(keys_dir)?;
@@ -42,8 +44,8 @@ impl Trust {
         authority_of(newest).ok().map(|(_, serial)| serial)
     }
 
-    /// Takes over what others say is revoked. Older authorities end by it. The newest does not: no word of others may leave a
-    /// holder of keys without any authority.
+    /// Takes over what others say is revoked. Older authorities end by it. The newest does not: no
+    /// word of others may leave a holder of keys without any authority.
     pub fn revoke(&mut self, serials: impl IntoIterator<Item = Serial>) {
         self.revoked.extend(serials);
         let Self { authorities, revoked } = self;

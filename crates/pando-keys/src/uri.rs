@@ -22,7 +22,8 @@ pub fn write(identity: &Identity) -> String {
     uri
 }
 
-/// Strict: what [`write`] would not write is refused, and with it every option that this version does not know.
+/// Strict: what [`write`] would not write is refused, and with it every option that this version
+/// does not know.
 pub fn parse(uri: &str, serial: Serial) -> Result<Identity, KeyError> {
     let wrong = |what: &str| KeyError::Uri { uri: uri.to_owned(), what: what.to_owned() };
     let rest =

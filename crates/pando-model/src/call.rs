@@ -19,7 +19,8 @@ pub struct Call {
     pub op: Op,
 }
 
-/// What can be done. Directories and files are named by ino, as the kernel names them to a file system.
+/// What can be done. Directories and files are named by ino, as the kernel names them to a file
+/// system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// What a name leads to.
@@ -99,10 +100,11 @@ pub enum Op {
     Parent(Ino),
     /// The caller is gone, and its opens with it.
     EndSession,
-    /// What the caller has open, another holds, too: a session of its that is over for it, and not yet for everybody.
+    /// What the caller has open, another holds, too: a session of its that is over for it, and not
+    /// yet for everybody.
     Linger(Who),
-    /// An operation on names, by path: its directories are those at the end of these ways, at the very moment in which it
-    /// takes place; the numbers in `op` mean nothing.
+    /// An operation on names, by path: its directories are those at the end of these ways, at the
+    /// very moment in which it takes place; the numbers in `op` mean nothing.
     ByPath {
         /// From the root to the directory of the (old) name.
         way: Vec<Name>,

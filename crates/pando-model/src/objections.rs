@@ -1,7 +1,7 @@
 //! All that speaks against an operation on two places.
 //!
-//! Linux finds these one after the other, and [`Tree::apply`] answers with the first. POSIX orders nothing here, and a
-//! system whose places are on several machines may come upon another one first.
+//! Linux finds these one after the other, and [`Tree::apply`] answers with the first. POSIX orders
+//! nothing here, and a system whose places are on several machines may come upon another one first.
 
 use pando_types::{Credentials, Errno, Ino, Name};
 
@@ -9,7 +9,8 @@ use crate::permission::{self, SEARCH, WRITE};
 use crate::{Call, Op, Tree};
 
 impl Tree {
-    /// Every errno that a `rename` or `link` deserves; `ENOTDIR` for an `rmdir` of a file; nothing for others.
+    /// Every errno that a `rename` or `link` deserves; `ENOTDIR` for an `rmdir` of a file; nothing
+    /// for others.
     #[must_use]
     pub fn objections(&self, call: &Call) -> Vec<Errno> {
         let by = &call.credentials;
@@ -46,14 +47,15 @@ impl Tree {
                 all.extend(self.about_places(by, (*from, source), (*to, target)));
                 all.into_iter().flatten().collect()
             }
-            // Whether the sticky bit forbids it depends on the owner, who is written in another place.
+            // Whether the sticky bit forbids it depends on the owner, who is written in another
+            // place.
             Op::Rmdir(dir, name) => {
                 let found = self.search(by, *dir, name).ok().flatten();
                 let file = found.and_then(|ino| self.node(ino).ok()).is_some_and(|n| !n.is_dir());
                 file.then_some(Errno::ENOTDIR).into_iter().collect()
             }
-            // One of its two directories may be gone by the time another reason is found in the other: a removed directory
-            // is known to its own shards only.
+            // One of its two directories may be gone by the time another reason is found in the
+            // other: a removed directory is known to its own shards only.
             Op::ByPath { way, to_way, op } => match &**op {
                 Op::Rename { name, new_name, .. } => {
                     let mut all = self.about_way(by, way, name);

@@ -5,7 +5,8 @@ use pando_types::{Credentials, Errno, FileKind, Ino, Name};
 use crate::{Call, Op, Tree};
 
 impl Op {
-    /// The same operation on names, in these directories: that of the (old) name, and that of a rename's new one.
+    /// The same operation on names, in these directories: that of the (old) name, and that of a
+    /// rename's new one.
     #[must_use]
     pub fn in_dirs(&self, at: Ino, new: Ino) -> Self {
         let mut op = self.clone();

@@ -1,4 +1,5 @@
-//! What it costs to seal a batch of messages and to open it again, without a socket. Prints JSON, nanoseconds a batch.
+//! What it costs to seal a batch of messages and to open it again, without a socket. Prints JSON,
+//! nanoseconds a batch.
 //!
 //! `cargo bench -p pando-net --features fuzzing --bench seal`
 

@@ -1,4 +1,5 @@
-//! The beginning of a connection, from both sides: TLS over TCP, then the words of [`pando_wire::Hello`].
+//! The beginning of a connection, from both sides: TLS over TCP, then the words of
+//! [`pando_wire::Hello`].
 
 use std::io;
 use std::time::Duration;
@@ -103,8 +104,8 @@ pub struct Opened {
     pub shown: Option<Shown>,
 }
 
-/// Opens a connection as `role`. `volume` zero: any. Over TCP it needs a key, and the other side one of a server of the same
-/// volume.
+/// Opens a connection as `role`. `volume` zero: any. Over TCP it needs a key, and the other side
+/// one of a server of the same volume.
 pub async fn open(
     stream: Stream,
     volume: [u8; 16],
@@ -201,8 +202,8 @@ pub struct Reception<'a> {
     pub keys: Option<&'a Keys>,
 }
 
-/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said, whatever it is. In a greeting of
-/// servers, and in the welcome, are all keys that are revoked.
+/// Accepts a connection. `admit` decides by what it says and by who it is; what it answers is said,
+/// whatever it is. In a greeting of servers, and in the welcome, are all keys that are revoked.
 pub async fn accept<T>(
     accepted: Accepted,
     reception: Reception<'_>,
@@ -248,7 +249,8 @@ async fn accept_unhurried<T>(
 
 pub(crate) const OWN_VERSIONS: Refused = Refused::Version { oldest: VERSION, newest: VERSION };
 
-/// The same words are of no use on both sides: what the other is told to do is not for who reads the log here.
+/// The same words are of no use on both sides: what the other is told to do is not for who reads
+/// the log here.
 fn not_admitted(refused: Refused) -> HandshakeError {
     let why = match &refused {
         Refused::NotHere(shard) => format!("it asks for shard {shard}, which is not served here"),

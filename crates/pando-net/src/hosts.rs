@@ -1,4 +1,5 @@
-//! Who hosts which shard, as files: one a shard, written by its server at each start, and by others who heard of it.
+//! Who hosts which shard, as files: one a shard, written by its server at each start, and by others
+//! who heard of it.
 //!
 //! ```text
 //! FOLDER/run/hosts/shard-0003:
@@ -8,8 +9,8 @@
 //! address 10.0.0.3:7000
 //! ```
 //!
-//! A file is replaced as a whole, and only by one of a higher epoch (or the same, from the same start). Who does that
-//! holds `FOLDER/run/hosts/lock` (`flock`).
+//! A file is replaced as a whole, and only by one of a higher epoch (or the same, from the same
+//! start). Who does that holds `FOLDER/run/hosts/lock` (`flock`).
 
 use std::fs;
 use std::io::{self, Write};
@@ -36,7 +37,8 @@ impl HostsFolder {
         self.path.join(format!("shard-{:04}", shard.0))
     }
 
-    /// All that can be read; a file that is nonsense is passed over, as it is written anew at the next start.
+    /// All that can be read; a file that is nonsense is passed over, as it is written anew at the
+    /// next start.
     #[must_use]
     pub fn read(&self) -> Vec<Hosting> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };

@@ -127,7 +127,8 @@ impl Inbound {
         Ok(self.decoder.message()?)
     }
 
-    /// What the last message takes in memory at most besides its own size and the bytes of its frame.
+    /// What the last message takes in memory at most besides its own size and the bytes of its
+    /// frame.
     #[must_use]
     pub const fn heap(&self) -> usize {
         self.decoder.heap()

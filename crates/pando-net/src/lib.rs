@@ -6,8 +6,9 @@
 //!  connect ───────────┘                                 └─ Outbound: messages → (sealed) → one write for all at hand
 //! ```
 //!
-//! Everything that waits does so in tokio; [`Outbound::flush`] alone may be called from any thread. Over TCP there is
-//! nothing but TLS ([`tls`]); a Unix socket is for root and its folder's owner, as the kernel tells ([`Origin`]).
+//! Everything that waits does so in tokio; [`Outbound::flush`] alone may be called from any thread.
+//! Over TCP there is nothing but TLS ([`tls`]); a Unix socket is for root and its folder's owner,
+//! as the kernel tells ([`Origin`]).
 #![forbid(unsafe_code)]
 
 mod handshake;

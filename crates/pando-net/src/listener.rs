@@ -98,9 +98,9 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Listens. A Unix socket that a dead process left is replaced, and only its owner may connect; nothing else is ever
-    /// replaced. Of processes that do this at one path at the same time the last one wins: who may is to be settled before,
-    /// by a lock. Needs a runtime.
+    /// Listens. A Unix socket that a dead process left is replaced, and only its owner may connect;
+    /// nothing else is ever replaced. Of processes that do this at one path at the same time the
+    /// last one wins: who may is to be settled before, by a lock. Needs a runtime.
     pub async fn bind(address: &Address) -> Result<Self, ListenError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::InUse(address.clone()),
@@ -204,9 +204,10 @@ async fn found_at(path: &Path) -> io::Result<Found> {
     }
 }
 
-/// Listens at `path`, in place of what is there. The socket is made at another name of the same folder, and takes its place when
-/// it is complete: nobody but its owner can connect at any time, and whoever finds it finds it alive. Nothing is asked of
-/// the process's umask, which all its threads share.
+/// Listens at `path`, in place of what is there. The socket is made at another name of the same
+/// folder, and takes its place when it is complete: nobody but its owner can connect at any time,
+/// and whoever finds it finds it alive. Nothing is asked of the process's umask, which all its
+/// threads share.
 pub fn listen_at(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     let draft = path.with_file_name(format!(".new-{:016x}", random));
@@ -239,7 +240,8 @@ mod tests {
         assert_eq!(Origin::of_user(0, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1000, 1000), Origin::Owner);
         assert_eq!(Origin::of_user(1001, 1000), Origin::Stranger(1001));
-        // So looks each user whom this user namespace does not know: the folder's owner, and anybody else.
+        // So looks each user whom this user namespace does not know: the folder's owner, and
+        // anybody else.
         assert_eq!(Origin::of_user(65_534, 65_534), Origin::Stranger(65_534));
     }
 

@@ -1,7 +1,7 @@
 //! Bytes on their way out of a connection.
 //!
-//! Whoever has something to say appends it; a batch is flushed once, on the thread that made it. Only what the socket
-//! does not take at once is left to the connection's own task.
+//! Whoever has something to say appends it; a batch is flushed once, on the thread that made it.
+//! Only what the socket does not take at once is left to the connection's own task.
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ struct Buffer {
     bytes: Vec<u8>,
     sent: usize,
     sealer: Option<Sealer>,
-    /// What follows is not ready to be written; where it is to be sealed, it has room for a head before it.
+    /// What follows is not ready to be written; where it is to be sealed, it has room for a head
+    /// before it.
     sealed: usize,
 }
 

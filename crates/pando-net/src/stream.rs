@@ -39,7 +39,8 @@ pub struct Impostor {
     pub user: u32,
 }
 
-/// Whether a user's process may serve at a Unix socket. No key is shown there: the kernel says who it is.
+/// Whether a user's process may serve at a Unix socket. No key is shown there: the kernel says who
+/// it is.
 pub fn check_server(path: &Path, user: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let owner = fs::metadata(folder.unwrap_or(Path::new(".")))?.uid();
@@ -66,7 +67,8 @@ pub enum Detached {
 }
 
 impl Stream {
-    /// Connects. The caller limits the time. Over a Unix socket only to who may serve there: else the error is an [`Impostor`].
+    /// Connects. The caller limits the time. Over a Unix socket only to who may serve there: else
+    /// the error is an [`Impostor`].
     pub async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(host, port) => {
@@ -150,7 +152,8 @@ impl Detached {
     }
 }
 
-/// Sends without delay, and notices within some twenty seconds that the other side's machine or the way to it is gone.
+/// Sends without delay, and notices within some twenty seconds that the other side's machine or the
+/// way to it is gone.
 pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -161,8 +164,8 @@ pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket's path holds 107 bytes at most: a longer one goes through a descriptor of its folder, which is to be kept open
-/// until the path has been used.
+/// A socket's path holds 107 bytes at most: a longer one goes through a descriptor of its folder,
+/// which is to be kept open until the path has been used.
 pub fn short_path(path: &Path) -> io::Result<(Option<File>, PathBuf)> {
     if path.as_os_str().len() < 100 {
         return Ok((None, path.to_owned()));

@@ -21,7 +21,8 @@ pub(crate) fn denied(refused: Refused, why: impl Into<String>) -> HandshakeError
     HandshakeError::Denied { refused, why: why.into() }
 }
 
-/// Parts what is to be told into frames: the first is `revoked` itself. Only a last one is not full, and it may be empty.
+/// Parts what is to be told into frames: the first is `revoked` itself. Only a last one is not
+/// full, and it may be empty.
 pub fn pages_of(revoked: &mut Vec<[u8; 16]>) -> Vec<Message> {
     if revoked.len() < REVOKED_MAX {
         return Vec::new();

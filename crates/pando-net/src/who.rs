@@ -9,7 +9,8 @@ use pando_types::KeyId;
 /// Whom the other end of a connection has proved to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Who {
-    /// Over a Unix socket: root, or the owner of the folder that the socket is in. May do everything.
+    /// Over a Unix socket: root, or the owner of the folder that the socket is in. May do
+    /// everything.
     Owner,
     /// Over TLS: the holder of this key.
     Key(Arc<Identity>),

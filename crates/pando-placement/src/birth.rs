@@ -6,9 +6,10 @@
 //!                   big-endian
 //! ```
 //!
-//! The fixed parts come first, so that no two triples share an input. Rename list and back-pointer of the paper are
-//! not needed: the content record stored under an id says whether it is taken (DESIGN §3), and mkdir takes the first
-//! of [`Secrets::births`] that is free. That also settles a collision, be it with the root's id.
+//! The fixed parts come first, so that no two triples share an input. Rename list and back-pointer
+//! of the paper are not needed: the content record stored under an id says whether it is taken
+//! (DESIGN §3), and mkdir takes the first of [`Secrets::births`] that is free. That also settles a
+//! collision, be it with the root's id.
 
 use pando_types::{DirId, Name};
 
@@ -19,9 +20,9 @@ const NAME_START: usize = ID_LEN + size_of::<u32>();
 const TRIPLE_LEN_MAX: usize = NAME_START + Name::MAX_LEN;
 
 impl Secrets {
-    /// The id of the directory born as `name` in `parent`: the first 128 bits of keyed BLAKE3 over the triple.
-    /// `version` counts siblings of that name which were born there and still live elsewhere; nearly always 0, which
-    /// is what clients predict (InfiniFS §3.3.2).
+    /// The id of the directory born as `name` in `parent`: the first 128 bits of keyed BLAKE3 over
+    /// the triple. `version` counts siblings of that name which were born there and still live
+    /// elsewhere; nearly always 0, which is what clients predict (InfiniFS §3.3.2).
     #[must_use]
     pub fn dir_id(&self, parent: DirId, name: &Name, version: u32) -> DirId {
         let name = name.as_bytes();

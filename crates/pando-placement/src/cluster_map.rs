@@ -3,8 +3,9 @@
 //! 1. Every slot's owner is one of the `shards`.
 //! 2. Slot 0, the root's, is shard 0's: what a client finds before it knows anything.
 //! 3. Shards are added, never taken away or renumbered.
-//! 4. A slot's version counts its owners. Of two maps that differ in a slot, that with the higher version is right: so
-//!    maps need no common order, and each owner need only know who came after it. `epoch` counts changes of this copy.
+//! 4. A slot's version counts its owners. Of two maps that differ in a slot, that with the higher
+//!    version is right: so maps need no common order, and each owner need only know who came after
+//!    it. `epoch` counts changes of this copy.
 //!
 //! Which process hosts a shard, and how to reach it, is not here.
 
@@ -73,8 +74,8 @@ impl ClusterMap {
         self.slot_owner(ino.slot())
     }
 
-    /// Adds a shard, which owns nothing yet; `None` if shard numbers are used up. [`rendezvous`] over the new count
-    /// says which slots to hand it.
+    /// Adds a shard, which owns nothing yet; `None` if shard numbers are used up. [`rendezvous`]
+    /// over the new count says which slots to hand it.
     pub fn add_shard(&mut self) -> Option<ShardIndex> {
         let new = ShardIndex(self.shards);
         self.shards = self.shards.checked_add(1)?;
@@ -111,7 +112,8 @@ impl ClusterMap {
         Some(SlotNews { slot, version, owner: self.slot_owner(slot) })
     }
 
-    /// What is to be said of a slot when it goes to `to` next, which may have been added without this map's knowledge.
+    /// What is to be said of a slot when it goes to `to` next, which may have been added without
+    /// this map's knowledge.
     pub fn next_news(&self, slot: SlotIndex, to: ShardIndex) -> Result<SlotNews, HandoverError> {
         if slot == ROOT_SLOT {
             return Err(HandoverError::Root);
@@ -123,8 +125,8 @@ impl ClusterMap {
         Ok(SlotNews { slot, version, owner: to })
     }
 
-    /// Takes over who owns a slot, if that is news: whether it was. What cannot be is none. Who owns a slot is a shard, also if
-    /// nobody has said here yet that it was added.
+    /// Takes over who owns a slot, if that is news: whether it was. What cannot be is none. Who
+    /// owns a slot is a shard, also if nobody has said here yet that it was added.
     pub fn learn(&mut self, news: SlotNews) -> bool {
         let known = self.versions.get(&news.slot).copied().unwrap_or(0);
         if news.version <= known || news.slot == ROOT_SLOT || news.owner.0 >= SHARDS_MAX {

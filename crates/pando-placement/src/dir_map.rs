@@ -1,8 +1,9 @@
 //! One directory's partitions as a client or shard knows them (GIGA+ §3.3, §4.2).
 //!
-//! A map may be stale: what it holds once existed. Partitions get deeper when they split, and vanish when they are given
-//! back to the one they were split from. Whoever is addressed by a stale map answers with all leaves that it has: those that
-//! are new are added, and what the map has at that shard and the answer has not is forgotten.
+//! A map may be stale: what it holds once existed. Partitions get deeper when they split, and
+//! vanish when they are given back to the one they were split from. Whoever is addressed by a stale
+//! map answers with all leaves that it has: those that are new are added, and what the map has at
+//! that shard and the answer has not is forgotten.
 //!
 //! ```text
 //! leaf (5, 3) = ‥101 implies its whole split history, one step per depth:
@@ -11,9 +12,11 @@
 //!   d = 2   1 split → 5 exists        goes to 5      (bit 2 set)
 //! ```
 //!
-//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth implies. So with one that is
-//!    forgotten all go whose birth implied it: what it split off, what its parent split off later, and all that came of those.
-//! 2. A partition's depth follows from what is present: the first at or after its birth with no child there.
+//! 1. Present partitions are the nodes of a binary tree: with any of them, all that its birth
+//!    implies. So with one that is forgotten all go whose birth implied it: what it split off, what
+//!    its parent split off later, and all that came of those.
+//! 2. A partition's depth follows from what is present: the first at or after its birth with no
+//!    child there.
 //! 3. The leaves' ranges tile the orders.
 
 use alloc::vec;
@@ -67,7 +70,8 @@ impl DirMap {
         self.present.len()
     }
 
-    /// The depth of `i` as far as known (the true one is that or larger); `None` if `i` is not known.
+    /// The depth of `i` as far as known (the true one is that or larger); `None` if `i` is not
+    /// known.
     #[must_use]
     pub fn radix(&self, i: PartitionIndex) -> Option<Radix> {
         self.present.contains(i).then(|| self.radix_of_present(i))
@@ -81,8 +85,9 @@ impl DirMap {
         r
     }
 
-    /// The leaf that holds `order`, whatever its ordinal (GIGA+ §4.2: try the hash's low r bits from the largest r
-    /// down). Does not allocate; nothing to search while the directory is unsplit.
+    /// The leaf that holds `order`, whatever its ordinal (GIGA+ §4.2: try the hash's low r bits
+    /// from the largest r down). Does not allocate; nothing to search while the directory is
+    /// unsplit.
     #[must_use]
     pub fn locate(&self, order: Order) -> (PartitionIndex, Radix) {
         if self.present.is_only_zero() {
@@ -116,8 +121,9 @@ impl DirMap {
         })
     }
 
-    /// The shard that has `i`, for a directory whose home is `home` now. Partition 0 is at home and moves with it;
-    /// the others stay where the first split's [`Spread`] puts them. Home too if the directory never split.
+    /// The shard that has `i`, for a directory whose home is `home` now. Partition 0 is at home and
+    /// moves with it; the others stay where the first split's [`Spread`] puts them. Home too if the
+    /// directory never split.
     #[must_use]
     pub fn shard(&self, home: ShardIndex, i: PartitionIndex) -> ShardIndex {
         match &self.spread {
@@ -126,8 +132,9 @@ impl DirMap {
         }
     }
 
-    /// All shards, of so many, that can have `order`, however often the directory has split or merged beyond what is known:
-    /// those of the partitions that the hash's low bits name, one for each depth. Each once, home first.
+    /// All shards, of so many, that can have `order`, however often the directory has split or
+    /// merged beyond what is known: those of the partitions that the hash's low bits name, one for
+    /// each depth. Each once, home first.
     #[must_use]
     pub fn candidates(&self, home: ShardIndex, order: Order, shards: u16) -> Vec<ShardIndex> {
         let mut found = vec![home];
@@ -154,9 +161,10 @@ impl DirMap {
         new
     }
 
-    /// Learns from someone's split history; true if the map changed. What it refutes is forgotten first, if it tells all
-    /// that some shard has. Leaves that cannot be, and a spread that cannot, are passed over: a hostile history costs its
-    /// own length, and what is known of one shard, or, with another spread, of this directory.
+    /// Learns from someone's split history; true if the map changed. What it refutes is forgotten
+    /// first, if it tells all that some shard has. Leaves that cannot be, and a spread that cannot,
+    /// are passed over: a hostile history costs its own length, and what is known of one shard, or,
+    /// with another spread, of this directory.
     pub fn learn(&mut self, history: &SplitHistory) -> bool {
         let mut changed = self.renew(history.spread);
         if let Some(shard) = history.of {
@@ -165,8 +173,9 @@ impl DirMap {
         changed | self.merge(history)
     }
 
-    /// A directory has one spread for life. Its id may have another life, in which it lies elsewhere, since slots have gone to
-    /// other shards or there are more of them: of what was known nothing is so any more.
+    /// A directory has one spread for life. Its id may have another life, in which it lies
+    /// elsewhere, since slots have gone to other shards or there are more of them: of what was
+    /// known nothing is so any more.
     fn renew(&mut self, spread: Option<Spread>) -> bool {
         match spread.filter(is_spread) {
             Some(told) if self.spread.is_some_and(|known| known != told) => {
@@ -177,8 +186,8 @@ impl DirMap {
         }
     }
 
-    /// Learns what a history adds, and forgets nothing: for who must not miss a partition, and finds out himself that one
-    /// is gone. True if anything was new.
+    /// Learns what a history adds, and forgets nothing: for who must not miss a partition, and
+    /// finds out himself that one is gone. True if anything was new.
     pub fn merge(&mut self, history: &SplitHistory) -> bool {
         let mut learned = self.merge_spread(history.spread);
         for &(i, r) in &history.leaves {
@@ -187,13 +196,15 @@ impl DirMap {
         learned
     }
 
-    /// The same of one partition that is there. True if anything was new; nothing that cannot be is.
+    /// The same of one partition that is there. True if anything was new; nothing that cannot be
+    /// is.
     pub fn merge_leaf(&mut self, i: PartitionIndex, r: Radix) -> bool {
         is_partition(i, r) && self.insert_path(i, r)
     }
 
-    /// What it says of the split tree that the partition which holds `order` is this deep, if that is news. `None` too while it is not known how
-    /// the directory is spread, or if nothing can be that deep.
+    /// What it says of the split tree that the partition which holds `order` is this deep, if that
+    /// is news. `None` too while it is not known how the directory is spread, or if nothing can be
+    /// that deep.
     #[must_use]
     pub fn deeper(&self, order: Order, radix: Radix) -> Option<SplitHistory> {
         let is_news = radix <= Radix::MAX && self.locate(order).1 < radix;
@@ -203,8 +214,8 @@ impl DirMap {
         })
     }
 
-    /// `i` was given back to its parent, and with it is gone whatever implies it (invariant 1). False if it was not known.
-    /// Partition 0 is never gone.
+    /// `i` was given back to its parent, and with it is gone whatever implies it (invariant 1).
+    /// False if it was not known. Partition 0 is never gone.
     pub fn forget(&mut self, i: PartitionIndex) -> bool {
         match parent(i) {
             Some(parent) if self.present.contains(i) => {
@@ -214,7 +225,8 @@ impl DirMap {
         }
     }
 
-    /// `shard` has these partitions and no others; true if others were known. (But for partition 0, which is at home.)
+    /// `shard` has these partitions and no others; true if others were known. (But for partition 0,
+    /// which is at home.)
     fn refute(&mut self, shard: ShardIndex, has: &[(PartitionIndex, Radix)]) -> bool {
         let Some(spread) = self.spread.filter(|_| !self.present.is_only_zero()) else {
             return false;
@@ -228,8 +240,9 @@ impl DirMap {
         gone.into_iter().fold(false, |forgotten, i| forgotten | self.forget(i))
     }
 
-    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one has split. From the
-    /// deepest up, until one is known, for then so are those above (invariant 1): a known leaf costs one look.
+    /// The path from the root to (i, r) passes i mod 2^d at each depth d < r and goes on: that one
+    /// has split. From the deepest up, until one is known, for then so are those above (invariant
+    /// 1): a known leaf costs one look.
     fn insert_path(&mut self, i: PartitionIndex, r: Radix) -> bool {
         let mut path = (0..r.0).rev().map(|d| (partition_of(u64::from(i.0), Radix(d)), Radix(d)));
         let mut learned = false;
@@ -241,8 +254,8 @@ impl DirMap {
         learned
     }
 
-    /// Should two be told of one life (only a faulty or hostile sender can), all who hear both settle for the same: the
-    /// lesser.
+    /// Should two be told of one life (only a faulty or hostile sender can), all who hear both
+    /// settle for the same: the lesser.
     fn merge_spread(&mut self, other: Option<Spread>) -> bool {
         let Some(other) = other.filter(is_spread) else { return false };
         if self.spread.is_some_and(|mine| mine <= other) {
@@ -418,7 +431,8 @@ mod tests {
         }
     }
 
-    /// An id's next life lies elsewhere; a late history of an earlier one costs as much again, and no more.
+    /// An id's next life lies elsewhere; a late history of an earlier one costs as much again, and
+    /// no more.
     #[test]
     fn of_another_life_nothing_is_kept() {
         let [first, second] = [(2, 4), (1, 5)]

@@ -1,4 +1,5 @@
-//! The bits of partitions (GIGA+ §3.2): partition (i, r) holds the names whose hash's low r bits are i.
+//! The bits of partitions (GIGA+ §3.2): partition (i, r) holds the names whose hash's low r bits
+//! are i.
 //!
 //! ```text
 //! hash    57 … 3 2 1 0            …0110, r = 2 → partition 2; when (2, 2) splits, bit 2 decides:
@@ -6,17 +7,19 @@
 //!         └ most significant
 //! ```
 //!
-//! An order is the hash reversed, so the bits that select a partition come first and every partition is one
-//! contiguous range of orders; a split gives its upper half away.
+//! An order is the hash reversed, so the bits that select a partition come first and every
+//! partition is one contiguous range of orders; a split gives its upper half away.
 
 use core::ops::Range;
 use pando_types::{Order, PartitionIndex, Radix};
 
 const ORDER_BITS: u32 = Order::HASH_BITS + Order::ORDINAL_BITS;
 
-// A readdir position is an order plus a small constant and must stay below 2⁶³: 58 + 4 = 62 bits leave room.
+// A readdir position is an order plus a small constant and must stay below 2⁶³: 58 + 4 = 62 bits
+// leave room.
 const _: () = assert!(ORDER_BITS < 63);
-// The deepest partition is selected by bits that an order has: 24 ≤ 58. Its index fits in 32 bits: 24 < 32.
+// The deepest partition is selected by bits that an order has: 24 ≤ 58. Its index fits in 32 bits:
+// 24 < 32.
 const _: () = assert!(Radix::MAX.0 as u32 <= Order::HASH_BITS);
 const _: () = assert!((Radix::MAX.0 as u32) < u32::BITS);
 const _: () = assert!(Order::END == 1 << ORDER_BITS);
@@ -35,7 +38,8 @@ pub const fn order_of_hash(hash: u64) -> Order {
     Order(hash.reverse_bits() >> (u64::BITS - Order::HASH_BITS) << Order::ORDINAL_BITS)
 }
 
-/// The 58 hash bits an order was made of. The ordinal, and anything from [`Order::END`] up, does not count.
+/// The 58 hash bits an order was made of. The ordinal, and anything from [`Order::END`] up, does
+/// not count.
 ///
 /// | order | hash |
 /// |---|---|
@@ -63,7 +67,8 @@ pub const fn partition_of(hash: u64, r: Radix) -> PartitionIndex {
     PartitionIndex(hash as u32 & ((1 << r.0) - 1))
 }
 
-/// Whether some directory may have a partition `i` of depth `r`: `r` ≤ 24 and `i` < 2^`r`. For what comes from afar.
+/// Whether some directory may have a partition `i` of depth `r`: `r` ≤ 24 and `i` < 2^`r`. For what
+/// comes from afar.
 ///
 /// | i | r | |
 /// |---|---|---|
@@ -78,7 +83,8 @@ pub const fn is_partition(i: PartitionIndex, r: Radix) -> bool {
     r.0 <= Radix::MAX.0 && i.0 >> r.0 == 0
 }
 
-/// The orders (raw, with ordinals) of partition (`i`, `r`); empty if there can be no such partition.
+/// The orders (raw, with ordinals) of partition (`i`, `r`); empty if there can be no such
+/// partition.
 ///
 /// | i | r | orders |
 /// |---|---|---|
@@ -97,7 +103,8 @@ pub const fn range(i: PartitionIndex, r: Radix) -> Range<u64> {
     start..start + (Order::END >> r.0)
 }
 
-/// The partition that takes the upper half of (`i`, `r`) when it splits: `i` + 2^`r`. Both then have depth `r` + 1.
+/// The partition that takes the upper half of (`i`, `r`) when it splits: `i` + 2^`r`. Both then
+/// have depth `r` + 1.
 ///
 /// | i | r | child |
 /// |---|---|---|
@@ -116,7 +123,8 @@ pub const fn child(i: PartitionIndex, r: Radix) -> PartitionIndex {
     PartitionIndex(i.0 | 1 << r.0)
 }
 
-/// The partition that `i` was split from: `i` without its highest bit. Partition 0 was always there.
+/// The partition that `i` was split from: `i` without its highest bit. Partition 0 was always
+/// there.
 ///
 /// | i | parent |
 /// |---|---|
@@ -135,7 +143,8 @@ pub const fn parent(i: PartitionIndex) -> Option<PartitionIndex> {
     }
 }
 
-/// The depth `i` was born with, one more than that at which its parent split: the length of `i` in bits.
+/// The depth `i` was born with, one more than that at which its parent split: the length of `i` in
+/// bits.
 ///
 /// | i | depth |
 /// |---|---|

@@ -1,8 +1,9 @@
 //! Which partitions exist: GIGA+'s bitmap (§4.2), sparse.
 //!
-//! Partitions 0 to 63 are bits of one inline word: a directory on up to 64 shards costs no allocation and a look-up
-//! in it is a shift. Further words, at most 2¹⁸, are kept by number and only if they hold something, so that a deep
-//! lopsided tree of hostile making costs no more than its partitions (user-level report §4.10.2: a flat bitmap does).
+//! Partitions 0 to 63 are bits of one inline word: a directory on up to 64 shards costs no
+//! allocation and a look-up in it is a shift. Further words, at most 2¹⁸, are kept by number and
+//! only if they hold something, so that a deep lopsided tree of hostile making costs no more than
+//! its partitions (user-level report §4.10.2: a flat bitmap does).
 //!
 //! 1. Partition 0 is always in.
 //! 2. No word of `rest` is 0, so equal sets are equal values.
@@ -62,8 +63,9 @@ impl PartitionSet {
         })
     }
 
-    /// Takes out all from 2^`depth` up that are `low` in their `depth` low bits, where `low` < 2^`depth`: what partition
-    /// `low` has split off since it had that depth, and all that came of those. True if there were any.
+    /// Takes out all from 2^`depth` up that are `low` in their `depth` low bits, where `low` <
+    /// 2^`depth`: what partition `low` has split off since it had that depth, and all that came of
+    /// those. True if there were any.
     pub(crate) fn remove_above(&mut self, low: PartitionIndex, depth: Radix) -> bool {
         let before = self.len();
         let stride = 1_u32 << depth.0;

@@ -1,9 +1,11 @@
-//! The volume's format-time secrets. Whoever lacks them cannot aim names or directories at one shard (DESIGN §3).
+//! The volume's format-time secrets. Whoever lacks them cannot aim names or directories at one
+//! shard (DESIGN §3).
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// Keys of the two hashes. Drawn once when a volume is formatted; never changed, for all placement hangs on them.
+/// Keys of the two hashes. Drawn once when a volume is formatted; never changed, for all placement
+/// hangs on them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
     /// Key of directory ids ([`Secrets::dir_id`]).

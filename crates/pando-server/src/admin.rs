@@ -1,4 +1,5 @@
-//! The admin socket: one JSON object a line each way, over a Unix socket that only the owner may open.
+//! The admin socket: one JSON object a line each way, over a Unix socket that only the owner may
+//! open.
 //!
 //! ```text
 //! → {"command":"status"}            ← {"ok":{…}}
@@ -41,8 +42,8 @@ pub enum Answer<T> {
     Error(String),
 }
 
-/// Listens at `path`, in place of whatever socket a dead process left there, and answers each line by `handle` from
-/// threads of its own. The caller holds the volume's lock.
+/// Listens at `path`, in place of whatever socket a dead process left there, and answers each line
+/// by `handle` from threads of its own. The caller holds the volume's lock.
 pub fn serve<Q, A>(
     path: &Path,
     handle: impl Fn(Q) -> Result<A, String> + Send + Sync + 'static,
@@ -146,7 +147,8 @@ fn ask_for<Q: Serialize, A: DeserializeOwned>(
     Ok(serde_json::from_str(&line)?)
 }
 
-/// `WouldBlock` if as many wait to be let in as may, for as long as `limit`: the process is suspended.
+/// `WouldBlock` if as many wait to be let in as may, for as long as `limit`: the process is
+/// suspended.
 fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
     let (_folder, short) = short_path(path)?;
     let socket: OwnedFd = rustix::net::socket_with(
@@ -161,7 +163,8 @@ fn connect(path: &Path, limit: Option<Duration>) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Whether a socket is at `path` at which nobody listens any more, since its process has ended without removing it.
+/// Whether a socket is at `path` at which nobody listens any more, since its process has ended
+/// without removing it.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
     connect(path, Some(LOOK)).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

@@ -1,7 +1,9 @@
-//! Two clocks. Timers go by the one that only runs on; records are stamped with the one that people read.
+//! Two clocks. Timers go by the one that only runs on; records are stamped with the one that people
+//! read.
 //!
-//! The second may jump: an administrator corrects it, or a machine starts with a wrong one. Nothing waits for it, and
-//! no shard is stamped with the clock of another, which may have come from a machine whose clock is fast.
+//! The second may jump: an administrator corrects it, or a machine starts with a wrong one. Nothing
+//! waits for it, and no shard is stamped with the clock of another, which may have come from a
+//! machine whose clock is fast.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,8 +19,8 @@ pub trait Time: Send + Sync {
     fn wall(&self) -> u64;
 }
 
-/// Where the monotonic clock of a process begins, nanoseconds. What was last done at 0 was done long ago: no timer waits
-/// after a start because of that.
+/// Where the monotonic clock of a process begins, nanoseconds. What was last done at 0 was done
+/// long ago: no timer waits after a start because of that.
 const ORIGIN: u64 = 3_600_000_000_000;
 
 /// The clocks of this machine.
@@ -53,8 +55,9 @@ impl Time for RealTime {
 /// The clocks of a process.
 pub type Clock = Arc<dyn Time>;
 
-/// One shard's time of day. It goes back only when the machine's clock was set back by more than a second, or when the shard
-/// was stamped, before a start or elsewhere, by a clock that was as much ahead.
+/// One shard's time of day. It goes back only when the machine's clock was set back by more than a
+/// second, or when the shard was stamped, before a start or elsewhere, by a clock that was as much
+/// ahead.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Wall {
     last: u64,

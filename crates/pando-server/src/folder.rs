@@ -53,7 +53,8 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the process dies.
+/// The lock on a volume or on some of its shards; released when dropped, and by the kernel when the
+/// process dies.
 #[derive(Debug)]
 pub struct FolderLock {
     /// With this process's pid inside.
@@ -114,7 +115,8 @@ impl Folder {
         Ok((0..SHARDS_MAX).filter(is_here).collect())
     }
 
-    /// Shards whose stores should be here: those that are, and those that the volume was made with, unless they were moved away.
+    /// Shards whose stores should be here: those that are, and those that the volume was made with,
+    /// unless they were moved away.
     pub fn stores(&self) -> Result<Vec<u16>, FolderError> {
         let superblock = self.read()?;
         // A folder that shards are moved to was made without any.
@@ -151,8 +153,8 @@ impl Folder {
         }
     }
 
-    /// Makes a folder without any shard, for some that will be moved here: of the volume with this superblock, whose file data
-    /// is elsewhere.
+    /// Makes a folder without any shard, for some that will be moved here: of the volume with this
+    /// superblock, whose file data is elsewhere.
     pub fn join(&self, superblock: &[u8], objects: &str) -> Result<(), FolderError> {
         let path = self.superblock_file();
         Superblock::decode(superblock)
@@ -222,8 +224,8 @@ impl Folder {
         Superblock::decode(&bytes).map_err(|cause| FolderError::Superblock { path, cause })
     }
 
-    /// Makes a volume in a missing or empty folder. `format_shard` fills one shard's folder, durably. An attempt that was
-    /// cut off is begun again.
+    /// Makes a volume in a missing or empty folder. `format_shard` fills one shard's folder,
+    /// durably. An attempt that was cut off is begun again.
     pub fn format(
         &self,
         superblock: &Superblock,
@@ -495,7 +497,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes a folder and what is missing above it. Its name is durable even if it was there: an attempt that was cut off may have made it.
+/// Makes a folder and what is missing above it. Its name is durable even if it was there: an
+/// attempt that was cut off may have made it.
 fn make_with_parents(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|path| !path.is_dir()).count();
     fs::create_dir_all(path)?;

@@ -1,9 +1,10 @@
-//! A new shard: an empty store in this process' folder, served from then on. That makes it no shard of the volume yet: see
-//! `Op::AddShard`.
+//! A new shard: an empty store in this process' folder, served from then on. That makes it no shard
+//! of the volume yet: see `Op::AddShard`.
 //!
 //! 1. A store appears under its name as a whole.
-//! 2. It is not made while anybody is known to serve one of this number. Two that are made at the same time in two folders are
-//!    told apart by nothing: whoever adds shards does so from one place.
+//! 2. It is not made while anybody is known to serve one of this number. Two that are made at the
+//!    same time in two folders are told apart by nothing: whoever adds shards does so from one
+//!    place.
 
 use pando_types::ShardIndex;
 
@@ -27,7 +28,8 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Makes a shard, unless it was made here before, and serves it. `lock` takes it for this process. Errors are in words.
+    /// Makes a shard, unless it was made here before, and serves it. `lock` takes it for this
+    /// process. Errors are in words.
     pub fn found(
         &self,
         shard: ShardIndex,

@@ -1,7 +1,8 @@
-//! What `pando info` shows: where a directory's partitions are, and where a file's inode and data are.
+//! What `pando info` shows: where a directory's partitions are, and where a file's inode and data
+//! are.
 //!
-//! It walks as a client does — ask the home, follow redirects — but with nothing cached and no session, since it only
-//! reads.
+//! It walks as a client does — ask the home, follow redirects — but with nothing cached and no
+//! session, since it only reads.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -171,7 +172,8 @@ impl<'a> Inspector<'a> {
             };
             let leaves = found.iter().map(|it| (it.delta.partition, it.delta.radix)).collect();
             known.merge(&SplitHistory { of: None, spread: attr.history.spread, leaves });
-            // Their depths tell of all that split off, which may be on shards of which only they have heard.
+            // Their depths tell of all that split off, which may be on shards of which only they
+            // have heard.
             let implied = known.leaves().into_iter().map(|(index, _)| known.shard(home, index));
             to_ask.extend(implied.filter(|shard| !asked.contains(shard)));
             partitions.extend(found.into_iter().map(|inspected| PartitionInfo {

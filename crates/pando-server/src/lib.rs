@@ -1,4 +1,5 @@
-//! The shell around Pando's shards: everything a shard must not know of — files, threads, clocks, sockets.
+//! The shell around Pando's shards: everything a shard must not know of — files, threads, clocks,
+//! sockets.
 //!
 //! ```text
 //!  superblock, locks ─ folder/    sockets ─ net/ ─► call(shard, request) ──► inbox ─┐
@@ -9,8 +10,8 @@
 //!           └ checkpoint thread: frozen tree → index file, in the background
 //! ```
 //!
-//! What this crate does not know: what an operation means (`pando-core`), how the store works (`babu`; only
-//! [`store`] speaks with it), how a client finds a shard.
+//! What this crate does not know: what an operation means (`pando-core`), how the store works
+//! (`babu`; only [`store`] speaks with it), how a client finds a shard.
 
 pub mod admin;
 pub mod clock;

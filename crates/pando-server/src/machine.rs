@@ -1,7 +1,8 @@
-//! What the shell runs: a deterministic state machine behind the contract of `pando_core::contract`.
+//! What the shell runs: a deterministic state machine behind the contract of
+//! `pando_core::contract`.
 //!
-//! A trait, so that the shell's own promises (nothing is lost, nothing leaves too early) are tested with a machine
-//! of ten lines.
+//! A trait, so that the shell's own promises (nothing is lost, nothing leaves too early) are tested
+//! with a machine of ten lines.
 
 use pando_core::contract::{Effects, Halt, Input, Now, Rows};
 use pando_placement::ClusterMap;
@@ -15,14 +16,15 @@ pub trait Machine: Send {
     /// Handles one input. An `Err` that is [`Halt::NotResident`] has changed nothing.
     fn handle(&mut self, now: Now, input: Input, rows: &dyn Rows) -> Result<Effects, Halt>;
 
-    /// The last input could not be handled ([`Halt::Unreadable`]), or its effects were dropped. Who asked is refused with `refuse`; all that waits
-    /// goes on. `Err`: it cannot go on.
+    /// The last input could not be handled ([`Halt::Unreadable`]), or its effects were dropped. Who
+    /// asked is refused with `refuse`; all that waits goes on. `Err`: it cannot go on.
     fn begin_anew(&mut self, _now: Now, _refuse: Errno, _rows: &dyn Rows) -> Result<Effects, Halt> {
         Err(Halt::Broken("this machine does not begin anew".to_owned()))
     }
 
-    /// Answers a request of a client that came by this key without effects, if it only reads and need not wait; `None`: it is to be handled. The reply may leave when what
-    /// was applied before is acknowledged.
+    /// Answers a request of a client that came by this key without effects, if it only reads and
+    /// need not wait; `None`: it is to be handled. The reply may leave when what was applied before
+    /// is acknowledged.
     fn answer_at_once(
         &mut self,
         _now: Now,

@@ -1,7 +1,7 @@
 //! What a shard's shell counts: totals, and a histogram of latency per operation.
 //!
-//! Histograms have one bucket per power of two nanoseconds: a percentile is right to a factor of two, which is enough
-//! to see what is wrong, and costs one atomic addition.
+//! Histograms have one bucket per power of two nanoseconds: a percentile is right to a factor of
+//! two, which is enough to see what is wrong, and costs one atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,8 @@ counters! {
     held,
     /// Inputs that waited until a sync under way was over, since they name objects.
     waited_for_sync,
-    /// Connections of clients that were closed since they sent what is no request, or what a client never sends.
+    /// Connections of clients that were closed since they sent what is no request, or what a client
+    /// never sends.
     bad_frames,
     /// Connections of clients that were closed since they held too much memory.
     cut_off,
@@ -173,7 +174,8 @@ impl Histogram {
         self.0[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many, and the upper ends of the buckets that hold the median and the 99th percentile; `None` if none.
+    /// How many, and the upper ends of the buckets that hold the median and the 99th percentile;
+    /// `None` if none.
     pub fn summary(&self) -> Option<(u64, u64, u64)> {
         let counts: Vec<u64> = self.0.iter().map(|b| b.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();

@@ -1,5 +1,5 @@
-//! Client sessions this process has opened and not ended, on disk: the next process ends them, so that what a killed
-//! mount held open does not stay for ever.
+//! Client sessions this process has opened and not ended, on disk: the next process ends them, so
+//! that what a killed mount held open does not stay for ever.
 //!
 //! One decimal number a line in `run/sessions`; the last line may be cut.
 

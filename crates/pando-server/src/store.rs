@@ -1,6 +1,8 @@
-//! A shard's store: `babu` in the words of the shard's contract. Nothing else in this crate speaks with `babu`.
+//! A shard's store: `babu` in the words of the shard's contract. Nothing else in this crate speaks
+//! with `babu`.
 //!
-//! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖ time u64.
+//! A log group's meta data, little-endian: version (1) ‖ session u64 ‖ slot u16 ‖ sequence u64 ‖
+//! time u64.
 
 mod page;
 
@@ -22,13 +24,14 @@ pub use page::{Gap, Page};
 /// Unreadable blocks that are kept in mind, to be told once.
 const UNREADABLE_MAX: usize = 16;
 
-/// Log bytes of a group besides its changes: its header, its meta data, and up to where the next one begins.
+/// Log bytes of a group besides its changes: its header, its meta data, and up to where the next
+/// one begins.
 const GROUP_BYTES: u64 = 48 + 27 + 8;
 
 const META_VERSION: u8 = 1;
 
-/// Length of a key of an entry: what begins with it (attributes, slices) is details of one file, and "are there any?" is
-/// answered without a read. See `pando_core::keys`.
+/// Length of a key of an entry: what begins with it (attributes, slices) is details of one file,
+/// and "are there any?" is answered without a read. See `pando_core::keys`.
 const ORDER_KEY_BYTES: usize = 26;
 
 /// Sizes; see `babu::Options`.
@@ -38,7 +41,8 @@ pub struct StoreOptions {
     pub log_chunk_bytes: u64,
     /// Log space only deletions and shards' own messages may use, bytes.
     pub reserve_bytes: u64,
-    /// Room that is kept for the day when the disk is full, beyond what a checkpoint needs, bytes; 0: none.
+    /// Room that is kept for the day when the disk is full, beyond what a checkpoint needs, bytes;
+    /// 0: none.
     pub ballast_bytes: u64,
     /// Memory for blocks of index files, bytes.
     pub cache_bytes: usize,
@@ -58,7 +62,8 @@ impl Default for StoreOptions {
     }
 }
 
-/// The store did something it cannot come back from, or could not be opened: which folder, which file, why.
+/// The store did something it cannot come back from, or could not be opened: which folder, which
+/// file, why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreError {
     /// In words.
@@ -128,7 +133,8 @@ impl Store {
         Self::over(Arc::new(disk), options).map_err(|error| say(&error.what, error.is_damage))
     }
 
-    /// Opens the store on a disk, making it if there is none. What keys are like is for this crate to say.
+    /// Opens the store on a disk, making it if there is none. What keys are like is for this crate
+    /// to say.
     pub fn over(disk: Arc<dyn Disk>, options: Options) -> Result<(Self, Opened), StoreError> {
         let options = Options { filter_prefix_bytes: ORDER_KEY_BYTES, ..options };
         let (db, recovered) = Db::open(disk, options).map_err(|error| {
@@ -158,8 +164,8 @@ impl Store {
         lsn
     }
 
-    /// Applies one insert group in two halves. It is in the log's buffer now; before anything is read, [`Store::settle`] puts it into
-    /// the trees.
+    /// Applies one insert group in two halves. It is in the log's buffer now; before anything is
+    /// read, [`Store::settle`] puts it into the trees.
     pub fn apply_later(&mut self, writes: &[Write], meta: &GroupMeta) -> Lsn {
         self.batch.clear();
         for write in writes {
@@ -221,7 +227,8 @@ impl Store {
         self.db.tree_bytes()
     }
 
-    /// Whether deletions have come into what is reserved for them, so that a checkpoint is to make room.
+    /// Whether deletions have come into what is reserved for them, so that a checkpoint is to make
+    /// room.
     pub fn is_low(&self) -> bool {
         self.db.is_low()
     }
@@ -231,7 +238,8 @@ impl Store {
         self.db.stats()
     }
 
-    /// Freezes the tree and says what is to be done in the background. `None`: nothing to do, or one is under way.
+    /// Freezes the tree and says what is to be done in the background. `None`: nothing to do, or
+    /// one is under way.
     pub fn begin_checkpoint(&mut self) -> Result<Option<CheckpointJob>, Room> {
         match self.db.freeze() {
             // Nothing new does not mean nothing frozen: an earlier job may have failed.
@@ -242,7 +250,8 @@ impl Store {
         }
     }
 
-    /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's lock.
+    /// Goes over to the checkpoint's files; the old ones are to be removed outside of the shard's
+    /// lock.
     pub fn install(&mut self, done: CheckpointDone) -> babu::Retired {
         let retired = self.db.install(done);
         self.note_passed_over();

@@ -1,4 +1,5 @@
-//! The volume's superblock: what must be known before any shard is opened. Written once, by `format`.
+//! The volume's superblock: what must be known before any shard is opened. Written once, by
+//! `format`.
 //!
 //! ```text
 //! FOLDER/superblock:

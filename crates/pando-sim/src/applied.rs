@@ -1,4 +1,5 @@
-//! When shards apply what requests change, and what that makes: hints for the search of an order ([`crate::check`]).
+//! When shards apply what requests change, and what that makes: hints for the search of an order
+//! ([`crate::check`]).
 
 use std::sync::{Arc, Mutex};
 
@@ -50,8 +51,8 @@ impl Applied {
     }
 }
 
-/// The request whose outcome these writes record, and what it made. `None`: there is none, or there are several, which come along with a
-/// slot.
+/// The request whose outcome these writes record, and what it made. `None`: there is none, or there
+/// are several, which come along with a slot.
 fn applied(writes: &[Write]) -> Option<(RequestId, Option<Ino>)> {
     let table = keys::table(Table::Slot);
     let mut outcomes = writes.iter().filter_map(|write| match write {

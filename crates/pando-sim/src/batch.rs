@@ -19,7 +19,8 @@ pub struct Failed {
     pub fault: String,
 }
 
-/// Runs seeds `from .. from + count`, each as `config` says; stops after `failures` of them have failed.
+/// Runs seeds `from .. from + count`, each as `config` says; stops after `failures` of them have
+/// failed.
 #[must_use]
 pub fn batch(
     from: u64,

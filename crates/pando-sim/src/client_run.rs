@@ -19,8 +19,8 @@ use crate::objects::{Desk, Objects};
 use crate::random::Random;
 use crate::workload::{Known, empty, fill};
 
-/// A client's operation is known to who watches the network by a group that nobody else has: this, and the number of its
-/// event.
+/// A client's operation is known to who watches the network by a group that nobody else has: this,
+/// and the number of its event.
 const MARK: u32 = 1 << 24;
 
 /// The event whose operation a request is part of.
@@ -127,7 +127,8 @@ impl ClientRun {
         lock(&self.client).clone()
     }
 
-    /// The session that was over last, or the current one: nothing was lost before it was known to live last.
+    /// The session that was over last, or the current one: nothing was lost before it was known to
+    /// live last.
     pub fn session_noticed(&self) -> SessionId {
         lock(&self.sessions)[0]
     }
@@ -209,7 +210,8 @@ impl ClientRun {
         }
     }
 
-    /// A directory grows, is emptied, and grows again; or is removed, and at once made and filled again under the same name.
+    /// A directory grows, is emptied, and grows again; or is removed, and at once made and filled
+    /// again under the same name.
     async fn churn(&self, client: &Arc<Client>, lanes: &mut (usize, usize), random: &mut Random) {
         let (parent, name) = lock(&self.known).place(random);
         let root = Credentials::ROOT;
@@ -254,7 +256,8 @@ impl ClientRun {
         while !self.notice_losses(client, None).await {
             self.shared.mail.sleep(MILLISECOND).await;
         }
-        // All shards hear of it in time; and perhaps the session is over without the client's knowledge.
+        // All shards hear of it in time; and perhaps the session is over without the client's
+        // knowledge.
         {
             let mut history = lock(&self.shared.history);
             let since = history.last_alive(client.session());
@@ -292,7 +295,8 @@ impl ClientRun {
             let since = history.last_alive(lock(&self.sessions)[0]);
             history.backdate(event, since);
         }
-        // The answer to a change of a directory is completed by a look at it; meanwhile it may have gone.
+        // The answer to a change of a directory is completed by a look at it; meanwhile it may have
+        // gone.
         let halfway = |errno| match &call.op {
             Op::SetAttr(ino, _) => errno == Errno::ESTALE && lock(&self.known).is_dir(*ino),
             _ => false,
@@ -320,8 +324,8 @@ impl ClientRun {
         outcome
     }
 
-    /// Files that were open when a session ended, and could not be opened in the next, are open no more. They are closed,
-    /// as programs would do in the end. False: there is no session to tell.
+    /// Files that were open when a session ended, and could not be opened in the next, are open no
+    /// more. They are closed, as programs would do in the end. False: there is no session to tell.
     async fn notice_losses(&self, client: &Arc<Client>, event: Option<EventIndex>) -> bool {
         let Some(lost) = client.opens_lost() else { return false };
         let mut closed = Vec::new();

@@ -1,4 +1,5 @@
-//! The clocks of a machine: one that timers go by, which begins anew with each process, and the time of day.
+//! The clocks of a machine: one that timers go by, which begins anew with each process, and the
+//! time of day.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,7 +21,8 @@ pub struct Clocks {
     noon: AtomicU64,
     /// Nanoseconds of a million by which the clock of timers is fast.
     drift: i64,
-    /// The time of day at first: the clock of timers is the time of day, if this is a machine with one clock.
+    /// The time of day at first: the clock of timers is the time of day, if this is a machine with
+    /// one clock.
     first_noon: u64,
     /// See `SimConfig::one_clock`.
     pub(crate) is_one: bool,

@@ -12,7 +12,8 @@ pub const SECOND: u64 = 1_000 * MILLISECOND;
 pub enum Durability {
     /// With the kernel. Only processes die.
     Os,
-    /// With the kernel, and power is lost, too: what was acknowledged last may be gone, but the structure stays whole.
+    /// With the kernel, and power is lost, too: what was acknowledged last may be gone, but the
+    /// structure stays whole.
     OsWithPowerLoss,
     /// Fsynced. Power is lost, too.
     Disk,
@@ -53,13 +54,15 @@ pub struct SimConfig {
     pub handover_rate: u64,
     /// File names that clients use.
     pub names: u8,
-    /// Operations, on average, between two times that a client makes, fills, empties and removes a directory.
+    /// Operations, on average, between two times that a client makes, fills, empties and removes a
+    /// directory.
     pub churn: u64,
     /// Operations of a hundred that go by path, through the memory of ways.
     pub by_path: u64,
     /// What that memory may take, bytes.
     pub ways_bytes: usize,
-    /// Operations of a hundred, of those by number, that make directories and move them into each other.
+    /// Operations of a hundred, of those by number, that make directories and move them into each
+    /// other.
     pub moves: u64,
     /// How long a rename of a directory waits for all shards to hear of it, nanoseconds.
     pub versions_wait: u64,
@@ -67,7 +70,8 @@ pub struct SimConfig {
     pub votes_wait: u64,
     /// How often such a directory is emptied and filled again before it is removed.
     pub ebbs: u64,
-    /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are a fraction of that.
+    /// Messages of a thousand whose connection breaks while they are on their way. Flipped bits are
+    /// a fraction of that.
     pub loss_per_mille: u64,
     /// Length of a lease, nanoseconds.
     pub lease: u64,
@@ -91,19 +95,22 @@ pub struct SimConfig {
     pub client_deaths: u64,
     /// Time between two settings of some machine's clock, nanoseconds; 0: none.
     pub clock_interval: u64,
-    /// Nanoseconds of a million by which the clock of timers of a machine is faster or slower, at most.
+    /// Nanoseconds of a million by which the clock of timers of a machine is faster or slower, at
+    /// most.
     pub drift: u64,
     /// Timers go by the time of day: a fault that the setting of clocks finds.
     pub one_clock: bool,
     /// Numbers that a shard reserves at a time.
     pub number_block: u64,
-    /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0: it does not.
+    /// Operations of a lane, on average, between two times that it fsyncs something of its own; 0:
+    /// it does not.
     pub keeping: u64,
     /// Operations of a lane, on average, between two times that it takes a lock; 0: it does not.
     pub locking: u64,
     /// Mean time between two troubles of one shard's disk, nanoseconds; 0: none.
     pub disk_interval: u64,
-    /// Mean time between two times that somebody wants a shard to move to another process, nanoseconds; 0: nobody does.
+    /// Mean time between two times that somebody wants a shard to move to another process,
+    /// nanoseconds; 0: nobody does.
     pub shard_moves: u64,
     /// How long a shard that is to be given away stands still, nanoseconds.
     pub standstill: u64,
@@ -111,7 +118,8 @@ pub struct SimConfig {
     pub commit_fails: bool,
     /// Sessions that are ended while their clients work.
     pub session_ends: u64,
-    /// Operations of a lane, on average, between two times that it uses a file with objects; 0: it does not.
+    /// Operations of a lane, on average, between two times that it uses a file with objects; 0: it
+    /// does not.
     pub objects: u64,
     /// How long it waits for one at most, nanoseconds.
     pub lock_patience: Option<u64>,
@@ -128,7 +136,8 @@ pub struct SimConfig {
     /// A planted fault of objects.
     #[cfg(feature = "planted")]
     pub planted_in_objects: Option<crate::objects::Planted>,
-    /// From this time on, nanoseconds, the structure is judged after each step: where a seed that fails went wrong.
+    /// From this time on, nanoseconds, the structure is judged after each step: where a seed that
+    /// fails went wrong.
     pub watched_from: u64,
     /// Keep the trace's lines.
     pub verbose: bool,
@@ -138,7 +147,8 @@ pub struct SimConfig {
 pub type Kind = (&'static str, fn(u64) -> SimConfig);
 
 impl SimConfig {
-    /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is run alone.
+    /// All kinds of runs; `PANDO_SIM_` and the name of one, set to 1, choose it for a seed that is
+    /// run alone.
     pub const KINDS: [Kind; 10] = [
         ("ANY", Self::new),
         ("SPLITTING", Self::splitting),
@@ -158,15 +168,16 @@ impl SimConfig {
         Self::new(seed).with_power_loss()
     }
 
-    /// The same run in mode `os`, with loss of power; clients fsync. Nobody waits for a lock for ever: one that was given back may come
-    /// back, and be nobody's (docs/STATUS.md).
+    /// The same run in mode `os`, with loss of power; clients fsync. Nobody waits for a lock for
+    /// ever: one that was given back may come back, and be nobody's (docs/STATUS.md).
     #[must_use]
     pub fn with_power_loss(self) -> Self {
         let lock_patience = Some(SECOND);
         Self { durability: Durability::OsWithPowerLoss, keeping: 6, lock_patience, ..self }
     }
 
-    /// The run of `seed` in which directories split all the time, in small pages, while their names change.
+    /// The run of `seed` in which directories split all the time, in small pages, while their names
+    /// change.
     #[must_use]
     pub fn splitting(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5711_7000);
@@ -205,8 +216,9 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which directories are moved into each other all the time, by number: whoever comes by a path is
-    /// refused for what was announced meanwhile, while here nothing but the renaming graph stands in the way of a loop.
+    /// The run of `seed` in which directories are moved into each other all the time, by number:
+    /// whoever comes by a path is refused for what was announced meanwhile, while here nothing but
+    /// the renaming graph stands in the way of a loop.
     #[must_use]
     pub fn moving(seed: u64) -> Self {
         let base = Self::new(seed);
@@ -219,7 +231,8 @@ impl SimConfig {
         self.shards + self.founded
     }
 
-    /// The run of `seed` in which slots are handed over all the time, while directories split and a shard is added.
+    /// The run of `seed` in which slots are handed over all the time, while directories split and a
+    /// shard is added.
     #[must_use]
     pub fn handing_over(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0E12_7000);

@@ -28,8 +28,8 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// A cut at random: one end or process from one other, or from all; one way or both; mostly short, sometimes longer
-    /// than a lease.
+    /// A cut at random: one end or process from one other, or from all; one way or both; mostly
+    /// short, sometimes longer than a lease.
     pub fn random(random: &mut Random, config: &SimConfig, clients: &[u32], now: u64) -> Self {
         let shard = random.below(config.hosts().into()) as usize;
         let other = random.below(config.hosts().into()) as usize;

@@ -50,7 +50,8 @@ impl Ear {
         Heard { id, event, looked }
     }
 
-    /// What a reply tells of a session, or of an operation. `is_doubtful`: nobody knows whether it has run.
+    /// What a reply tells of a session, or of an operation. `is_doubtful`: nobody knows whether it
+    /// has run.
     pub fn leaves(&self, heard: &Heard, result: &Result<Body, Refusal>, is_doubtful: bool) {
         let Heard { id, event, ref looked } = *heard;
         if let Some(locks) = &self.locks {

@@ -1,6 +1,8 @@
-//! Is the structure whole? `pando-fsck` judges, of shards at rest and of what a crash of all of them would leave.
+//! Is the structure whole? `pando-fsck` judges, of shards at rest and of what a crash of all of
+//! them would leave.
 //!
-//! 1. At the end, when nothing is under way and no session is left: nothing is wrong, and nothing is left over.
+//! 1. At the end, when nothing is under way and no session is left: nothing is wrong, and nothing
+//!    is left over.
 //! 2. If everything dies in the middle: nothing is wrong but what transactions will put right.
 //! 3. While everything goes on, shards die and come back: nothing is said to be wrong.
 

@@ -54,7 +54,8 @@ pub enum Happening {
     DiskMends(usize, u64),
     /// Somebody wants a shard to move.
     Move,
-    /// The target of a move, by process and shard, goes on, unless it waits for something else by now.
+    /// The target of a move, by process and shard, goes on, unless it waits for something else by
+    /// now.
     MoveGoesOn(usize, usize, u64),
     /// It is not answered.
     MoveSilent(usize, usize, u64),

@@ -1,4 +1,5 @@
-//! What test programs of the simulator share: many seeds have to hold, enough has to happen in them, and a planted fault has to be found.
+//! What test programs of the simulator share: many seeds have to hold, enough has to happen in
+//! them, and a planted fault has to be found.
 
 use crate::batch::{batch, explain};
 use crate::config::SimConfig;
@@ -30,8 +31,8 @@ impl Held {
     }
 }
 
-/// Runs so many seeds, or those that the environment says: `PANDO_SIM_SEEDS` from `PANDO_SIM_FROM` on, until `PANDO_SIM_FAILURES` have
-/// failed.
+/// Runs so many seeds, or those that the environment says: `PANDO_SIM_SEEDS` from `PANDO_SIM_FROM`
+/// on, until `PANDO_SIM_FAILURES` have failed.
 ///
 /// # Panics
 /// With the story of the first that failed.
@@ -58,8 +59,8 @@ pub fn hit(what: &str, count: u64, least: u64) {
     assert!(count >= least, "{what}: {count}, less than {least}");
 }
 
-/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what others find does not count. Each seed holds
-/// without the fault.
+/// Looks for the first seed of `runs` that one of `checks` finds with what `plant` does; what
+/// others find does not count. Each seed holds without the fault.
 ///
 /// # Panics
 /// If there is none, or a seed does not hold.

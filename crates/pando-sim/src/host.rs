@@ -142,7 +142,8 @@ impl Host {
         Ok((core, Box::new(machine), effects))
     }
 
-    /// Opens its store. Of a disk that may fail little is kept in memory, and something for the day when it is full.
+    /// Opens its store. Of a disk that may fail little is kept in memory, and something for the day
+    /// when it is full.
     pub(crate) fn open(&self) -> Result<(Store, Opened), StoreError> {
         let Some(flaws) = &self.flaws else { return open(&self.disk) };
         lock(flaws).begin();

@@ -1,7 +1,9 @@
-//! What was fsynced is there: files of one lane, which nobody else changes, and what was promised of them.
+//! What was fsynced is there: files of one lane, which nobody else changes, and what was promised
+//! of them.
 //!
-//! A name is promised when its last change was fsynced, and no machine lost its power between the change and the answer to the
-//! fsync. Often power is lost right then, on some machine, while the others go on. Whoever looks afterwards finds what was promised.
+//! A name is promised when its last change was fsynced, and no machine lost its power between the
+//! change and the answer to the fsync. Often power is lost right then, on some machine, while the
+//! others go on. Whoever looks afterwards finds what was promised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +91,8 @@ impl Keeper {
 }
 
 impl ClientRun {
-    /// Changes something of the lane's own, fsyncs it, and perhaps somebody loses power; then it looks at something.
+    /// Changes something of the lane's own, fsyncs it, and perhaps somebody loses power; then it
+    /// looks at something.
     pub async fn keep(&self, client: &Arc<Client>, keeper: &mut Keeper, random: &mut Random) {
         let losses = self.shared.mail.power_losses();
         // Errors leave the names in doubt: nobody knows what ran.
@@ -99,7 +102,8 @@ impl ClientRun {
                 lock(&self.shared.promises).make(at, promise);
             }
         } else {
-            // What was changed may have been lost before the fsync came: the file is as nobody knows from now on.
+            // What was changed may have been lost before the fsync came: the file is as nobody
+            // knows from now on.
             keeper.files.retain(|kept| promises.iter().all(|(at, _)| *at != kept.at));
         }
         if random.chance(1, 3) {

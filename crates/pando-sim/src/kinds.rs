@@ -1,12 +1,13 @@
-//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the shards' process, objects, and shards that
-//! move.
+//! Kinds of runs that are about one thing beside the work on names: locks, disks, clients in the
+//! shards' process, objects, and shards that move.
 
 use crate::config::{MILLISECOND, SimConfig};
 use crate::random::Random;
 
 impl SimConfig {
-    /// The run of `seed` in which programs lock files, and their clients die, stand still and lose their sessions all the time. In one
-    /// of three slots are handed over, in one directories split.
+    /// The run of `seed` in which programs lock files, and their clients die, stand still and lose
+    /// their sessions all the time. In one of three slots are handed over, in one directories
+    /// split.
     #[must_use]
     pub fn locking(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_10C4_0000);
@@ -29,8 +30,9 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which shards move from process to process all the time. In one of three slots are handed over, in one
-    /// directories split; in one of four what tells of moves cannot always be written.
+    /// The run of `seed` in which shards move from process to process all the time. In one of three
+    /// slots are handed over, in one directories split; in one of four what tells of moves cannot
+    /// always be written.
     #[must_use]
     pub fn shards_moving(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_5AAD_0000);
@@ -51,7 +53,8 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which disks fail, fill and slow down all the time. In one of three programs lock, in one directories split.
+    /// The run of `seed` in which disks fail, fill and slow down all the time. In one of three
+    /// programs lock, in one directories split.
     #[must_use]
     pub fn disks(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_D15C_0000);
@@ -64,7 +67,8 @@ impl SimConfig {
             kind: "DISKS",
             disk_interval: random.between(100, 800) * MILLISECOND,
             checkpoint_interval: random.between(10, 80) * MILLISECOND,
-            // What a shard that stops was asked, nobody knows for ever: few operations, or there is no end of orders to look for.
+            // What a shard that stops was asked, nobody knows for ever: few operations, or there is
+            // no end of orders to look for.
             operations: base.operations / 2,
             clients: 3,
             churn: 400,
@@ -73,8 +77,8 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which one process hosts all shards, and some of the clients. In two of five slots are handed over or
-    /// directories split, in one programs lock, in one disks fail.
+    /// The run of `seed` in which one process hosts all shards, and some of the clients. In two of
+    /// five slots are handed over or directories split, in one programs lock, in one disks fail.
     #[must_use]
     pub fn local(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_10CA_0000);
@@ -99,8 +103,8 @@ impl SimConfig {
         }
     }
 
-    /// The run of `seed` in which files have objects. In two of three one process hosts all shards and some of the clients, in one of
-    /// these slots are handed over, in one directories split.
+    /// The run of `seed` in which files have objects. In two of three one process hosts all shards
+    /// and some of the clients, in one of these slots are handed over, in one directories split.
     #[must_use]
     pub fn objects(seed: u64) -> Self {
         let random = &mut Random::new(seed ^ 0x51AB_0DE5_0B1E_0000);

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! 1. Nothing but the seed decides: no clock, thread or random source of the machine is asked.
-//! 2. Client, frames, shards, stores and the shell around them are the real ones; the shell's threads are played by the world
-//!    (`pando_server::host::driven`).
+//! 2. Client, frames, shards, stores and the shell around them are the real ones; the shell's
+//!    threads are played by the world (`pando_server::host::driven`).
 //! 3. A run that hits nothing proves nothing: [`stats::Stats`] tell what was hit.
 
 mod applied;

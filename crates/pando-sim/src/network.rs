@@ -4,14 +4,16 @@
 //!   frame, frame … ──► segments, each with the moment of its arrival, in order ──► chunks, cut anywhere ──► Decoder ──► messages
 //! ```
 //!
-//! 1. Every message between two processes travels as a frame of `pando-wire`. What shards of one process say to each other does not come
-//!    here.
-//! 2. Two ends have one connection. Bytes arrive in order; late ones hold up those behind them; several frames may arrive as one chunk,
-//!    and one frame in many.
-//! 3. A connection that breaks loses all bytes that have not arrived, in both directions. Sometimes what was sent to a
-//!    shard lingers, and arrives after all when the connection is long replaced.
-//! 4. A flipped bit breaks the connection, at once or when somebody notices that nothing comes; it never does anything else.
-//! 5. Who is cut off does not know: bytes wait until the cut is over, or the connection breaks with it.
+//! 1. Every message between two processes travels as a frame of `pando-wire`. What shards of one
+//!    process say to each other does not come here.
+//! 2. Two ends have one connection. Bytes arrive in order; late ones hold up those behind them;
+//!    several frames may arrive as one chunk, and one frame in many.
+//! 3. A connection that breaks loses all bytes that have not arrived, in both directions. Sometimes
+//!    what was sent to a shard lingers, and arrives after all when the connection is long replaced.
+//! 4. A flipped bit breaks the connection, at once or when somebody notices that nothing comes; it
+//!    never does anything else.
+//! 5. Who is cut off does not know: bytes wait until the cut is over, or the connection breaks with
+//!    it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;

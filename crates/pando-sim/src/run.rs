@@ -215,7 +215,8 @@ impl Run {
         }
     }
 
-    /// A client that works stands still, perhaps for longer than its lease; what comes for it waits.
+    /// A client that works stands still, perhaps for longer than its lease; what comes for it
+    /// waits.
     fn client_pauses(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let lease = self.world.config.lease;
@@ -241,8 +242,8 @@ impl Run {
         }
     }
 
-    /// A client that works dies; its session is ended by somebody else, or when its lease ends, and another client takes its
-    /// place.
+    /// A client that works dies; its session is ended by somebody else, or when its lease ends, and
+    /// another client takes its place.
     fn client_dies(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let is_over = |task: &TaskIndex| self.world.executor.is_over(*task);
@@ -318,7 +319,8 @@ impl Run {
         while self.world.time < deadline {
             self.step();
         }
-        // Perhaps a shard tries something once more just now, as it does for ever at intervals that grow.
+        // Perhaps a shard tries something once more just now, as it does for ever at intervals that
+        // grow.
         while self.world.time < deadline + DRAIN && at_rest(&self.world).is_err() {
             self.step();
         }

@@ -5,8 +5,9 @@
 //!   timer, syncers, checkpoints ───┴► Driven ─┴─► disks
 //! ```
 //!
-//! Whatever the world lets a process do, it does within [`Server::driven`]; then it looks what has come of it: what has left, whether
-//! a disk has stopped, upon which the process is dead, and what the process wants done later.
+//! Whatever the world lets a process do, it does within [`Server::driven`]; then it looks what has
+//! come of it: what has left, whether a disk has stopped, upon which the process is dead, and what
+//! the process wants done later.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

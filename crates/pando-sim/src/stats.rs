@@ -168,7 +168,8 @@ pub struct Stats {
     pub cuts_one_way: u64,
     /// Cuts both ways.
     pub cuts_both_ways: u64,
-    /// Transactions under way, by kind, at a shard that others ceased to hear, or that ceased to hear others, one way.
+    /// Transactions under way, by kind, at a shard that others ceased to hear, or that ceased to
+    /// hear others, one way.
     pub cut_in: BTreeMap<&'static str, u64>,
     /// What happened to bytes.
     pub bytes: Bytes,
@@ -182,13 +183,16 @@ pub struct Stats {
     pub refused_sessions: u64,
     /// Requests refused because the way by which they came had changed.
     pub stale_ways: u64,
-    /// Rounds in which clients guessed ids, and those in which they asked once more, as directories had split unnoticed.
+    /// Rounds in which clients guessed ids, and those in which they asked once more, as directories
+    /// had split unnoticed.
     pub guesses: (u64, u64),
     /// Calls by path that were refused so often that their way was not judged any more.
     pub loose_walks: u64,
-    /// Moves of directories to other parents: all, beside another, alone; and walks for them that were done anew.
+    /// Moves of directories to other parents: all, beside another, alone; and walks for them that
+    /// were done anew.
     pub moves: [u64; 4],
-    /// Sessions that clients heard were over, and in which they had changing requests of unknown outcome.
+    /// Sessions that clients heard were over, and in which they had changing requests of unknown
+    /// outcome.
     pub lost_sessions: (u64, u64),
     /// Opens lost with a session.
     pub lost_opens: u64,
@@ -218,7 +222,8 @@ pub struct Stats {
     pub waited: u64,
     /// Transactions undone and begun again.
     pub restarts: u64,
-    /// Faults that a check of the running cluster suspected and gave up: it was wrong, and found so.
+    /// Faults that a check of the running cluster suspected and gave up: it was wrong, and found
+    /// so.
     pub suspicions: u64,
     /// Outcomes of operations, by kind and errno.
     pub outcomes: BTreeMap<String, u64>,

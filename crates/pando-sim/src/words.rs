@@ -33,7 +33,8 @@ impl fmt::Display for Line<'_> {
             Message::Peer(p) => {
                 write!(f, "txn {} step {} floor {:?}: {:?}", p.txn, p.step, p.floor, p.say)
             }
-            // Beginnings of connections and tools' questions: the simulator's connections have none.
+            // Beginnings of connections and tools' questions: the simulator's connections have
+            // none.
             other => write!(f, "{other:?}"),
         }
     }

@@ -21,7 +21,8 @@ impl World {
         self.settle(server);
     }
 
-    /// A request has come to a shard that runs. Mostly it waits for the shard's turn; sometimes whoever has it runs it at once.
+    /// A request has come to a shard that runs. Mostly it waits for the shard's turn; sometimes
+    /// whoever has it runs it at once.
     pub(crate) fn hear(&mut self, shard: usize, number: u64, request: Request) {
         let (server, index) = (self.server_of(shard), self.index(shard));
         if self.random.chance(1, 6) {

@@ -29,8 +29,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// Nothing yet, of a client that uses so many file names and of whose operations by number so many of a hundred make and
-    /// move directories.
+    /// Nothing yet, of a client that uses so many file names and of whose operations by number so
+    /// many of a hundred make and move directories.
     #[must_use]
     pub fn new(names: u8, moves: u64) -> Self {
         Self { names, moves, ..Self::default() }

@@ -192,7 +192,8 @@ impl World {
         (0..self.servers.len()).for_each(|server| self.restart(server));
     }
 
-    /// Lets the clients run, then the next thing happen. What happens to a client is for the caller to see to.
+    /// Lets the clients run, then the next thing happen. What happens to a client is for the caller
+    /// to see to.
     pub fn step(&mut self) -> Option<ToClient> {
         self.set_clocks_here();
         self.executor.run();
@@ -338,7 +339,8 @@ impl World {
         is_any.then(|| (from, slots[self.random.below(slots.len() as u64) as usize]))
     }
 
-    /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether that is asked for now.
+    /// Somebody wants a shard that was made to be one of the cluster's, if it is not yet: whether
+    /// that is asked for now.
     fn add_shard(&mut self) -> bool {
         let is_new = |host: &Host| host.process.as_ref().is_some_and(|p| !p.core().has_joined());
         let made = usize::from(self.config.shards)..self.hosts.len();

@@ -1,6 +1,8 @@
-//! Disks fail, fill and slow down: a shard stops where it has to, goes on where it can, and nothing that was acknowledged is lost.
+//! Disks fail, fill and slow down: a shard stops where it has to, goes on where it can, and nothing
+//! that was acknowledged is lost.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
+//! fail before it stops.
 
 use pando_sim::check::Excuse;
 use pando_sim::config::SimConfig;

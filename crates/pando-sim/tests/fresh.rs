@@ -1,7 +1,8 @@
 //! Seeds that nobody has run before: other ones each time.
 //!
-//! `PANDO_SIM_FRESH` names the first; `./test` draws it, and shows it. What fails tells how it is run once more, alone.
-//! `PANDO_SIM_FRESH_SEEDS` runs that many of each kind, and names all that fail.
+//! `PANDO_SIM_FRESH` names the first; `./test` draws it, and shows it. What fails tells how it is
+//! run once more, alone. `PANDO_SIM_FRESH_SEEDS` runs that many of each kind, and names all that
+//! fail.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -12,7 +13,8 @@ use pando_sim::batch::{batch, explain};
 use pando_sim::config::SimConfig;
 use pando_sim::holding::number;
 
-/// Seeds of each kind. Few, as long as about one run in two thousand shows a fault that is known and not mended (docs/STATUS.md).
+/// Seeds of each kind. Few, as long as about one run in two thousand shows a fault that is known
+/// and not mended (docs/STATUS.md).
 const SEEDS: u64 = 2;
 
 #[test]

@@ -1,6 +1,8 @@
-//! Clients in the process of all shards: what they are told is one history with what all others are, whatever dies with them.
+//! Clients in the process of all shards: what they are told is one history with what all others
+//! are, whatever dies with them.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
+//! fail before it stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};

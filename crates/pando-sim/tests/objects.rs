@@ -1,7 +1,8 @@
-//! Files whose contents are objects: what was stored is read, what was fsynced is there after a loss of power, and no row names an object
-//! that is not there.
+//! Files whose contents are objects: what was stored is read, what was fsynced is there after a
+//! loss of power, and no row names an object that is not there.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
+//! fail before it stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};

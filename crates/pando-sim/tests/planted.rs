@@ -1,5 +1,5 @@
-//! Faults that are planted are found, each by the check that is named here, within the seeds that `tests/seeds.rs` runs. Each of those
-//! seeds holds without the fault.
+//! Faults that are planted are found, each by the check that is named here, within the seeds that
+//! `tests/seeds.rs` runs. Each of those seeds holds without the fault.
 
 mod forgiven;
 
@@ -96,7 +96,8 @@ planted! {
     a_sync_that_does_nothing: Store::SyncDoesNothing, SimConfig::losing_power, [REFUSED];
 }
 
-/// A request or a session waits on a timer that stands still; which of them is looked at first differs by seed.
+/// A request or a session waits on a timer that stands still; which of them is looked at first
+/// differs by seed.
 #[test]
 fn timers_that_go_by_the_time_of_day() {
     is_found_by(&[END, REST], SimConfig::new, |config| {
@@ -104,7 +105,8 @@ fn timers_that_go_by_the_time_of_day() {
     });
 }
 
-/// A judge that takes any answer for another reason to refuse lets all seeds pass, and is found by what it forgives.
+/// A judge that takes any answer for another reason to refuse lets all seeds pass, and is found by
+/// what it forgives.
 #[test]
 fn a_judge_that_forgives_everything() {
     let forgiven = |is_planted: bool| {

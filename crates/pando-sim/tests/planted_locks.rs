@@ -1,4 +1,5 @@
-//! Faults that are planted where locks of programs are at stake are found, each by the check that is there for it.
+//! Faults that are planted where locks of programs are at stake are found, each by the check that
+//! is there for it.
 
 use pando_core::Planted;
 use pando_sim::batch::batch;

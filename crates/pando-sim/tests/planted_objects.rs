@@ -1,5 +1,5 @@
-//! Faults that are planted where objects, or clients in the shards' process, are at stake are found, each by the check that is there for
-//! it. Each seed holds without the fault.
+//! Faults that are planted where objects, or clients in the shards' process, are at stake are
+//! found, each by the check that is there for it. Each seed holds without the fault.
 
 use pando_core::Planted as Core;
 use pando_sim::config::SimConfig;

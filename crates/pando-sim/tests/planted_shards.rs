@@ -1,4 +1,5 @@
-//! Faults that are planted where shards move are found, each by the check that is named here. Each of those seeds holds without the fault.
+//! Faults that are planted where shards move are found, each by the check that is named here. Each
+//! of those seeds holds without the fault.
 
 use pando_server::host::Planted;
 use pando_sim::config::SimConfig;

@@ -1,7 +1,7 @@
 //! The system is one tree, whatever happens to it.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long soaks; `PANDO_SIM_FAILURES` how many may fail before it
-//! stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, for long soaks; `PANDO_SIM_FAILURES`
+//! how many may fail before it stops.
 
 mod forgiven;
 
@@ -16,7 +16,8 @@ use pando_sim::stats::Stats;
 /// Enough to hit everything that must be hit; about a minute on two cores.
 const SEEDS: u64 = 1000;
 
-/// Runs so many seeds; nothing is forgiven too often. What was counted, if there were enough of them to have hit everything.
+/// Runs so many seeds; nothing is forgiven too often. What was counted, if there were enough of
+/// them to have hit everything.
 fn all_hold(seeds: u64, config: fn(u64) -> SimConfig) -> Option<Stats> {
     let held = holding::all_hold(seeds, config);
     assert_eq!(too_much(config(1).kind, false, &held.stats), None);
@@ -31,8 +32,8 @@ fn every_seed_holds() {
     }
 }
 
-/// A rule that is not used any more is to go. These seeds meet no walk that ends in a file and no session that lingers for long; what the
-/// others have is in docs/TESTING.md.
+/// A rule that is not used any more is to go. These seeds meet no walk that ends in a file and no
+/// session that lingers for long; what the others have is in docs/TESTING.md.
 fn each_rule_is_used(stats: &Stats) {
     let used = [
         Excuse::OtherObjection,
@@ -197,8 +198,9 @@ fn directories_that_are_moved_into_each_other_stay_one_tree() {
 #[test]
 fn one_seed() {
     let Some(seed) = number("PANDO_SIM_SEED") else { return };
-    // `PANDO_SIM_SPLITTING=1` and the like: a run of that kind; `PANDO_SIM_POWER=1`: in mode `os` with loss of power.
-    // `PANDO_SIM_WATCH=2950000000`: the structure is judged after each step from that time on, nanoseconds.
+    // `PANDO_SIM_SPLITTING=1` and the like: a run of that kind; `PANDO_SIM_POWER=1`: in mode `os`
+    // with loss of power. `PANDO_SIM_WATCH=2950000000`: the structure is judged after each step
+    // from that time on, nanoseconds.
     let chosen = |kind: &str| number(&format!("PANDO_SIM_{kind}")) == Some(1);
     let kind = SimConfig::KINDS.into_iter().find(|(kind, _)| chosen(kind));
     let config = kind.map_or(SimConfig::new as fn(u64) -> SimConfig, |(_, of)| of)(seed);
@@ -215,8 +217,8 @@ fn one_seed() {
     }
 }
 
-/// What once went wrong beyond the seeds that are always run: an open file lost in an exchange of which half was told; a
-/// close in a session that was over; and what docs/TESTING.md tells of.
+/// What once went wrong beyond the seeds that are always run: an open file lost in an exchange of
+/// which half was told; a close in a session that was over; and what docs/TESTING.md tells of.
 #[test]
 fn seeds_that_once_failed_hold() {
     type Kind = fn(u64) -> SimConfig;

@@ -1,6 +1,7 @@
 //! Shards move from process to process, and at each moment one process has each, whatever breaks.
 //!
-//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may fail before it stops.
+//! `PANDO_SIM_SEEDS` and `PANDO_SIM_FROM` choose other seeds, `PANDO_SIM_FAILURES` how many may
+//! fail before it stops.
 
 use pando_sim::config::SimConfig;
 use pando_sim::holding::{all_hold, hit};

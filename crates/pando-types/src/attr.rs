@@ -17,7 +17,8 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
-/// A clock that is set back by no more than this stands still until it has caught up; by more, it was wrong, and is followed.
+/// A clock that is set back by no more than this stands still until it has caught up; by more, it
+/// was wrong, and is followed.
 pub const CLOCK_SLACK_NANOS: u64 = 1_000_000_000;
 
 impl Timestamp {
@@ -97,13 +98,15 @@ pub enum TimeSet {
     To(Timestamp),
 }
 
-/// Which of setuid and setgid a change of content or owner takes off a file, as it may be a program that runs with the rights
-/// of its owner or group. The shard does it in the same input. Security labels and directories are not concerned.
+/// Which of setuid and setgid a change of content or owner takes off a file, as it may be a program
+/// that runs with the rights of its owner or group. The shard does it in the same input. Security
+/// labels and directories are not concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kill {
     /// Setuid, and setgid where the group may execute the file.
     Programs,
-    /// Setgid elsewhere, too, unless the file is of this group: of others the caller is not known to be.
+    /// Setgid elsewhere, too, unless the file is of this group: of others the caller is not known
+    /// to be.
     UnlessOf(u32),
     /// Both in any case.
     All,
@@ -155,14 +158,16 @@ pub struct SetAttr {
     pub gid: Option<u32>,
     /// New size; files only.
     pub size: Option<u64>,
-    /// Whether the truncation comes through a descriptor that was opened for writing, whose right was checked then.
+    /// Whether the truncation comes through a descriptor that was opened for writing, whose right
+    /// was checked then.
     pub size_by_handle: bool,
     /// New access time.
     pub atime: Option<TimeSet>,
     /// New modification time.
     pub mtime: Option<TimeSet>,
-    /// What a new size takes off; of a caller whom the shard judges, and of a new owner, the shard itself knows. With nothing else,
-    /// it is taken off if the caller is the owner or root, and else nothing is changed. A new mode is set after it.
+    /// What a new size takes off; of a caller whom the shard judges, and of a new owner, the shard
+    /// itself knows. With nothing else, it is taken off if the caller is the owner or root, and
+    /// else nothing is changed. A new mode is set after it.
     pub kill: Option<Kill>,
 }
 
@@ -177,14 +182,16 @@ pub struct Credentials {
     pub judge: Judge,
 }
 
-/// What is known of a caller beside its user and first group. The shard decides by it, whoever else has decided before.
+/// What is known of a caller beside its user and first group. The shard decides by it, whoever else
+/// has decided before.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Judge {
     /// These supplementary groups, unordered. User 0 may do what root may.
     Shard(Vec<u32>),
-    /// Nothing. The caller's kernel has decided, too, by attributes that may have changed since. What another group or a
-    /// capability may be needed for is refused (`EACCES`, `EPERM`), and its mount asks again with [`Judge::Powers`]. Of user 0 its
-    /// kernel knows whether it has capabilities.
+    /// Nothing. The caller's kernel has decided, too, by attributes that may have changed since.
+    /// What another group or a capability may be needed for is refused (`EACCES`, `EPERM`), and its
+    /// mount asks again with [`Judge::Powers`]. Of user 0 its kernel knows whether it has
+    /// capabilities.
     Kernel,
     /// All that Linux decides by. The caller's kernel has decided, too.
     Powers(Box<Powers>),
@@ -195,8 +202,8 @@ pub enum Judge {
 pub struct Powers {
     /// Supplementary groups, unordered.
     pub groups: Vec<u32>,
-    /// Effective capabilities, a bit each, numbered as `linux/capability.h` has them. They hold for files of the users and groups of
-    /// the caller's user namespace.
+    /// Effective capabilities, a bit each, numbered as `linux/capability.h` has them. They hold for
+    /// files of the users and groups of the caller's user namespace.
     pub capabilities: u64,
     /// Users of that namespace: the first of some, and how many.
     pub users: Vec<(u32, u32)>,
@@ -208,7 +215,8 @@ impl Powers {
     /// Most ranges of users, or groups, of a namespace: Linux has no more.
     pub const RANGES_MAX: usize = 340;
 
-    /// Whether the caller has a capability over files of this user; and of this group, if one is given.
+    /// Whether the caller has a capability over files of this user; and of this group, if one is
+    /// given.
     #[must_use]
     pub fn over(&self, capability: Capability, uid: u32, gid: Option<u32>) -> bool {
         let has = |ranges: &[(u32, u32)], id: u32| {

@@ -28,7 +28,8 @@ index! {
     ShardIndex(u16)
 }
 index! {
-    /// One of 2¹⁶ fixed classes of directory ids (top bits) or inos (a hash of them). A slot belongs to one shard.
+    /// One of 2¹⁶ fixed classes of directory ids (top bits) or inos (a hash of them). A slot
+    /// belongs to one shard.
     SlotIndex(u16)
 }
 index! {
@@ -36,7 +37,8 @@ index! {
     PartitionIndex(u32)
 }
 index! {
-    /// Position in one shard's log: the number of insert groups logged up to and with this one. 0: nothing.
+    /// Position in one shard's log: the number of insert groups logged up to and with this one. 0:
+    /// nothing.
     Lsn(u64)
 }
 index! {
@@ -44,7 +46,8 @@ index! {
     Epoch(u64)
 }
 index! {
-    /// A client's session, issued by the coordinator, never reused. 0 is no session. See [`SessionId::is_local`].
+    /// A client's session, issued by the coordinator, never reused. 0 is no session. See
+    /// [`SessionId::is_local`].
     SessionId(u64)
 }
 
@@ -63,8 +66,9 @@ impl SessionId {
         self.0 & !Self::LOCAL
     }
 
-    /// Whether its client lives in the process of all shards, and ends when they do. What shards note of a session so that they know it
-    /// when they, and not the client, have been restarted, they need not note of this one.
+    /// Whether its client lives in the process of all shards, and ends when they do. What shards
+    /// note of a session so that they know it when they, and not the client, have been restarted,
+    /// they need not note of this one.
     #[must_use]
     pub const fn is_local(self) -> bool {
         self.0 & Self::LOCAL != 0
@@ -81,7 +85,8 @@ impl KeyId {
     pub const OWNER: Self = Self(0);
 }
 
-/// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+ §3.2).
+/// Depth `r` of a partition in its directory's split tree: how many hash bits select it (GIGA+
+/// §3.2).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -98,8 +103,8 @@ impl fmt::Display for Radix {
     }
 }
 
-/// Predictable id of a directory: keyed hash of its birth triple (InfiniFS §3.3.1). It says where the directory
-/// lives and how its records are keyed.
+/// Predictable id of a directory: keyed hash of its birth triple (InfiniFS §3.3.1). It says where
+/// the directory lives and how its records are keyed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct DirId(pub [u8; 16]);
 
@@ -126,8 +131,8 @@ impl fmt::Display for DirId {
     }
 }
 
-/// Inode number: allocating shard (16 bits) ‖ counter (48 bits); never reused; `st_ino`. A directory's ino is its
-/// incarnation: the same [`DirId`] may be born again, the ino may not.
+/// Inode number: allocating shard (16 bits) ‖ counter (48 bits); never reused; `st_ino`. A
+/// directory's ino is its incarnation: the same [`DirId`] may be born again, the ino may not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Ino(pub u64);
 
@@ -169,8 +174,9 @@ impl fmt::Display for Ino {
     }
 }
 
-/// A name's place within its directory: its 58-bit hash, bit-reversed, then a 4-bit ordinal that tells apart the
-/// rare names which share them. At most 62 bits are used, so that a `readdir` position stays below 2⁶³.
+/// A name's place within its directory: its 58-bit hash, bit-reversed, then a 4-bit ordinal that
+/// tells apart the rare names which share them. At most 62 bits are used, so that a `readdir`
+/// position stays below 2⁶³.
 ///
 /// Reversal makes every partition, and every half of one, one contiguous range:
 /// partition (i, r) is `reverse58(i) << 4 .. (reverse58(i) + 2^(58-r)) << 4`.
@@ -211,7 +217,8 @@ impl fmt::Debug for Order {
     }
 }
 
-/// A directory as requests name it: where it lives, and which incarnation is meant. A mismatch is `ESTALE`.
+/// A directory as requests name it: where it lives, and which incarnation is meant. A mismatch is
+/// `ESTALE`.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]

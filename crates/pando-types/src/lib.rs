@@ -1,7 +1,7 @@
 //! Vocabulary of Pando: ids, names, attributes, operations, replies, messages between shards.
 //!
-//! Everything here is plain data with no behaviour beyond its own invariants. Nothing here does I/O, knows where a
-//! name lives (`pando-placement`) or what an operation means (`pando-core`).
+//! Everything here is plain data with no behaviour beyond its own invariants. Nothing here does
+//! I/O, knows where a name lives (`pando-placement`) or what an operation means (`pando-core`).
 #![no_std]
 
 extern crate alloc;

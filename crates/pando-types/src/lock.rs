@@ -1,5 +1,5 @@
-//! Advisory locks of programs (`flock`, `fcntl`): what one is, and what becomes of those that one owner has when it locks and
-//! unlocks ranges, as Linux has it.
+//! Advisory locks of programs (`flock`, `fcntl`): what one is, and what becomes of those that one
+//! owner has when it locks and unlocks ranges, as Linux has it.
 //!
 //! ```text
 //!   held  [0 ─────── shared ─────── 99]      [200 ── exclusive ── 299]
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::SessionId;
 
-/// Who holds a lock, within its session: a process (`fcntl`) or an open file (`flock`, `F_OFD_*`). Clients number them, and never
-/// give a number twice in a session.
+/// Who holds a lock, within its session: a process (`fcntl`) or an open file (`flock`, `F_OFD_*`).
+/// Clients number them, and never give a number twice in a session.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -42,7 +42,8 @@ pub enum LockKind {
 pub struct LockRange {
     /// First byte.
     pub first: u64,
-    /// Last byte, not before the first and at most [`LockRange::END`], which stands for all there will ever be.
+    /// Last byte, not before the first and at most [`LockRange::END`], which stands for all there
+    /// will ever be.
     pub last: u64,
 }
 
@@ -99,7 +100,8 @@ pub struct LockHolder {
     pub lock: Lock,
 }
 
-/// Locks that one session has of one file. Those of one owner do not overlap, and touch only if they differ.
+/// Locks that one session has of one file. Those of one owner do not overlap, and touch only if
+/// they differ.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct LockSet(pub Vec<Lock>);
 
@@ -150,7 +152,8 @@ impl LockSet {
         self.0 = left;
     }
 
-    /// The first lock in here that keeps `wanted` out. `of_its_session`: whether this is the set of the session that wants it.
+    /// The first lock in here that keeps `wanted` out. `of_its_session`: whether this is the set of
+    /// the session that wants it.
     #[must_use]
     pub fn in_the_way(&self, wanted: &Lock, of_its_session: bool) -> Option<&Lock> {
         let is_other = |held: &Lock| !of_its_session || held.owner != wanted.owner;

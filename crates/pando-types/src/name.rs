@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 
-/// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Any other bytes go, UTF-8 or not.
+/// A valid file name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`. Any other bytes go,
+/// UTF-8 or not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<[u8]>);
 
@@ -14,8 +15,8 @@ impl Name {
     /// Longest name, in bytes, as Linux' `NAME_MAX`.
     pub const MAX_LEN: usize = 255;
 
-    /// Checks `bytes`. `ENAMETOOLONG` beyond 255 bytes; `ENOENT` for the empty name, as Linux; `EINVAL` for `/`, NUL
-    /// and the two names no directory may hold.
+    /// Checks `bytes`. `ENAMETOOLONG` beyond 255 bytes; `ENOENT` for the empty name, as Linux;
+    /// `EINVAL` for `/`, NUL and the two names no directory may hold.
     pub fn new(bytes: &[u8]) -> Result<Self, Errno> {
         match bytes {
             [] => Err(Errno::ENOENT),

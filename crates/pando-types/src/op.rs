@@ -1,4 +1,5 @@
-//! Requests of clients: one enum, one match in the shard. Each operation names the [`Place`] whose owner must run it.
+//! Requests of clients: one enum, one match in the shard. Each operation names the [`Place`] whose
+//! owner must run it.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -28,17 +29,19 @@ pub struct Head {
     pub id: RequestId,
     /// Follows one operation through all shards.
     pub trace: u64,
-    /// What the sender has been told rests on all begins and ends of sessions up to this position: the shard must have heard them
-    /// before it runs the request (docs/design/sessions.md).
+    /// What the sender has been told rests on all begins and ends of sessions up to this position:
+    /// the shard must have heard them before it runs the request (docs/design/sessions.md).
     pub heard: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
-    /// Newest invalidation version the sender has heard of (InfiniFS §3.4). What counts for a request is its trail.
+    /// Newest invalidation version the sender has heard of (InfiniFS §3.4). What counts for a
+    /// request is its trail.
     pub version: u64,
 }
 
-/// Exactly-once identity. A session numbers its changing requests per slot; a slot has one request under way, and
-/// takes a new sequence only when the last one is answered. So a shard needs to remember one outcome per slot.
+/// Exactly-once identity. A session numbers its changing requests per slot; a slot has one request
+/// under way, and takes a new sequence only when the last one is answered. So a shard needs to
+/// remember one outcome per slot.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
@@ -47,7 +50,8 @@ pub struct RequestId {
     pub session: SessionId,
     /// Slot within the session, below [`crate::op::MAX_SLOTS`].
     pub slot: u16,
-    /// Goes up by at least one with every new request of the slot. 0: a read, which may run any number of times.
+    /// Goes up by at least one with every new request of the slot. 0: a read, which may run any
+    /// number of times.
     pub sequence: u64,
 }
 
@@ -201,7 +205,8 @@ pub const RELEASES_MAX: usize = 64;
 pub const GARBAGE_MAX: usize = 4096;
 /// Most components of one [`Op::Glimpse`]: those of the longest path that Linux takes.
 pub const GLIMPSES_MAX: usize = 2048;
-/// Most partitions that one [`Op::Glimpse`] tells the places of. Of what comes after, nothing is told.
+/// Most partitions that one [`Op::Glimpse`] tells the places of. Of what comes after, nothing is
+/// told.
 pub const GLIMPSE_LEAVES_MAX: usize = 4096;
 /// Most slices of one [`Layout`](crate::reply::Layout).
 pub const LAYOUT_SLICES_MAX: usize = 1024;
@@ -244,8 +249,9 @@ pub enum Op {
     // ---- by name: run by the owner of the name's partition ----
     /// What the name leads to. Needs search permission on the directory.
     Lookup(DirRef, Name),
-    /// Makes a file, symlink, device… With `exclusive` an existing name is `EEXIST`; else an existing file's attributes
-    /// come back unchanged. With `open` the inode is also registered as open in this session.
+    /// Makes a file, symlink, device… With `exclusive` an existing name is `EEXIST`; else an
+    /// existing file's attributes come back unchanged. With `open` the inode is also registered as
+    /// open in this session.
     Create {
         /// In which directory.
         dir: DirRef,
@@ -287,7 +293,8 @@ pub enum Op {
     SetAttr(FileRef, SetAttr),
     /// Target of a symlink.
     Readlink(FileRef),
-    /// Registers an open file with the session, after checking `AccessMask`; with `truncate` sets its size to 0.
+    /// Registers an open file with the session, after checking `AccessMask`; with `truncate` sets
+    /// its size to 0.
     Open {
         /// Which file.
         file: FileRef,
@@ -300,8 +307,9 @@ pub enum Op {
     },
     /// One open less. An inode without a name and without an open is destroyed.
     Release(FileRef),
-    /// One open less of each of these, at most [`RELEASES_MAX`], which a shard is thought to have under their names. What it has not, or
-    /// not at hand, or comes again, it leaves alone and tells ([`Body::Left`](crate::reply::Body::Left)): that is released by itself.
+    /// One open less of each of these, at most [`RELEASES_MAX`], which a shard is thought to have
+    /// under their names. What it has not, or not at hand, or comes again, it leaves alone and
+    /// tells ([`Body::Left`](crate::reply::Body::Left)): that is released by itself.
     ReleaseAll(ShardIndex, Vec<FileRef>),
     /// `access(2)` on a file.
     Access(FileRef, AccessMask),
@@ -314,8 +322,8 @@ pub enum Op {
         /// How many.
         len: u64,
     },
-    /// Lays pieces over the data. `base` is the data version that the pieces were made from, where they rewrite what was
-    /// read (inline → object); a mismatch is refused as `DataChanged`.
+    /// Lays pieces over the data. `base` is the data version that the pieces were made from, where
+    /// they rewrite what was read (inline → object); a mismatch is refused as `DataChanged`.
     WriteData {
         /// Which file.
         file: FileRef,
@@ -359,8 +367,9 @@ pub enum Op {
     DirSetAttr(DirRef, SetAttr),
     /// `access(2)` on a directory.
     DirAccess(DirRef, AccessMask),
-    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With a trail, read permission
-    /// is needed; else it was checked when the directory was opened, or the caller is judged by the shard alone.
+    /// One page of a listing, beginning at `from` and clamped to the partition that holds it. With
+    /// a trail, read permission is needed; else it was checked when the directory was opened, or
+    /// the caller is judged by the shard alone.
     ReadDir {
         /// Which directory.
         dir: DirRef,
@@ -387,21 +396,21 @@ pub enum Op {
     GarbageDone(ShardIndex, Vec<ObjectId>),
     /// For `pando info`: what the shard holds of a directory.
     InspectDir(ShardIndex, DirId),
-    /// The first shard begins to hand a slot over to the second. `EINVAL`: it cannot; `EBUSY`: not now. That it has ended shows
-    /// in who owns the slot.
+    /// The first shard begins to hand a slot over to the second. `EINVAL`: it cannot; `EBUSY`: not
+    /// now. That it has ended shows in who owns the slot.
     HandOver(ShardIndex, SlotIndex, ShardIndex),
-    /// Coordinator: a shard that was made begins to be one of the volume's, with no slot yet. It is the next in number, or one
-    /// already, which changes nothing; else `EINVAL`.
+    /// Coordinator: a shard that was made begins to be one of the volume's, with no slot yet. It is
+    /// the next in number, or one already, which changes nothing; else `EINVAL`.
     AddShard(ShardIndex),
-    /// Coordinator: the session's client lives; its lease begins anew. Refused as [`NoSession`](crate::reply::Refusal) once
-    /// the session is over, or its end has begun.
+    /// Coordinator: the session's client lives; its lease begins anew. Refused as
+    /// [`NoSession`](crate::reply::Refusal) once the session is over, or its end has begun.
     Renew(SessionId),
     /// Coordinator: whether a session is the only one (docs/design/alone.md).
     Alone(SessionId, Alone),
 
     // ---- by path ----
-    /// Opens what the name leads to, as [`Op::Open`] does, where its inode is in the entry. Otherwise tells what it is: a
-    /// symlink, a directory, a file at its link shard.
+    /// Opens what the name leads to, as [`Op::Open`] does, where its inode is in the entry.
+    /// Otherwise tells what it is: a symlink, a directory, a file at its link shard.
     OpenName {
         /// In which directory.
         dir: DirRef,
@@ -414,14 +423,16 @@ pub enum Op {
         /// What that takes off; of a caller whom the shard judges, the shard itself knows.
         kill: Option<Kill>,
     },
-    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2). Where something is
-    /// locked, forbidden or no directory, nothing is told; where it is elsewhere, where.
+    /// Many components of one path at once, in directories whose ids are guessed (InfiniFS §3.3.2).
+    /// Where something is locked, forbidden or no directory, nothing is told; where it is
+    /// elsewhere, where.
     Glimpse(ShardIndex, Vec<(DirId, Name)>),
 
     // ---- locks of programs: run by the link shard of the file, wherever its inode is ----
-    /// Gives the session this lock of a file, unless another is in the way: who that is, is the answer
-    /// ([`Body::Lock`](crate::reply::Body::Lock)). As Linux has it, an owner's `flock` of the other kind is gone in either case.
-    /// `ENOLCK` beyond [`LockSet::MAX`](crate::LockSet::MAX) locks of a file in a session.
+    /// Gives the session this lock of a file, unless another is in the way: who that is, is the
+    /// answer ([`Body::Lock`](crate::reply::Body::Lock)). As Linux has it, an owner's `flock` of
+    /// the other kind is gone in either case. `ENOLCK` beyond [`LockSet::MAX`](crate::LockSet::MAX)
+    /// locks of a file in a session.
     Lock(Ino, Lock),
     /// The owner has nothing of this range of the file any more.
     Unlock(Ino, LockSpace, LockOwner, LockRange),
@@ -429,17 +440,19 @@ pub enum Op {
     TestLock(Ino, Lock),
 
     // ---- one shard ----
-    /// Coordinator: a new session of a client in the process of all shards ([`SessionId::is_local`]). Who asks for it
-    /// over a connection gets an ordinary one.
+    /// Coordinator: a new session of a client in the process of all shards
+    /// ([`SessionId::is_local`]). Who asks for it over a connection gets an ordinary one.
     OpenLocalSession,
 
     // ---- locks of programs: as above ----
-    /// [`Op::Lock`] of a file or directory whose place is told, so that the shard can judge a caller of whom no kernel is believed: whoever may
-    /// read or write it, as the lock needs, or owns it. Of such a caller the other is refused (`EACCES`).
+    /// [`Op::Lock`] of a file or directory whose place is told, so that the shard can judge a
+    /// caller of whom no kernel is believed: whoever may read or write it, as the lock needs, or
+    /// owns it. Of such a caller the other is refused (`EACCES`).
     LockOf(Target, Lock),
 
     // ---- files ----
-    /// Answers when all that was done with this file is durable on the shard that has it. What another shard has decided about it is
-    /// waited for: it was answered already, and that shard's log may be all that tells of it.
+    /// Answers when all that was done with this file is durable on the shard that has it. What
+    /// another shard has decided about it is waited for: it was answered already, and that shard's
+    /// log may be all that tells of it.
     SyncFile(FileRef),
 }

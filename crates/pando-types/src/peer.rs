@@ -1,4 +1,5 @@
-//! Messages between shards: two-phase commit with ordered locks, and the copying of a partition that moves.
+//! Messages between shards: two-phase commit with ordered locks, and the copying of a partition
+//! that moves.
 //!
 //! ```text
 //!  coordinator                         participant
@@ -9,8 +10,8 @@
 //!      |<------ Finished(txn, step) ------|   once that is durable: the coordinator forgets the step
 //! ```
 //!
-//! Every message may be lost, repeated or late. `floor` in a coordinator's message says which of its transactions are forgotten:
-//! whatever still arrives of them is void.
+//! Every message may be lost, repeated or late. `floor` in a coordinator's message says which of
+//! its transactions are forgotten: whatever still arrives of them is void.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ use crate::{
 pub struct Peer {
     /// Who sends.
     pub from: ShardIndex,
-    /// [`Head::trace`](crate::op::Head::trace) of the request that it comes from; 0: of none, or of one that is not remembered
-    /// after a restart.
+    /// [`Head::trace`](crate::op::Head::trace) of the request that it comes from; 0: of none, or of
+    /// one that is not remembered after a restart.
     pub trace: u64,
     /// Hybrid logical clock of the sender, nanoseconds.
     pub clock: u64,
@@ -59,22 +60,22 @@ pub enum Say {
     Finished,
     /// To the coordinator, from one who has been prepared for long: what became of it?
     Ask,
-    /// To the target of a split or a merge: records of the moving range, page by page; then what changed meanwhile, in the
-    /// same way.
+    /// To the target of a split or a merge: records of the moving range, page by page; then what
+    /// changed meanwhile, in the same way.
     Page {
         /// The directory.
         dir: DirRef,
         /// The partition whose range moves.
         partition: PartitionIndex,
-        /// It is given back to its parent, which the target owns, and has so many names: page 0 asks whether that may be.
-        /// `None`: it is split off.
+        /// It is given back to its parent, which the target owns, and has so many names: page 0
+        /// asks whether that may be. `None`: it is split off.
         given_back: Option<u64>,
         /// Its depth.
         radix: Radix,
         /// 0, 1, 2 …; page 0 clears what an earlier attempt left.
         number: u64,
-        /// It is sent when the source's log is synced, and answered when the target's is: little is left to sync by the
-        /// exchange, while which the range stands still.
+        /// It is sent when the source's log is synced, and answered when the target's is: little is
+        /// left to sync by the exchange, while which the range stands still.
         synced: bool,
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
@@ -92,7 +93,8 @@ pub enum Say {
         /// What to do to the copy, in order.
         rows: Vec<RowChange>,
     },
-    /// To the coordinator: a decision that could be made again here, or what it wanted to move here, is another's.
+    /// To the coordinator: a decision that could be made again here, or what it wanted to move
+    /// here, is another's.
     Elsewhere(SlotNews),
     /// From shard 0: versions, ascending, and the directories they name; all above `since`.
     Versions {
@@ -138,8 +140,8 @@ pub enum Say {
         /// A request waits of a session of which nothing has been heard.
         about: Option<SessionAsk>,
     },
-    /// To the owner of a partition: its parent may be ready to take it back. Nothing depends on it; without it the owner asks
-    /// by itself, later.
+    /// To the owner of a partition: its parent may be ready to take it back. Nothing depends on it;
+    /// without it the owner asks by itself, later.
     Shrunk {
         /// The directory.
         dir: DirRef,
@@ -172,11 +174,13 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-/// What a participant is asked for. Locks are taken one after the other in the order of [`Prepare::rank`], then of
-/// place; so whoever waits for a lock holds only lower ones, and no circle can form.
+/// What a participant is asked for. Locks are taken one after the other in the order of
+/// [`Prepare::rank`], then of place; so whoever waits for a lock holds only lower ones, and no
+/// circle can form.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Prepare {
-    /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of shard 0, before anything is locked.
+    /// The right to move directories to another parent (InfiniFS §4.1, orphaned loops). Asked of
+    /// shard 0, before anything is locked.
     Graph(Claim),
     /// Lock a name; tell its entry and the directory's permissions. Refuses what `by` may not do.
     Name {
@@ -184,8 +188,8 @@ pub enum Prepare {
         dir: DirRef,
         /// The name.
         name: Name,
-        /// Who must have write and search permission (and, over an existing entry, must pass the sticky bit); `None`:
-        /// the system itself.
+        /// Who must have write and search permission (and, over an existing entry, must pass the
+        /// sticky bit); `None`: the system itself.
         by: Option<Credentials>,
     },
     /// Tell a directory's content record, once nobody holds it; lock nothing.
@@ -194,8 +198,8 @@ pub enum Prepare {
     Home(DirRef),
     /// Reserve a directory id for a new directory; `EEXIST` if anything of that id is there.
     NewHome(DirId),
-    /// Hold a partition: it neither splits nor changes its header. With `seal` it must also be empty and without locks, and
-    /// stays so: creates wait.
+    /// Hold a partition: it neither splits nor changes its header. With `seal` it must also be
+    /// empty and without locks, and stays so: creates wait.
     Partition {
         /// The directory.
         dir: DirRef,
@@ -213,8 +217,8 @@ pub enum Prepare {
     },
     /// Take over a partition whose rows have been copied.
     Arrive(Arrival),
-    /// Tell all shards that these directories are about to change for whoever comes through them; lock nothing. Asked of
-    /// shard 0, once all else is locked.
+    /// Tell all shards that these directories are about to change for whoever comes through them;
+    /// lock nothing. Asked of shard 0, once all else is locked.
     Invalidate {
         /// The directories.
         dirs: Vec<Ino>,
@@ -225,7 +229,8 @@ pub enum Prepare {
     TakeSlot(SlotArrival),
     /// A new shard: begin to be one.
     Join,
-    /// Tell the attributes of a file that is in the entry of this name, once nobody holds it; lock nothing. `ESTALE` if it is not.
+    /// Tell the attributes of a file that is in the entry of this name, once nobody holds it; lock
+    /// nothing. `ESTALE` if it is not.
     LookFile {
         /// The directory.
         dir: DirRef,
@@ -266,8 +271,8 @@ pub enum Claim {
     Move {
         /// The directory.
         moved: DirRef,
-        /// Its new parent and all above that, but for the root, as a walk has found them; or as far as `moved`, if that is one
-        /// of them. A participant's own record of this has none.
+        /// Its new parent and all above that, but for the root, as a walk has found them; or as far
+        /// as `moved`, if that is one of them. A participant's own record of this has none.
         above: Vec<DirRef>,
         /// When the walk began: a number that shard 0 had given out by then.
         since: u64,
@@ -289,13 +294,15 @@ pub struct Arrival {
     pub pages: u64,
     /// The last of what changed meanwhile: a page more. The target's own record of this has none.
     pub rows: Vec<RowChange>,
-    /// What all rows add up to; the target counts them, since it alone knows what a change replaces.
+    /// What all rows add up to; the target counts them, since it alone knows what a change
+    /// replaces.
     pub tally: Tally,
     /// Open files in it: inode, order of its entry, who, how often.
     pub opens: Vec<(Ino, u64, SessionId, u32)>,
     /// Outcomes and floors of all sessions' slots at the source, encoded as in its store.
     pub slots: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Begins and ends of sessions up to this position have been heard by the source; the target has to have heard them, too.
+    /// Begins and ends of sessions up to this position have been heard by the source; the target
+    /// has to have heard them, too.
     pub heard: u64,
 }
 
@@ -449,7 +456,8 @@ pub enum Change {
         /// When.
         at: Timestamp,
     },
-    /// The name leads here from now on; what it led to before is removed as by `RemoveEntry` with `destroy`.
+    /// The name leads here from now on; what it led to before is removed as by `RemoveEntry` with
+    /// `destroy`.
     PutEntry {
         /// The directory.
         dir: DirRef,
@@ -513,7 +521,8 @@ pub enum Change {
         /// Delta generation from now on.
         generation: u64,
     },
-    /// An empty directory is gone: its content and home partitions. With `tombstone` its id stays taken until `Bury`.
+    /// An empty directory is gone: its content and home partitions. With `tombstone` its id stays
+    /// taken until `Bury`.
     DropHome {
         /// Which directory.
         dir: DirRef,

@@ -41,20 +41,23 @@ pub struct Reply {
 pub enum Refusal {
     /// The operation's own error. Final.
     Errno(Errno),
-    /// The name belongs to another partition: here is split history the client lacks (GIGA+ §3.3). Merge, try again.
+    /// The name belongs to another partition: here is split history the client lacks (GIGA+ §3.3).
+    /// Merge, try again.
     Redirect(SplitHistory),
     /// This shard holds nothing of that directory; its home knows.
     AskHome,
-    /// The inode is not under that name (any more): ask its link shard. If that is who says so, the inode is gone.
+    /// The inode is not under that name (any more): ask its link shard. If that is who says so, the
+    /// inode is gone.
     NotUnderName,
-    /// The data version moved on, or the layout is another: read again, then try again with a new sequence.
+    /// The data version moved on, or the layout is another: read again, then try again with a new
+    /// sequence.
     DataChanged,
     /// A late duplicate of a request that was answered long ago. Nobody waits for this.
     Answered,
     /// The session is unknown or over: open a new one.
     NoSession,
-    /// The way by which the request came is not what it was, or the shard cannot tell: it did not run. The news say what has
-    /// changed; walk again.
+    /// The way by which the request came is not what it was, or the shard cannot tell: it did not
+    /// run. The news say what has changed; walk again.
     Stale,
     /// The slot has another owner. Merge, try again there.
     Slot(SlotNews),
@@ -78,8 +81,9 @@ pub enum Improper {
     Slot,
     /// It is for the volume's owner only.
     NotOwner,
-    /// A piece names an object that was not made in the request's session. To an honest client this happens when that session
-    /// has ended meanwhile: the bytes are to be stored again, as an object of the next one.
+    /// A piece names an object that was not made in the request's session. To an honest client this
+    /// happens when that session has ended meanwhile: the bytes are to be stored again, as an
+    /// object of the next one.
     ForeignObject,
     /// It asks for more than one request may: see the limits in [`crate::op`].
     TooMuch,
@@ -112,7 +116,8 @@ impl Improper {
     }
 }
 
-/// Who owns a slot. Of two, that with the higher version is the truth; owners before it know it, each from the next.
+/// Who owns a slot. Of two, that with the higher version is the truth; owners before it know it,
+/// each from the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SlotNews {
     /// Which slot.
@@ -126,8 +131,8 @@ pub struct SlotNews {
 /// How one directory is spread, and what of its split tree the sender knows.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SplitHistory {
-    /// Whose partitions these are: all that this shard has of the directory, so that what is not here it has not. `None`:
-    /// there may be more.
+    /// Whose partitions these are: all that this shard has of the directory, so that what is not
+    /// here it has not. `None`: there may be more.
     pub of: Option<ShardIndex>,
     /// Fixed at the first split; `None` before it.
     pub spread: Option<Spread>,
@@ -135,8 +140,8 @@ pub struct SplitHistory {
     pub leaves: Vec<(PartitionIndex, Radix)>,
 }
 
-/// Where a directory's partitions are (GIGA+ §3.4, §4.1): partition `i` below `servers · per_server` is on shard
-/// `(base + i) mod servers`, others on shard `i div per_server`.
+/// Where a directory's partitions are (GIGA+ §3.4, §4.1): partition `i` below `servers ·
+/// per_server` is on shard `(base + i) mod servers`, others on shard `i div per_server`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Spread {
     /// Shard of partition 0 when it first split.
@@ -196,8 +201,9 @@ pub struct Delta {
     pub change: u64,
     /// Newest change of names within `generation`; zero: there was none.
     pub mtime: Timestamp,
-    /// Delta generation `mtime` belongs to. If that is at least the content's and `mtime` is not zero, the newest such
-    /// `mtime` is the directory's, whatever the content says (which was set before); its ctime is at least that.
+    /// Delta generation `mtime` belongs to. If that is at least the content's and `mtime` is not
+    /// zero, the newest such `mtime` is the directory's, whatever the content says (which was set
+    /// before); its ctime is at least that.
     pub generation: u64,
 }
 
@@ -235,10 +241,11 @@ pub struct Layout {
     /// All inline bytes, from offset 0; beyond them up to the size are zeros.
     #[serde(with = "serde_bytes")]
     pub inline: Vec<u8>,
-    /// Ranges that overlap what was asked, ascending, not overlapping each other; between them zeros.
+    /// Ranges that overlap what was asked, ascending, not overlapping each other; between them
+    /// zeros.
     pub slices: Vec<Slice>,
-    /// All that overlaps what was asked is told up to this offset; what begins there or behind is to be asked for by itself.
-    /// `u64::MAX`: all is told.
+    /// All that overlaps what was asked is told up to this offset; what begins there or behind is
+    /// to be asked for by itself. `u64::MAX`: all is told.
     pub until: u64,
 }
 
@@ -316,6 +323,7 @@ pub enum Body {
     Left(Vec<u32>),
     /// What is in the way of a lock; `None`: nothing, and it is held if it was asked for.
     Lock(Option<LockHolder>),
-    /// A lock was granted. It rests on begins and ends of sessions up to this position: see [`Head::heard`](crate::op::Head::heard).
+    /// A lock was granted. It rests on begins and ends of sessions up to this position: see
+    /// [`Head::heard`](crate::op::Head::heard).
     Locked(u64),
 }

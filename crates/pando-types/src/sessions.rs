@@ -11,7 +11,8 @@ use crate::{Epoch, KeyId, SessionId};
 pub struct Behalf {
     /// Its session: a participant that has heard of its end refuses.
     pub session: SessionId,
-    /// [`Head::heard`](crate::op::Head::heard) of its request: the participant must have heard as much.
+    /// [`Head::heard`](crate::op::Head::heard) of its request: the participant must have heard as
+    /// much.
     pub heard: u64,
 }
 
@@ -24,7 +25,8 @@ pub enum SessionEvent {
     Ends(SessionId),
 }
 
-/// A shard asks whether a session has begun. An answer to an earlier question says nothing of one that has begun since.
+/// A shard asks whether a session has begun. An answer to an earlier question says nothing of one
+/// that has begun since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SessionAsk {
     /// The session.

@@ -1,7 +1,8 @@
 //! Which directories a path leads through, and what has become of them since (InfiniFS §3.4).
 //!
-//! A *version* numbers a change of the tree above other things: a directory was renamed, or other users may search it now.
-//! Shard 0 gives versions out, each higher than the last, and no change takes place before all shards know its version.
+//! A *version* numbers a change of the tree above other things: a directory was renamed, or other
+//! users may search it now. Shard 0 gives versions out, each higher than the last, and no change
+//! takes place before all shards know its version.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,8 @@ use crate::{Credentials, Ino};
 /// The way by which a request came to its directory.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Trail {
-    /// What the client knows of these directories was true once this version, and none above it, had been taken into
-    /// account.
+    /// What the client knows of these directories was true once this version, and none above it,
+    /// had been taken into account.
     pub version: u64,
     /// All directories from the root on, the request's own included, in any order.
     pub dirs: Vec<Ino>,
@@ -27,8 +28,8 @@ impl Trail {
 /// Versions that a request's trail does not know yet, with the reply.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct News {
-    /// All versions above this one are told. If it is above the trail's, the shard has forgotten some of those between: all
-    /// that is cached may be stale.
+    /// All versions above this one are told. If it is above the trail's, the shard has forgotten
+    /// some of those between: all that is cached may be stale.
     pub since: u64,
     /// The newest version the shard knows.
     pub version: u64,
@@ -72,7 +73,8 @@ impl Search {
 /// What a shard tells of one component of a path whose directory's id was guessed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Glimpse {
-    /// The name leads to no subdirectory; or there is no such directory; or that is not for who asks, or has to be waited for.
+    /// The name leads to no subdirectory; or there is no such directory; or that is not for who
+    /// asks, or has to be waited for.
     Nothing,
     /// The name leads to a subdirectory.
     Dir {
@@ -83,11 +85,11 @@ pub enum Glimpse {
         /// The subdirectory.
         access: Access,
     },
-    /// The directory that has the id, whose partition for the name is on another shard; whoever asks may search it. This is
-    /// what is known here of its partitions.
+    /// The directory that has the id, whose partition for the name is on another shard; whoever
+    /// asks may search it. This is what is known here of its partitions.
     Elsewhere(Ino, SplitHistory),
-    /// Whatever has the id, its home and the partition for the name are on other shards, and so is all of it that is known
-    /// here.
+    /// Whatever has the id, its home and the partition for the name are on other shards, and so is
+    /// all of it that is known here.
     AskHome,
     /// The slot of the id is another shard's.
     Moved(SlotNews),

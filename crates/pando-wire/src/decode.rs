@@ -16,7 +16,8 @@ const ROOM_OF_ELEMENTS: usize = 2;
 /// Why a connection must be closed: what follows a bad frame cannot be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
-    /// The length field, which is below a header's or above what is allowed here, and that: [`FRAME_MAX`] or less.
+    /// The length field, which is below a header's or above what is allowed here, and that:
+    /// [`FRAME_MAX`] or less.
     Length(u32, u32),
     /// The checksum is not that of the bytes.
     Checksum,
@@ -28,7 +29,8 @@ pub enum FrameError {
     Flags(u16),
     /// The body is not a message of its kind.
     Body(u8),
-    /// The body has lists of so many small elements that it would be much longer in memory than it is.
+    /// The body has lists of so many small elements that it would be much longer in memory than it
+    /// is.
     Elements(u8),
 }
 
@@ -120,7 +122,8 @@ impl Decoder {
         self.buffer.len() - self.taken
     }
 
-    /// What the last message takes in memory at most besides its own size and the bytes of its frame: its lists.
+    /// What the last message takes in memory at most besides its own size and the bytes of its
+    /// frame: its lists.
     #[must_use]
     pub const fn heap(&self) -> usize {
         self.heap
@@ -208,7 +211,8 @@ fn parse<T: DeserializeOwned>(body: &[u8], kind: Kind, lists: &mut usize) -> Res
 /// What lists of a message of so many bytes may take in memory. What this build sends stays below.
 const fn lists_max(kind: Kind, bytes: usize) -> usize {
     match kind {
-        // Of clients. What was written byte by byte is told in some two thousand pieces, each of which is 5 bytes here and 80 in memory.
+        // Of clients. What was written byte by byte is told in some two thousand pieces, each of
+        // which is 5 bytes here and 80 in memory.
         Kind::Request => 4 * bytes + (256 << 10),
         // Of anybody.
         Kind::Hello
@@ -217,7 +221,8 @@ const fn lists_max(kind: Kind, bytes: usize) -> usize {
         | Kind::Refused
         | Kind::Revoked
         | Kind::Ask => 4 * bytes + (4 << 10),
-        // Of servers. A component of which nothing is told is one byte; an entry of a listing is a tenth of what it takes.
+        // Of servers. A component of which nothing is told is one byte; an entry of a listing is a
+        // tenth of what it takes.
         Kind::Reply | Kind::Peer | Kind::Told => 16 * bytes + (256 << 10),
     }
 }

@@ -27,7 +27,8 @@ pub fn encode_request(out: &mut Vec<u8>, stream: Stream, request: &pando_types::
     frame(out, stream, Kind::Request, request);
 }
 
-/// [`encode`] of a reply that is kept. One that is too long for a frame becomes a refusal with `EIO`.
+/// [`encode`] of a reply that is kept. One that is too long for a frame becomes a refusal with
+/// `EIO`.
 pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     let start = out.len();
     frame(out, stream, Kind::Reply, reply);
@@ -38,7 +39,8 @@ pub fn encode_reply(out: &mut Vec<u8>, stream: Stream, reply: &Reply) {
     }
 }
 
-/// [`encode`] of a message between shards that is kept. Answers whether it fits into a frame; else nothing is appended.
+/// [`encode`] of a message between shards that is kept. Answers whether it fits into a frame; else
+/// nothing is appended.
 #[must_use]
 pub fn encode_peer(out: &mut Vec<u8>, peer: &pando_types::peer::Peer) -> bool {
     let start = out.len();

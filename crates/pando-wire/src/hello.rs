@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::moving::{Census, MoveAsk, MoveToken, MoveTold, Moving};
 use crate::{Message, VERSION};
 
-/// What this build can do beyond its protocol's version; both sides use the lower of theirs. 2: locks of programs, which move with
-/// slots.
+/// What this build can do beyond its protocol's version; both sides use the lower of theirs. 2:
+/// locks of programs, which move with slots.
 pub const FEATURE_LEVEL: u32 = 2;
-/// Least that the other side must be able to. It rises when what a level brought is relied on: a mount or shard that knows nothing
-/// of locks would let programs pass whom they keep out.
+/// Least that the other side must be able to. It rises when what a level brought is relied on: a
+/// mount or shard that knows nothing of locks would let programs pass whom they keep out.
 pub const FEATURES_NEEDED: u32 = 2;
 const _: () = assert!(FEATURES_NEEDED <= FEATURE_LEVEL, "each build speaks with its own kind");
 
@@ -40,8 +40,9 @@ pub struct Hello {
     pub volume: [u8; 16],
     /// As what it comes.
     pub role: Role,
-    /// Serials of keys that are revoked, as far as a server knows that opens the connection. If they are
-    /// [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at once. Others say none, and are not believed.
+    /// Serials of keys that are revoked, as far as a server knows that opens the connection. If
+    /// they are [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at once. Others say none, and are
+    /// not believed.
     pub revoked: Vec<[u8; 16]>,
 }
 
@@ -71,7 +72,8 @@ pub struct Hosting {
     pub shard: ShardIndex,
     /// Epoch of its log: how often it was started.
     pub epoch: Epoch,
-    /// Which machine, and which network on it, the process is in: Unix sockets lead there only from the same.
+    /// Which machine, and which network on it, the process is in: Unix sockets lead there only from
+    /// the same.
     pub host: [u8; 16],
     /// Where it listens, best first, as [`crate::Address`] writes them.
     pub addresses: Vec<String>,
@@ -95,8 +97,8 @@ pub struct Welcome {
     pub in_flight: u32,
     /// All hosts this side knows.
     pub hosts: Vec<Hosting>,
-    /// Serials of keys that are revoked, authorities included. If they are [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at
-    /// once.
+    /// Serials of keys that are revoked, authorities included. If they are
+    /// [`REVOKED_MAX`](crate::REVOKED_MAX), more follow at once.
     pub revoked: Vec<[u8; 16]>,
 }
 

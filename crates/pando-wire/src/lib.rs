@@ -1,5 +1,5 @@
-//! Frames: how requests, replies and messages between shards travel as bytes. No sockets, no clock, no state but a
-//! buffer.
+//! Frames: how requests, replies and messages between shards travel as bytes. No sockets, no clock,
+//! no state but a buffer.
 //!
 //! ```text
 //!  0        4          8         9      10        12         20
@@ -9,11 +9,13 @@
 //!            └ CRC-32C of all that follows it      └ who asked: the reply carries it back
 //! ```
 //!
-//! `length` counts what follows it. It is checked against [`FRAME_MAX`] before anything is allocated or awaited, and a
-//! frame is not looked into before its checksum is right. Many frames may be in one buffer; replies may come in any
-//! order. Fields that every message of clients and shards has whatever it says (trace, cut epoch, clock) are the first of its body
-//! (`pando_types::op::Head`, `pando_types::reply::Reply`, `pando_types::peer::Peer`). The beginning of a connection and what
-//! tools ask have none: they belong to no operation, and change nothing that a cut could be of.
+//! `length` counts what follows it. It is checked against [`FRAME_MAX`] before anything is
+//! allocated or awaited, and a frame is not looked into before its checksum is right. Many frames
+//! may be in one buffer; replies may come in any order. Fields that every message of clients and
+//! shards has whatever it says (trace, cut epoch, clock) are the first of its body
+//! (`pando_types::op::Head`, `pando_types::reply::Reply`, `pando_types::peer::Peer`). The beginning
+//! of a connection and what tools ask have none: they belong to no operation, and change nothing
+//! that a cut could be of.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -37,12 +39,13 @@ use pando_types::reply::Reply;
 
 /// Version of frames this build speaks.
 pub const VERSION: u8 = 13;
-/// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits many times.
+/// Longest frame, in bytes after its length field: a page of a split, or a file's inline data, fits
+/// many times.
 pub const FRAME_MAX: u32 = 16 << 20;
 /// Longest frame before the other side has been welcomed.
 pub const FIRST_FRAMES_MAX: u32 = 256 << 10;
-/// Most revoked keys that one frame names: they fit into the first frames of a connection. A frame of so many is followed by
-/// another one ([`Message::Revoked`]).
+/// Most revoked keys that one frame names: they fit into the first frames of a connection. A frame
+/// of so many is followed by another one ([`Message::Revoked`]).
 pub const REVOKED_MAX: usize = 12_000;
 /// Most revoked keys that anybody takes in at the beginning of a connection.
 pub const REVOKED_IN_ALL_MAX: usize = 20 * REVOKED_MAX;
@@ -76,12 +79,14 @@ pub enum Message {
     Ask(Ask),
     /// The answer.
     Told(Told),
-    /// Serials of keys that are revoked: those that did not fit into a greeting, or what a server tells its clients later.
+    /// Serials of keys that are revoked: those that did not fit into a greeting, or what a server
+    /// tells its clients later.
     Revoked(Vec<[u8; 16]>),
 }
 
-/// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are reserved for what a shard sends unasked (recalls,
-/// wake-ups): a client that does not know one of these skips it.
+/// Kinds of frames. Numbers are never used again: 6 was a proof of a secret. 16 to 31 are reserved
+/// for what a shard sends unasked (recalls, wake-ups): a client that does not know one of these
+/// skips it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Kind {

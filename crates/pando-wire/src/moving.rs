@@ -1,4 +1,5 @@
-//! What is said about shards as wholes: what each has, and how one moves from one process to another.
+//! What is said about shards as wholes: what each has, and how one moves from one process to
+//! another.
 //!
 //! ```text
 //!  tool                     target                                     source
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Hosting;
 
-/// One attempt to move a shard; random, so that nothing late of another attempt is taken for one of this.
+/// One attempt to move a shard; random, so that nothing late of another attempt is taken for one of
+/// this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MoveToken(pub [u8; 16]);
 
@@ -30,9 +32,11 @@ pub struct MoveToken(pub [u8; 16]);
 pub enum MoveAsk {
     /// What has changed after a position; `None`: keep what changes from now on.
     Follow(Option<Lsn>),
-    /// Run nothing more, and tell what has changed after a position. It thaws by itself if it is not given away soon.
+    /// Run nothing more, and tell what has changed after a position. It thaws by itself if it is
+    /// not given away soon.
     Freeze(Lsn),
-    /// The copy ends with this group, and is durable: the shard belongs to this process from now on.
+    /// The copy ends with this group, and is durable: the shard belongs to this process from now
+    /// on.
     GiveAway {
         /// Epoch and position of the last group.
         last: (Epoch, Lsn),
@@ -41,7 +45,8 @@ pub enum MoveAsk {
     },
     /// Its new host serves it: what is left of the old copy can go.
     Moved(Hosting),
-    /// How far it is: whoever asks the source shall hear it. Said from time to time while records are copied.
+    /// How far it is: whoever asks the source shall hear it. Said from time to time while records
+    /// are copied.
     SoFar(Moving),
 }
 
@@ -69,7 +74,8 @@ pub enum MoveTold {
     Done,
     /// Not this attempt (any more): it must begin anew. The shard is the source's, and stays so.
     Over(String),
-    /// To [`MoveAsk::GiveAway`]: whether it is done cannot be told now, in words why. Whoever has a copy keeps it, and asks again.
+    /// To [`MoveAsk::GiveAway`]: whether it is done cannot be told now, in words why. Whoever has a
+    /// copy keeps it, and asks again.
     Unsure(String),
 }
 
@@ -95,7 +101,8 @@ pub struct Moving {
     pub stage: MoveStage,
     /// Bytes of keys and values copied.
     pub copied: u64,
-    /// Bytes that the source's store takes on its disk and in memory: compressed, so that `copied` may go beyond it.
+    /// Bytes that the source's store takes on its disk and in memory: compressed, so that `copied`
+    /// may go beyond it.
     pub total: u64,
 }
 

@@ -15,8 +15,8 @@ pub const SOON: Option<Duration> = Some(Duration::from_millis(4_500));
 /// What depends on this machine's disks has.
 pub const IN_TIME: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Asks a process, if it is awake: what a suspended one is told to do, it would do when nobody expects it any more. `TimedOut` says that
-/// it is suspended, or that `limit` is over.
+/// Asks a process, if it is awake: what a suspended one is told to do, it would do when nobody
+/// expects it any more. `TimedOut` says that it is suspended, or that `limit` is over.
 pub fn ask(socket: &Path, query: &Query, limit: Option<Duration>) -> io::Result<Answer<Told>> {
     let begun = Instant::now();
     // One of an older version does not know the question; that is an answer, too.

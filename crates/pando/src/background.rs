@@ -129,7 +129,8 @@ fn open_log(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// What is logged is for the user alone, and so is what the log replaces: nobody else's file, and none that others may exchange.
+/// What is logged is for the user alone, and so is what the log replaces: nobody else's file, and
+/// none that others may exchange.
 fn check_own(path: &Path, file: &File) -> Result<(), Failure> {
     let shown = path.display();
     let failed = |error| Failure::plain(format!("cannot look at the log {shown}: {error}"));
@@ -175,7 +176,8 @@ fn serve<S: Service>(
     }
 }
 
-/// The same command, but as the background process itself. What comes after `--` are no options, whatever it looks like.
+/// The same command, but as the background process itself. What comes after `--` are no options,
+/// whatever it looks like.
 fn child_arguments(mut arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut child: Vec<_> = arguments.next().into_iter().collect();
     child.push("--background".into());

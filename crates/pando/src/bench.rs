@@ -1,5 +1,6 @@
-//! `pando bench`: how fast, and how fast it could be at best. The engine is the crate `pando-bench`; here are arguments,
-//! what has to be started and stopped, and how figures are shown.
+//! `pando bench`: how fast, and how fast it could be at best. The engine is the crate
+//! `pando-bench`; here are arguments, what has to be started and stopped, and how figures are
+//! shown.
 
 pub mod args;
 pub mod connect;

@@ -95,8 +95,8 @@ pub struct FormatArgs {
 
 /// Start a volume and mount it
 ///
-/// Runs all shards and the mount in one process. An empty or missing folder becomes a volume first. What a crash left
-/// behind (a dead mountpoint, unfinished operations) is cleared and recovered.
+/// Runs all shards and the mount in one process. An empty or missing folder becomes a volume first.
+/// What a crash left behind (a dead mountpoint, unfinished operations) is cleared and recovered.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
@@ -118,7 +118,8 @@ pub struct UpArgs {
     /// When a change is acknowledged
     #[arg(long, value_enum, default_value_t = DurabilityArg::Os)]
     pub durability: DurabilityArg,
-    /// Threads that read the kernel's requests at the same time [default: one for 4 CPUs, at most 8]
+    /// Threads that read the kernel's requests at the same time [default: one for 4 CPUs, at most
+    /// 8]
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
     /// Print one JSON object when the mount is usable
@@ -138,17 +139,21 @@ pub struct UpArgs {
 pub struct KernelArgs {
     /// Seconds for which the kernel may take a file's or directory's attributes for granted
     ///
-    /// So much later do programs here see a size, time, mode or owner that was changed through another mount; after that much
-    /// time at most. A change of who may do what counts at once where it refuses something. 0: never later.
+    /// So much later do programs here see a size, time, mode or owner that was changed through
+    /// another mount; after that much time at most. A change of who may do what counts at once
+    /// where it refuses something. 0: never later.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub attr_timeout: Duration,
-    /// Seconds for which the kernel may take it for granted that a name leads to the file it led to last
+    /// Seconds for which the kernel may take it for granted that a name leads to the file it led to
+    /// last
     ///
-    /// So much later do programs here see that a file was renamed, removed or replaced through another mount: opening its old
-    /// name finds the old file. 0: never later. Names of directories are asked for each time.
+    /// So much later do programs here see that a file was renamed, removed or replaced through
+    /// another mount: opening its old name finds the old file. 0: never later. Names of directories
+    /// are asked for each time.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub entry_timeout: Duration,
-    /// Let setuid and setgid programs run as their owner or group; root only [default: as if these bits were not set]
+    /// Let setuid and setgid programs run as their owner or group; root only [default: as if these
+    /// bits were not set]
     #[arg(long)]
     pub suid: bool,
     /// Let device nodes lead to devices; root only [default: opening one fails with EACCES]
@@ -168,8 +173,9 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 pub struct SizesArgs {
     /// Partitions of a directory on each shard at which it stops splitting; 0: it never does
     ///
-    /// Counts for directories that begin to split from now on; one that has begun keeps its number. One partition a shard spreads
-    /// a directory over all shards with the least splits; more even out what each holds.
+    /// Counts for directories that begin to split from now on; one that has begun keeps its number.
+    /// One partition a shard spreads a directory over all shards with the least splits; more even
+    /// out what each holds.
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = number(0..=u16::MAX))]
     pub partitions_per_shard: u16,
     /// Entries beyond which a directory's partition splits
@@ -224,8 +230,9 @@ impl DurabilityArg {
 
 /// Serve shards of a volume to mounts on this and other machines
 ///
-/// One process can serve several shards. Each also listens on a Unix socket in FOLDER/run, for mounts on this machine.
-/// FOLDER need only hold the volume's superblock and the folders of the shards that are served from it.
+/// One process can serve several shards. Each also listens on a Unix socket in FOLDER/run, for
+/// mounts on this machine. FOLDER need only hold the volume's superblock and the folders of the
+/// shards that are served from it.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
@@ -251,11 +258,13 @@ pub struct ServerArgs {
     /// Tell others nothing else, not even the socket in the folder: for a relay in between
     #[arg(long, hide = true, requires = "advertise")]
     pub only_advertised: bool,
-    /// A server that knows where the other shards are, if they are not served from this very folder. With `--shard all` and a
-    /// folder that is empty or new, it becomes one that shards can be moved to
+    /// A server that knows where the other shards are, if they are not served from this very
+    /// folder. With `--shard all` and a folder that is empty or new, it becomes one that shards can
+    /// be moved to
     #[arg(long, value_name = "ADDRESS")]
     pub join: Vec<Address>,
-    /// File with a server's key, needed for TCP (`pando auth add NAME --role server`) [default: FOLDER/keys/server.pem]
+    /// File with a server's key, needed for TCP (`pando auth add NAME --role server`) [default:
+    /// FOLDER/keys/server.pem]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Go to the background once it serves; messages go to FOLDER/run/log
@@ -303,10 +312,12 @@ pub struct MountArgs {
     pub target: String,
     /// Where the tree appears; made if it is missing
     pub path: PathBuf,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`: it waits
+    /// Seconds after which an operation whose shard does not answer fails with ETIMEDOUT; `never`:
+    /// it waits
     #[arg(long, value_name = "SECONDS|never", default_value = "30", value_parser = parse_timeout)]
     pub timeout: Timeout,
     /// Where file data is, if the servers' own path does not lead there from here
@@ -315,7 +326,8 @@ pub struct MountArgs {
     /// Go to the background once the mount is usable
     #[arg(short, long)]
     pub detach: bool,
-    /// Where the background process's messages go [default: a file in /run/pando or $XDG_RUNTIME_DIR/pando]
+    /// Where the background process's messages go [default: a file in /run/pando or
+    /// $XDG_RUNTIME_DIR/pando]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     #[command(flatten)]
@@ -350,7 +362,8 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
 pub struct UmountArgs {
     /// Where it is mounted
     pub path: PathBuf,
-    /// Even if files are open: detach it; servers that do not answer are waited for no longer than 5 s
+    /// Even if files are open: detach it; servers that do not answer are waited for no longer than
+    /// 5 s
     #[arg(long)]
     pub force: bool,
 }
@@ -378,7 +391,8 @@ pub struct StatusArgs {
     /// The volume's folder, the address of any of its servers, or where it is mounted
     #[arg(value_name = "FOLDER-or-ADDRESS-or-MOUNT")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object, with all counters and latencies
@@ -388,7 +402,8 @@ pub struct StatusArgs {
 
 /// Show where a file or directory of a mounted volume is kept
 ///
-/// A directory: its id and its partitions with index, depth, shard and count. A file: its shard, and where its data is.
+/// A directory: its id and its partitions with index, depth, shard and count. A file: its shard,
+/// and where its data is.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  pando info ~/tree/photos\n  pando info ~/tree/notes.txt --json"
@@ -403,8 +418,9 @@ pub struct InfoArgs {
 
 /// Wait until all that was written to a mount is on disk
 ///
-/// What `sync`, `sync -f` and `syncfs` promise: the kernel tells a FUSE mount of none of these. Stores what any program wrote through
-/// this mount, and syncs all shards. What another mount has not stored yet is not part of it.
+/// What `sync`, `sync -f` and `syncfs` promise: the kernel tells a FUSE mount of none of these.
+/// Stores what any program wrote through this mount, and syncs all shards. What another mount has
+/// not stored yet is not part of it.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando sync ~/tree")]
 pub struct SyncArgs {
@@ -414,23 +430,25 @@ pub struct SyncArgs {
 
 /// Remove a directory of a mounted volume with all that is in it, faster than `rm -rf`
 ///
-/// Asks the shards itself, many things at once, in your name: what you may not remove stays, and is told. What was removed when
-/// it is interrupted is gone, the rest is there; do it again for that.
+/// Asks the shards itself, many things at once, in your name: what you may not remove stays, and is
+/// told. What was removed when it is interrupted is gone, the rest is there; do it again for that.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  pando rmr ~/tree/cache")]
 pub struct RmrArgs {
     /// A path on the mount; a symbolic link is removed itself
     pub path: PathBuf,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }
 
 /// Check whether a volume is whole, and mend it
 ///
-/// Compares all records of all shards with each other and with the stored objects. Nothing is changed without --repair,
-/// which mends what can be mended without guessing: what is right must follow from other records, and nothing that can
-/// be reached is lost. A volume that runs is checked through its servers; to be repaired it must be stopped.
+/// Compares all records of all shards with each other and with the stored objects. Nothing is
+/// changed without --repair, which mends what can be mended without guessing: what is right must
+/// follow from other records, and nothing that can be reached is lost. A volume that runs is
+/// checked through its servers; to be repaired it must be stopped.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -446,7 +464,8 @@ pub struct FsckArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Where file data is, if the servers' own path does not lead there from here
@@ -462,8 +481,9 @@ pub struct FsckArgs {
 
 /// Delete file data that no file names any more, while the volume runs
 ///
-/// A mount that dies may leave objects of file data behind that it had stored and not put into a file yet. The server of shard 0 looks
-/// for them once a day; this does it now. What a session that lives has stored is left alone.
+/// A mount that dies may leave objects of file data behind that it had stored and not put into a
+/// file yet. The server of shard 0 looks for them once a day; this does it now. What a session that
+/// lives has stored is left alone.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -473,7 +493,8 @@ pub struct GcArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Where file data is, if the servers' own path does not lead there from here

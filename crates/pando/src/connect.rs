@@ -115,7 +115,8 @@ pub fn connect(named: &Named, keys: Option<Keys>) -> Result<Connected, Failure> 
     connect_with(named, named.options(keys))
 }
 
-/// The same for callers who wait no longer than `timeout`: a server that is silent is known as such by then.
+/// The same for callers who wait no longer than `timeout`: a server that is silent is known as such
+/// by then.
 pub fn connect_for(
     named: &Named,
     keys: Option<Keys>,
@@ -126,7 +127,8 @@ pub fn connect_for(
     connect_with(named, NetOptions { answer_within, ..options })
 }
 
-/// Who waits for less than `usual` hears sooner that there is no answer, but no server is taken for silent before a second.
+/// Who waits for less than `usual` hears sooner that there is no answer, but no server is taken for
+/// silent before a second.
 fn answer_within(timeout: Option<Duration>, usual: Duration) -> Duration {
     timeout.map_or(usual, |timeout| timeout.clamp(Duration::from_secs(1).min(usual), usual))
 }
@@ -225,7 +227,8 @@ impl Connected {
     }
 }
 
-/// The folder with a volume's objects, as seen from here; `named` by the user, or where the server has it.
+/// The folder with a volume's objects, as seen from here; `named` by the user, or where the server
+/// has it.
 pub fn objects(facts: &VolumeFacts, named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     let there = PathBuf::from(&facts.objects);
     let folder = named.unwrap_or(&there);

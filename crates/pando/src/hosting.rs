@@ -1,4 +1,5 @@
-//! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and `pando up`'s other half.
+//! Shards that run in this process, and whoever comes to them over sockets: `pando server`, and
+//! `pando up`'s other half.
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock, Weak};
@@ -48,7 +49,8 @@ pub struct Plan<'a> {
     pub options: &'a HostOptions,
     pub listen: ServerOptions,
     pub on_stop: OnStop,
-    /// Whether shards may leave and come while it runs: who has a mount beside must have all of them.
+    /// Whether shards may leave and come while it runs: who has a mount beside must have all of
+    /// them.
     pub may_move: MayMove,
     /// How often objects that no file names are looked for; zero: never.
     pub gc_every: Duration,
@@ -163,8 +165,8 @@ fn not_started(error: StartError) -> Failure {
     Failure::new(code, error)
 }
 
-/// Stores keep each of their index files open, and connections take one each; the usual limit of 1,024 is for programs that
-/// use `select`.
+/// Stores keep each of their index files open, and connections take one each; the usual limit of
+/// 1,024 is for programs that use `select`.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     // As many as there may be is what there is, then.

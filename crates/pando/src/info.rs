@@ -39,7 +39,8 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the process of a mount: a `pando mount`, or a `pando up`. See [`asking::ask`] for the limit.
+/// Asks the process of a mount: a `pando mount`, or a `pando up`. See [`asking::ask`] for the
+/// limit.
 pub fn ask(
     root: &Path,
     volume: &str,
@@ -55,7 +56,8 @@ pub fn ask(
         return Err(unanswered(root, &error));
     }
     let folder = Folder::new(Path::new(volume))?;
-    // A socket of `pando mount` is left here by one that is dead: it may be the mount, and a `pando up` of the same volume another.
+    // A socket of `pando mount` is left here by one that is dead: it may be the mount, and a `pando
+    // up` of the same volume another.
     if error.kind() == io::ErrorKind::ConnectionRefused {
         let is_other = |told| match told {
             Answer::Ok(Told::Status(status)) => Path::new(&status.mount.path) != root,

@@ -36,9 +36,10 @@ impl Places {
     }
 }
 
-/// The key for a volume: that of the file that was named, or that `$PANDO_KEY` names, or the owner's in the volume's folder, or the one
-/// in `~/.config/pando` or `/etc/pando` that is for this volume or has one of these addresses. `None`: there is none, and over Unix
-/// sockets none is needed.
+/// The key for a volume: that of the file that was named, or that `$PANDO_KEY` names, or the
+/// owner's in the volume's folder, or the one in `~/.config/pando` or `/etc/pando` that is for this
+/// volume or has one of these addresses. `None`: there is none, and over Unix sockets none is
+/// needed.
 pub fn find(named: &Named, file: Option<&PathBuf>) -> Result<Option<Keys>, Failure> {
     let Some((path, bundle)) = choose(named, file, &Places::here())? else { return Ok(None) };
     tell_end(&path, &bundle)?;
@@ -46,8 +47,8 @@ pub fn find(named: &Named, file: Option<&PathBuf>) -> Result<Option<Keys>, Failu
     Keys::new(&bundle).map(Some).map_err(wrong)
 }
 
-/// The key of a server: that of the file that was named, or the volume's own. Whom it believes is in the volume's folder of keys; where
-/// that is another server's volume, the key brings it along.
+/// The key of a server: that of the file that was named, or the volume's own. Whom it believes is
+/// in the volume's folder of keys; where that is another server's volume, the key brings it along.
 pub fn of_server(
     folder: &Folder,
     superblock: &Superblock,
@@ -138,8 +139,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A key that nobody named. One that this user may not read is somebody else's; what else is wrong is told, as it may be the reason
-/// for what fails then.
+/// A key that nobody named. One that this user may not read is somebody else's; what else is wrong
+/// is told, as it may be the reason for what fails then.
 fn read(path: &Path, how: impl Fn(&Path) -> Result<Bundle, KeyError>) -> Option<Bundle> {
     match how(path) {
         Ok(bundle) => Some(bundle),
@@ -168,7 +169,8 @@ fn tell_end(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be said of a key's end at this Unix time: that it is over, or near: less than a tenth of its time is left.
+/// What is to be said of a key's end at this Unix time: that it is over, or near: less than a tenth
+/// of its time is left.
 fn end_of(path: &Path, bundle: &Bundle, now: i64) -> Result<Option<String>, KeyError> {
     let (from, to) = validity_of(&bundle.certificate)?;
     let renew = format!("`pando auth renew {}`, beside the volume's folder", bundle.identity.name);

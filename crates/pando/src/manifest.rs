@@ -1,10 +1,12 @@
-//! `pando manifest`: one line for every object of a tree, so that two trees are equal if their manifests are.
+//! `pando manifest`: one line for every object of a tree, so that two trees are equal if their
+//! manifests are.
 //!
 //! ```text
 //! type  mode  uid  gid  mtime (seconds.nanoseconds)  links  size  content  path
 //! ```
-//! Content is the BLAKE3 of a file, `->target` of a link, `major:minor` of a device. Of a directory the size is left out, since file
-//! systems count it differently. A file with several names shows the first of them, so that links are compared too.
+//! Content is the BLAKE3 of a file, `->target` of a link, `major:minor` of a device. Of a directory
+//! the size is left out, since file systems count it differently. A file with several names shows
+//! the first of them, so that links are compared too.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};

@@ -1,5 +1,6 @@
-//! How far something is that takes long, where standard error is no terminal: a line from time to time, and a last one. On a
-//! terminal there is a bar instead, which whoever does the work draws. Standard output is for results.
+//! How far something is that takes long, where standard error is no terminal: a line from time to
+//! time, and a last one. On a terminal there is a bar instead, which whoever does the work draws.
+//! Standard output is for results.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -14,7 +14,8 @@ pub enum Query {
     Ping,
     /// Everything there is to say.
     Status,
-    /// Where the object is that these names lead to, from the root; hexadecimal, since names are any bytes.
+    /// Where the object is that these names lead to, from the root; hexadecimal, since names are
+    /// any bytes.
     Info { names: Vec<String> },
     /// Make durable what was written through this mount, and what was done in the volume.
     Sync,
@@ -83,15 +84,16 @@ pub struct MountStatus {
     pub requests: BTreeMap<String, u64>,
     /// Messages to shards, tries included, by operation.
     pub messages: BTreeMap<String, u64>,
-    /// Directories the kernel knows now; and since the mount began: requests whose way had changed or was not known, and requests
-    /// of who holds a directory, or walks again.
+    /// Directories the kernel knows now; and since the mount began: requests whose way had changed
+    /// or was not known, and requests of who holds a directory, or walks again.
     pub counters: BTreeMap<String, u64>,
 }
 
 /// A file of which bytes were lost.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LostFile {
-    /// Where it was; only its name if its directory could not be asked; none if not even that is known.
+    /// Where it was; only its name if its directory could not be asked; none if not even that is
+    /// known.
     pub path: Option<String>,
     pub ino: u64,
     pub bytes: u64,

@@ -1,5 +1,5 @@
-//! `pando repro`: figures of published papers again. The workloads and models are `pando_bench::repro`; here are the arguments, what
-//! needs real shards, and how it is shown.
+//! `pando repro`: figures of published papers again. The workloads and models are
+//! `pando_bench::repro`; here are the arguments, what needs real shards, and how it is shown.
 //!
 //! ```text
 //!   shards    real core and store, step by step  ──►  steps    what each step costs: the model's input

@@ -111,7 +111,8 @@ fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec
     }
     let known = shards_known(folder, superblock);
     let mut shards = parse_shards(text, known)?;
-    // The next in number is made: `pando shard add` lets the volume use it. Not where others' shards need not be known.
+    // The next in number is made: `pando shard add` lets the volume use it. Not where others'
+    // shards need not be known.
     let is_its_own = folder.told_objects() == folder.objects();
     if is_its_own && shards.contains(&known) {
         make(folder, superblock, known)?;
@@ -134,8 +135,9 @@ fn shards_of(folder: &Folder, text: &str, superblock: &Superblock) -> Result<Vec
     is_gone.map(|()| shards)
 }
 
-/// Where earlier processes of this folder may have been: each was named after the first of the shards it had, or after having none.
-/// Others ask there, such as a server with a whole copy of a shard that it waits to be given.
+/// Where earlier processes of this folder may have been: each was named after the first of the
+/// shards it had, or after having none. Others ask there, such as a server with a whole copy of a
+/// shard that it waits to be given.
 fn former_sockets(folder: &Folder, text: &str, shards: &[u16]) -> Vec<Address> {
     let is_asked_for =
         |shard: u16| text == ALL || text.split(',').any(|part| part.trim().parse() == Ok(shard));

@@ -1,11 +1,13 @@
 //! Objects that an earlier process stored, and was killed before it synced them.
 //!
-//! A shard that is opened makes its log durable, and tells which objects nobody needs any more. So what its records name has to be durable
-//! before: else an `fsync` after the start says that a file is on disk whose object is not, or an old object is deleted whose replacement
-//! a loss of power takes away.
+//! A shard that is opened makes its log durable, and tells which objects nobody needs any more. So
+//! what its records name has to be durable before: else an `fsync` after the start says that a file
+//! is on disk whose object is not, or an old object is deleted whose replacement a loss of power
+//! takes away.
 //!
-//! A mark in the volume's folder says that there are none. It is taken away before the first is stored that is synced only later, and
-//! need not be durable itself: after a loss of power whatever is there is on disk.
+//! A mark in the volume's folder says that there are none. It is taken away before the first is
+//! stored that is synced only later, and need not be durable itself: after a loss of power whatever
+//! is there is on disk.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -15,7 +17,8 @@ use pando_server::Folder;
 
 use crate::failure::Failure;
 
-/// Opens shards of a folder by `open`, when what was put into its objects is durable. If it cannot be made so, they are not opened.
+/// Opens shards of a folder by `open`, when what was put into its objects is durable. If it cannot
+/// be made so, they are not opened.
 pub fn settled<T>(
     folder: &Folder,
     open: impl FnOnce() -> Result<T, Failure>,
@@ -29,7 +32,8 @@ fn settle(folder: &Folder) -> Result<(), Failure> {
     if mark(folder).exists() {
         return Ok(());
     }
-    // Of shards whose objects are elsewhere, mounts alone have stored any, and synced each before a shard heard of it.
+    // Of shards whose objects are elsewhere, mounts alone have stored any, and synced each before a
+    // shard heard of it.
     if folder.told_objects() != path {
         return Ok(());
     }

@@ -57,7 +57,8 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(if all_answer { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Where a mount of Pando is, and its volume, if it is at exactly this path. The mount itself is not asked: it may hang.
+/// Where a mount of Pando is, and its volume, if it is at exactly this path. The mount itself is
+/// not asked: it may hang.
 fn mounted_at(path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
     let Ok(path) = std::path::absolute(path) else { return Ok(None) };
     let all = mounts::all()

@@ -32,7 +32,8 @@ pub fn bytes(n: u64) -> String {
 /// A time in seconds since 1970.
 pub fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March: the day that a leap year has more is their last. Eras of 400 years, from the year 0 on.
+    // Years that begin in March: the day that a leap year has more is their last. Eras of 400
+    // years, from the year 0 on.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -19,12 +19,13 @@ use crate::{mounts, output};
 
 /// The process has this long to store what was written, after it has unmounted.
 const END_WITHIN: Duration = Duration::from_secs(120);
-/// With `--force` it is left to itself after this time, if what it has to store does not become less.
+/// With `--force` it is left to itself after this time, if what it has to store does not become
+/// less.
 const FORCED_WITHIN: Duration = Duration::from_millis(3_500);
 /// So long it may take to store a part of that.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
-/// How often it is looked whether the process is alive. Connections that a suspended one does not accept pile up, so not
-/// often.
+/// How often it is looked whether the process is alive. Connections that a suspended one does not
+/// accept pile up, so not often.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What may not answer is waited for so long: with `--force` for less than 5 s, all of it together.
@@ -128,8 +129,8 @@ struct Left {
     unstored: u64,
 }
 
-/// Waits while a process stores what was written. Returns one that does not get on with it, or has stored all and waits for
-/// the end of its session; nothing if it has ended.
+/// Waits while a process stores what was written. Returns one that does not get on with it, or has
+/// stored all and waits for the end of its session; nothing if it has ended.
 fn await_stored(
     path: &Path,
     socket: &Path,
@@ -263,7 +264,8 @@ fn other_process(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of the volume, if it is up and this is its own mount: a dead one of `pando mount` may be of the same volume.
+/// The folder of the volume, if it is up and this is its own mount: a dead one of `pando mount` may
+/// be of the same volume.
 fn up_at(args: &UmountArgs, path: &Path, volume: &str) -> Result<Option<Folder>, Failure> {
     let folder = Path::new(volume);
     // Servers' addresses are none.

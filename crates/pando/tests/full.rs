@@ -1,4 +1,5 @@
-//! A volume on a disk that is full to the last byte, killed there: it comes up again, and deletions make room.
+//! A volume on a disk that is full to the last byte, killed there: it comes up again, and deletions
+//! make room.
 
 mod common;
 
@@ -47,7 +48,8 @@ fn at_last(what: &str, mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// Killed with its disk full, a volume with these files comes up, loses none of them, and has room again when half are gone.
+/// Killed with its disk full, a volume with these files comes up, loses none of them, and has room
+/// again when half are gone.
 fn comes_back(mut volume: Volume, mut paths: Vec<PathBuf>) {
     let disk = volume.folder.parent().unwrap().to_owned();
     for _ in 0..3 {

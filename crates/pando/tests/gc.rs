@@ -43,7 +43,8 @@ fn content(n: usize) -> Vec<u8> {
     (0..20_000).map(|at| (at * 7 + n) as u8).collect()
 }
 
-/// As a mount leaves it that dies between storing an object and having a file name it: beside another object of the same session.
+/// As a mount leaves it that dies between storing an object and having a file name it: beside
+/// another object of the same session.
 fn lose_one(objects: &[PathBuf]) -> PathBuf {
     let lost = objects[0].with_file_name("ff0");
     fs::copy(&objects[0], &lost).unwrap();

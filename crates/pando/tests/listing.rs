@@ -102,7 +102,8 @@ fn counts(names: &[(String, u64)]) -> HashMap<&str, usize> {
     counts
 }
 
-/// As `ls -U | head` begins, in the kernel's words: a read of the C library's size, and perhaps another.
+/// As `ls -U | head` begins, in the kernel's words: a read of the C library's size, and perhaps
+/// another.
 #[test]
 fn the_first_names_take_one_page_whatever_the_size() {
     for place in Place::both("500") {

@@ -1,5 +1,6 @@
-//! A mount that is suspended for longer than its lease, and has locks. Alone in its program: no process may be started meanwhile,
-//! since one that inherits a file of the suspended mount would wait for it.
+//! A mount that is suspended for longer than its lease, and has locks. Alone in its program: no
+//! process may be started meanwhile, since one that inherits a file of the suspended mount would
+//! wait for it.
 
 mod common;
 

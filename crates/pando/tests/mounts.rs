@@ -53,7 +53,8 @@ fn what_was_closed_here_is_read_by_who_opens_it_there() {
     assert_eq!(fs::read(&one).unwrap(), expected[..100]);
 }
 
-/// A write through a descriptor that appends goes to the end that its kernel was told, but for one that asks for its offset.
+/// A write through a descriptor that appends goes to the end that its kernel was told, but for one
+/// that asks for its offset.
 #[test]
 fn who_appends_and_asks_for_an_offset_writes_there() {
     use rustix::io::{ReadWriteFlags, pwritev2};

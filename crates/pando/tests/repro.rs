@@ -1,4 +1,5 @@
-//! `pando repro`, in small: every part runs, leaves nothing behind, and what is computed is the same for the same seed.
+//! `pando repro`, in small: every part runs, leaves nothing behind, and what is computed is the
+//! same for the same seed.
 
 mod common;
 
@@ -91,8 +92,8 @@ fn named<'a>(report: &'a Value, name: &str) -> &'a Value {
     figures.iter().find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Requests, rounds and messages are the same on any machine; times are not asked about, but that no round trip is shorter than
-/// the relay makes it.
+/// Requests, rounds and messages are the same on any machine; times are not asked about, but that
+/// no round trip is shorter than the relay makes it.
 #[test]
 fn every_figure_of_infinifs_is_made() {
     let (scratch, pictures) = (Scratch::new(), Scratch::new());

@@ -86,7 +86,8 @@ fn what_is_no_tree_on_a_mount_is_refused() {
     rustix::mount::unmount(&mounted, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
-/// Permissions are those of the user who calls it. Nothing is tested where another user may not run the program.
+/// Permissions are those of the user who calls it. Nothing is tested where another user may not run
+/// the program.
 #[test]
 fn what_the_caller_may_not_remove_stays_and_is_told() {
     const USER: u32 = 1234;

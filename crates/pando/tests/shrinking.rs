@@ -66,12 +66,14 @@ fn a_directory_that_is_emptied_is_one_partition_again_and_grows_again() {
 const FILES: u64 = 20_000;
 /// Memory of a shard's tree at which a checkpoint begins: many of them while the directory grows.
 const TREE_BYTES: u64 = 200_000;
-/// The same in the end, so that all is in index files; somewhat more than a tree takes that holds next to nothing.
+/// The same in the end, so that all is in index files; somewhat more than a tree takes that holds
+/// next to nothing.
 const LEAST_TREE_BYTES: u64 = 16_000;
 /// By how much a log is longer than it must be.
 const LOG_CHUNK_BYTES: u64 = 2 << 20;
 
-/// Waits until no shard has a checkpoint to make. To be asked is enough for a shard to begin one that is due.
+/// Waits until no shard has a checkpoint to make. To be asked is enough for a shard to begin one
+/// that is due.
 fn settled(volume: &Volume, tree_bytes: u64) -> Value {
     let mut status = volume.status();
     until("checkpoints are made", || {
@@ -92,8 +94,8 @@ fn on_disk(volume: &Volume, prefix: &str) -> u64 {
     named.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
-/// What a huge directory took is free again once it is empty: partitions and memory at once, the disk with the next
-/// checkpoint, whether its files go one by one or with it.
+/// What a huge directory took is free again once it is empty: partitions and memory at once, the
+/// disk with the next checkpoint, whether its files go one by one or with it.
 #[test]
 fn a_huge_directory_that_is_emptied_gives_back_partitions_memory_and_disk() {
     let mut volume = Volume::down();

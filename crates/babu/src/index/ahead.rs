@@ -1,14 +1,16 @@
 //! Reading ahead: what a scan asks the kernel for before it gets there.
 //!
-//! Index files are opened for random reads, since a lookup has no use for what lies around its block and memory may be
-//! short. So who moves from block to block has to say so: from the second block on, with a stretch that grows.
+//! Index files are opened for random reads, since a lookup has no use for what lies around its
+//! block and memory may be short. So who moves from block to block has to say so: from the second
+//! block on, with a stretch that grows.
 
 use std::ops::Range;
 
 use crate::index::Extent;
 use crate::index::resident::Access;
 
-/// Read ahead for each block moved over: a scan that ends soon must not have read much more than it needed.
+/// Read ahead for each block moved over: a scan that ends soon must not have read much more than it
+/// needed.
 const STEP_BYTES: u64 = 32 << 10;
 /// At most so much is read ahead.
 const MAX_BYTES: u64 = 512 << 10;
@@ -42,7 +44,8 @@ impl ReadAhead {
         }
     }
 
-    /// What to ask for when this block is about to be read. Often empty: then enough is asked for already.
+    /// What to ask for when this block is about to be read. Often empty: then enough is asked for
+    /// already.
     pub(crate) fn take(&mut self, block: Extent, access: Access) -> Range<u64> {
         let bytes = self.bytes(access);
         let left = self.until.saturating_sub(block.offset);

@@ -15,7 +15,8 @@ fn random(state: &mut u64) -> usize {
 
 type Entries = std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Keys of a tiny alphabet, so that prefixes are shared and one key is often the beginning of another.
+/// Keys of a tiny alphabet, so that prefixes are shared and one key is often the beginning of
+/// another.
 fn entries(seed: u64, count: usize) -> Entries {
     let mut state = seed | 1;
     let mut entries = Entries::new();

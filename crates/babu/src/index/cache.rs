@@ -7,8 +7,9 @@
 //! ```
 //!
 //! 1. As long as everything fits, everything stays.
-//! 2. From then on a block must be used twice to stay: newcomers get a small part of the budget. What lookups at random
-//!    in much data bring is not worth memory here, where it takes twice what it takes in the page cache.
+//! 2. From then on a block must be used twice to stay: newcomers get a small part of the budget.
+//!    What lookups at random in much data bring is not worth memory here, where it takes twice what
+//!    it takes in the page cache.
 //! 3. For the same reason a resident that is not used goes, even if there is room.
 //! 4. Blocks in use (a reader holds them) stay.
 
@@ -26,9 +27,11 @@ const SHARDS: usize = 16;
 
 /// Newcomers get this part of the budget.
 const NEWCOMERS_PART: usize = 8;
-/// A resident goes if so many times as many blocks were read as the budget holds, and it was not used.
+/// A resident goes if so many times as many blocks were read as the budget holds, and it was not
+/// used.
 const IDLE_ROUNDS: u64 = 2;
-/// Blocks that one arrival may displace beyond what the budget demands, so that no reader waits for long.
+/// Blocks that one arrival may displace beyond what the budget demands, so that no reader waits for
+/// long.
 const MAX_STEPS: usize = 8;
 
 type Table<V> = HashMap<BlockId, V, BuildHasherDefault<Mixer>>;
@@ -118,7 +121,8 @@ impl BlockCache {
         }
     }
 
-    /// Tells how much there is to be read: if it is more than the budget, memory is not filled with it first.
+    /// Tells how much there is to be read: if it is more than the budget, memory is not filled with
+    /// it first.
     pub(crate) fn expect(&self, stored_bytes: u64) {
         let is_tight = stored_bytes / SHARDS as u64 > self.shard_budget_bytes as u64;
         for shard in &self.shards {
@@ -283,8 +287,8 @@ mod tests {
         assert!(survived >= 15, "{survived}");
     }
 
-    /// Part of the budget that is filled after lookups at random among so many quarters of the blocks that fit, and part of
-    /// the lookups that found their block.
+    /// Part of the budget that is filled after lookups at random among so many quarters of the
+    /// blocks that fit, and part of the lookups that found their block.
     fn at_random(quarters: usize) -> (f64, f64) {
         let room = SHARDS * 50;
         let budget = room * block().memory_bytes();

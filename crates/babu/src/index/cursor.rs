@@ -9,8 +9,8 @@ use crate::index::resident::{Access, Pool, TryReadError};
 use crate::key::Key;
 use crate::value::Value;
 
-/// Stands before an entry; [`FilesCursor::advance`] goes to it, and then its key and value are lent. A block is held for
-/// as long as the cursor is in it.
+/// Stands before an entry; [`FilesCursor::advance`] goes to it, and then its key and value are
+/// lent. A block is held for as long as the cursor is in it.
 pub(crate) struct FilesCursor<'a> {
     /// Files not finished yet, ascending.
     files: &'a [Arc<IndexFile>],
@@ -42,7 +42,8 @@ impl<'a> FilesCursor<'a> {
         Ok(cursor)
     }
 
-    /// Enters the block at the position, or the first behind it, from the key on; there is none at the end.
+    /// Enters the block at the position, or the first behind it, from the key on; there is none at
+    /// the end.
     fn load(&mut self, from: Option<&[u8]>) -> Result<(), TryReadError> {
         if self.block.take().is_some() {
             self.ahead.pass();

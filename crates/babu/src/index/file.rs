@@ -115,9 +115,9 @@ impl IndexFile {
         })
     }
 
-    /// Opens a file that a manifest names. If it is there, and its header, footer or tail cannot be read, it is *dark*: it
-    /// has one block, which holds all keys of its span and cannot be read. What the file hides is unknown, and so
-    /// nothing of its span is answered from the files below.
+    /// Opens a file that a manifest names. If it is there, and its header, footer or tail cannot be
+    /// read, it is *dark*: it has one block, which holds all keys of its span and cannot be read.
+    /// What the file hides is unknown, and so nothing of its span is answered from the files below.
     pub(crate) fn open_named(
         disk: &dyn Disk,
         database_id: u64,
@@ -207,7 +207,8 @@ impl IndexFile {
         self.file.sync().during("sync", &self.name)
     }
 
-    /// True if blocks behind this one may hold keys before `to`, as far as can be said without them.
+    /// True if blocks behind this one may hold keys before `to`, as far as can be said without
+    /// them.
     pub(crate) fn goes_on_before(&self, position: usize, to: &[u8]) -> bool {
         match position + 1 < self.block_count() {
             true => self.blocks.separator(position + 1) < to,
@@ -311,7 +312,8 @@ impl IndexFile {
             .map_err(|what| self.block_damage(position, what).into())
     }
 
-    /// Verifies every block, and that all agrees with the tail and the manifest. Calls `each` with what is intact.
+    /// Verifies every block, and that all agrees with the tail and the manifest. Calls `each` with
+    /// what is intact.
     pub(crate) fn verify(&self, mut each: impl FnMut(&Block), mut report: impl FnMut(ReadError)) {
         let (mut entries, mut tombstones, mut is_whole) = (0, 0, true);
         let mut ahead = ReadAhead::default();

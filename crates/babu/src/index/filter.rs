@@ -1,10 +1,11 @@
 //! A filter: says "not there" of most keys that are not in a file, without a read.
 //!
-//! A Bloom filter in lines of 64 bytes: all bits of a key are in one line, so that a question costs one access to memory.
-//! With 10 bits a key about 1 absent key in 80 is not recognized.
+//! A Bloom filter in lines of 64 bytes: all bits of a key are in one line, so that a question costs
+//! one access to memory. With 10 bits a key about 1 absent key in 80 is not recognized.
 //!
-//! Only the first `prefix_bytes` of a key count. Where longer keys are details of what their beginning names, one
-//! question answers for all of them: "is there anything at all that begins so?"
+//! Only the first `prefix_bytes` of a key count. Where longer keys are details of what their
+//! beginning names, one question answers for all of them: "is there anything at all that begins
+//! so?"
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,11 +1,12 @@
-//! The block list: where each block of a file is, and from which key on. In memory while the file is open.
+//! The block list: where each block of a file is, and from which key on. In memory while the file
+//! is open.
 //!
 //! ```text
 //! per block: varint stored length ‖ varint key length ‖ separator
 //! ```
 //!
-//! A separator is the shortest key that is behind all of the block before and not behind the block's own first. The
-//! blocks lie back to back, so that lengths give the offsets.
+//! A separator is the shortest key that is behind all of the block before and not behind the
+//! block's own first. The blocks lie back to back, so that lengths give the offsets.
 
 use crate::codec::{Fields, put_sized, put_varint};
 use crate::index::{Extent, INDEX_HEADER_BYTES};
@@ -37,7 +38,8 @@ pub(crate) fn separator<'a>(last: &[u8], next: &'a [u8]) -> &'a [u8] {
 }
 
 impl BlockList {
-    /// Accepts only a list of `count` blocks that fill the file from the header to `end`, with ascending separators.
+    /// Accepts only a list of `count` blocks that fill the file from the header to `end`, with
+    /// ascending separators.
     pub(crate) fn parse(bytes: &[u8], count: u64, end: u64) -> Option<BlockList> {
         let mut fields = Fields(bytes);
         let mut keys = Vec::new();

@@ -24,9 +24,10 @@
 //!                                          92 u32 checksum of bytes 0..92
 //! ```
 //!
-//! All checksums are seeded with the place of what they cover, see [`crate::codec::Seal`]. The manifest knows the length
-//! of each file, and its *span*: every key that it holds or hides. The tail is in memory while the file is open; a cold
-//! lookup reads one block, and mostly none if the key is not there.
+//! All checksums are seeded with the place of what they cover, see [`crate::codec::Seal`]. The
+//! manifest knows the length of each file, and its *span*: every key that it holds or hides. The
+//! tail is in memory while the file is open; a cold lookup reads one block, and mostly none if the
+//! key is not there.
 
 pub(crate) mod ahead;
 pub(crate) mod block;

@@ -60,8 +60,8 @@ pub struct BlockRef {
     pub(crate) pool: Arc<Pool>,
 }
 
-/// Keeps a fetched block in memory for as long as it lives, whatever the cache's budget. Who runs an input again until
-/// nothing is missing holds on to these, and gets there.
+/// Keeps a fetched block in memory for as long as it lives, whatever the cache's budget. Who runs
+/// an input again until nothing is missing holds on to these, and gets there.
 #[must_use = "without it the block may be gone again before it is read"]
 pub struct Resident {
     _block: Arc<Block>,
@@ -81,8 +81,8 @@ impl BlockRef {
         Ok(Resident { _block: block })
     }
 
-    /// A number for it, of use as a key in a table of blocks under way: equal for the same block, and mostly different
-    /// for others.
+    /// A number for it, of use as a key in a table of blocks under way: equal for the same block,
+    /// and mostly different for others.
     pub fn id(&self) -> u64 {
         self.file.number() << 24 ^ self.position as u64
     }

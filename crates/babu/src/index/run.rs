@@ -6,8 +6,8 @@
 //! files     │      file 1     │    file 2     │ file 3
 //! ```
 //!
-//! Files are cut between two entries; a range that reaches over a cut goes into both files. Spans are disjoint and
-//! ascend.
+//! Files are cut between two entries; a range that reaches over a cut goes into both files. Spans
+//! are disjoint and ascend.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

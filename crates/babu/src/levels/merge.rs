@@ -1,6 +1,7 @@
 //! Bringing news into levels: the work that [`super::plan`] and [`super::shape`] decide about.
 //!
-//! Old files are never changed, so that whoever reads a former version of the levels goes on doing so.
+//! Old files are never changed, so that whoever reads a former version of the levels goes on doing
+//! so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ const THRIFTY_FILES: u64 = 16;
 pub(crate) struct Merger<'a> {
     pub(crate) maker: FileMaker<'a>,
     pub(crate) pool: &'a Arc<Pool>,
-    /// The disk is full: no more than the news is written for certain. Levels are added for them, and files go down as far as there is
-    /// room.
+    /// The disk is full: no more than the news is written for certain. Levels are added for them,
+    /// and files go down as far as there is room.
     pub(crate) is_thrifty: bool,
 }
 
@@ -102,8 +103,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// Takes a step. If it meets a file that cannot be read, nothing has changed, but for that merges pass that file over
-    /// from now on: false.
+    /// Takes a step. If it meets a file that cannot be read, nothing has changed, but for that
+    /// merges pass that file over from now on: false.
     fn attempt(
         &mut self,
         levels: &mut Levels,
@@ -175,7 +176,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// Brings a file into the level below, unless it is found that one of those concerned is to be passed over.
+    /// Brings a file into the level below, unless it is found that one of those concerned is to be
+    /// passed over.
     fn lower(
         &mut self,
         levels: &mut Levels,

@@ -6,11 +6,12 @@
 //! level 2, bottom │▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒ …
 //! ```
 //!
-//! 1. The spans of a level's files are disjoint and ascend: a lookup asks at most one file a level, at most
-//!    [`MAX_LEVELS`] in all, and their filters answer for most of them.
+//! 1. The spans of a level's files are disjoint and ascend: a lookup asks at most one file a level,
+//!    at most [`MAX_LEVELS`] in all, and their filters answer for most of them.
 //! 2. A level's say on a key is newer than that of the levels below it.
 //! 3. A tombstone or hidden range is kept only where a level below holds something that it hides.
-//! 4. An index that fits into a few files has one level. How deep it is follows from its size, see [`shape`].
+//! 4. An index that fits into a few files has one level. How deep it is follows from its size, see
+//!    [`shape`].
 
 pub(crate) mod merge;
 pub(crate) mod plan;
@@ -21,8 +22,9 @@ use std::sync::Arc;
 use crate::index::file::IndexFile;
 use crate::layer::{Layer, overlapping};
 
-/// The most levels an index has, but for up to three that checkpoints on a full disk add, and those above files that cannot be read. A lookup asks at most one file of each, and one more for each ingested run that waits
-/// for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
+/// The most levels an index has, but for up to three that checkpoints on a full disk add, and those
+/// above files that cannot be read. A lookup asks at most one file of each, and one more for each
+/// ingested run that waits for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
 pub const MAX_LEVELS: usize = 5;
 
 /// Files with disjoint, ascending spans.

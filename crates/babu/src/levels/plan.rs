@@ -6,9 +6,9 @@
 //! groups           └────────────────────┘                             └───────┘
 //! ```
 //!
-//! News in a file's span mean that it is written again; news in a gap make a new file, or join the file beside it if
-//! that is written anyway or small. A group is such a stretch without a break; what is outside of all groups is not
-//! touched.
+//! News in a file's span mean that it is written again; news in a gap make a new file, or join the
+//! file beside it if that is written anyway or small. A group is such a stretch without a break;
+//! what is outside of all groups is not touched.
 
 use std::ops::Range;
 
@@ -17,14 +17,15 @@ use std::ops::Range;
 pub(crate) struct Group {
     /// Positions of the old files in it.
     pub(crate) files: Range<usize>,
-    /// True: it reaches to the file before, or to the first of all keys; false: it begins with its first file.
+    /// True: it reaches to the file before, or to the first of all keys; false: it begins with its
+    /// first file.
     pub(crate) has_gap_before: bool,
     /// The same for its end.
     pub(crate) has_gap_after: bool,
 }
 
-/// Groups in a level of `count` files. `gap_news(n)` tells of the gap before file n, and of that behind all for n =
-/// count.
+/// Groups in a level of `count` files. `gap_news(n)` tells of the gap before file n, and of that
+/// behind all for n = count.
 pub(crate) fn groups<E>(
     count: usize,
     mut gap_news: impl FnMut(usize) -> Result<bool, E>,
@@ -87,7 +88,8 @@ pub(crate) fn groups<E>(
 mod tests {
     use super::*;
 
-    /// A line of gaps and files: `.` a gap, `o` a file, `s` a small one; in capitals, or `!`, what has news.
+    /// A line of gaps and files: `.` a gap, `o` a file, `s` a small one; in capitals, or `!`, what
+    /// has news.
     fn plan(line: &str) -> String {
         let line: Vec<char> = line.chars().collect();
         let count = line.len() / 2;

@@ -1,12 +1,13 @@
-//! How many levels an index has, how large each may be, and which file goes down when one is too large. Decides only;
-//! the work is in [`super::merge`].
+//! How many levels an index has, how large each may be, and which file goes down when one is too
+//! large. Decides only; the work is in [`super::merge`].
 //!
-//! A file with a block that cannot be read stays where it is, and what is above it stays above it. So nothing that it
-//! hides comes back, and nothing that hides a part of it is lost. All other files go their way.
+//! A file with a block that cannot be read stays where it is, and what is above it stays above it.
+//! So nothing that it hides comes back, and nothing that hides a part of it is lost. All other
+//! files go their way.
 //!
-//! The bottom holds most of the data. Above it each level may hold a tenth of what is below it, so that moving data down
-//! by a level costs about ten times its size, and stale versions take a ninth of the space at most. The top has room for a
-//! few files in any case.
+//! The bottom holds most of the data. Above it each level may hold a tenth of what is below it, so
+//! that moving data down by a level costs about ten times its size, and stale versions take a ninth
+//! of the space at most. The top has room for a few files in any case.
 
 use std::sync::Arc;
 
@@ -59,7 +60,8 @@ pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64
     if files.iter().filter(is_free).map(|file| file.len()).sum::<u64>() <= budget {
         return None;
     }
-    // The file that costs least for what it brings; of equals the oldest, so that all get their turn.
+    // The file that costs least for what it brings; of equals the oldest, so that all get their
+    // turn.
     let cost = |file: &IndexFile| {
         let facts = file.facts();
         let met: u64 =

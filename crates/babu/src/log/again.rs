@@ -1,11 +1,13 @@
 //! Writing the end of the log again before it is believed.
 //!
-//! After a failed fsync the system takes pages for written that are not on disk, and a later fsync of them succeeds. A process that
-//! opens the log after one that ended so reads them from memory, and nothing tells it. So what no earlier sync is known to have covered
-//! is written once more, over itself, and synced: that fsync vouches for this write. It needs no space. What a clean end leaves is
-//! covered as a whole.
+//! After a failed fsync the system takes pages for written that are not on disk, and a later fsync
+//! of them succeeds. A process that opens the log after one that ended so reads them from memory,
+//! and nothing tells it. So what no earlier sync is known to have covered is written once more,
+//! over itself, and synced: that fsync vouches for this write. It needs no space. What a clean end
+//! leaves is covered as a whole.
 //!
-//! Pages that the system had dropped in between were read from disk: they end the log as a torn write does.
+//! Pages that the system had dropped in between were read from disk: they end the log as a torn
+//! write does.
 
 use std::sync::Arc;
 

@@ -77,7 +77,8 @@ impl LogReader {
     }
 }
 
-/// Calls `each` with every group of a log whose end is known, and the group's offset. Every fault is damage.
+/// Calls `each` with every group of a log whose end is known, and the group's offset. Every fault
+/// is damage.
 pub(crate) fn read_sealed(
     disk: &dyn Disk,
     database_id: u64,
@@ -117,7 +118,8 @@ fn read_expected(
     Err(reader.refuse(fault, offset, lsn, &lost(lsn, log.last)))
 }
 
-/// Which groups a damaged log takes along, for an error message: what follows a group that cannot be read is not used.
+/// Which groups a damaged log takes along, for an error message: what follows a group that cannot
+/// be read is not used.
 pub(crate) fn lost(from: Lsn, to: Lsn) -> String {
     match from < to {
         true => format!("; affected are the groups from {from} to {to}"),

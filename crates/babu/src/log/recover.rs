@@ -1,4 +1,5 @@
-//! Reading the logs of the last opening, whose end nobody wrote down. Applies the rule in the head of [`crate::log`].
+//! Reading the logs of the last opening, whose end nobody wrote down. Applies the rule in the head
+//! of [`crate::log`].
 
 use crate::disk::Disk;
 use crate::error::{Damage, ReadError};
@@ -31,7 +32,8 @@ pub(crate) struct Tail {
     pub(crate) torn: Option<TornTail>,
     /// What an earlier sync is known to have covered.
     pub(crate) claim: Claim,
-    /// Numbers of logs in which no group was ever durable, as openings leave them that got no further.
+    /// Numbers of logs in which no group was ever durable, as openings leave them that got no
+    /// further.
     pub(crate) unused: Vec<u64>,
     /// Logs of this epoch, with where what was written to them ends.
     pub(crate) ends: Vec<(u64, u64)>,
@@ -62,7 +64,8 @@ impl Survey {
     }
 }
 
-/// Finds the end of the log. `numbers` are all log files from `first` on, ascending; `base` is the group before them.
+/// Finds the end of the log. `numbers` are all log files from `first` on, ascending; `base` is the
+/// group before them.
 pub(crate) fn find_tail(
     disk: &dyn Disk,
     database_id: u64,
@@ -160,8 +163,8 @@ pub(crate) fn find_tail(
     Ok(tail)
 }
 
-/// Which groups are lost with a log, for an error message, where `last` is the last one before it: all that were durable, and
-/// whatever was written after them.
+/// Which groups are lost with a log, for an error message, where `last` is the last one before it:
+/// all that were durable, and whatever was written after them.
 fn durable_lost(last: Lsn, claim: Claim) -> String {
     match last < claim.lsn {
         true => lost(last.next(), claim.lsn) + ", and all later ones",
@@ -179,8 +182,8 @@ fn version_error(file: String, found: u16) -> ReadError {
 }
 
 impl Tail {
-    /// Decides about a log that stops after group `last`: damage if more was durable, a legal cut otherwise.
-    /// `rest` begins with the file that is cut.
+    /// Decides about a log that stops after group `last`: damage if more was durable, a legal cut
+    /// otherwise. `rest` begins with the file that is cut.
     fn tear(
         &mut self,
         last: Lsn,

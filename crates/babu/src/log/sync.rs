@@ -1,15 +1,18 @@
 //! Making the log durable, from any thread.
 //!
-//! One sync covers every write before it: callers that arrive while one is under way wait for it, and the first of
-//! them then syncs for all. That is the whole of group commit.
+//! One sync covers every write before it: callers that arrive while one is under way wait for it,
+//! and the first of them then syncs for all. That is the whole of group commit.
 //!
 //! 1. `durable ≤ written`, and both only grow.
-//! 2. A file leaves the list of unsynced ones only after a sync that began when it was already sealed.
+//! 2. A file leaves the list of unsynced ones only after a sync that began when it was already
+//!    sealed.
 //! 3. After the first failure nothing is written or synced any more.
-//! 4. Whoever syncs: `durable` rises to a group only after an [`Around::before`] that began when that group was written.
+//! 4. Whoever syncs: `durable` rises to a group only after an [`Around::before`] that began when
+//!    that group was written.
 //!
-//! A sync leaves a mark of how far it came, in a page of its own, which the next sync has to write. Who syncs after every few groups
-//! ([`Syncer::sync_to`]) leaves none: the next group says the same. [`Syncer::sync`] does, also if all is durable already.
+//! A sync leaves a mark of how far it came, in a page of its own, which the next sync has to write.
+//! Who syncs after every few groups ([`Syncer::sync_to`]) leaves none: the next group says the
+//! same. [`Syncer::sync`] does, also if all is durable already.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,11 +28,12 @@ use crate::lsn::{Epoch, Lsn};
 #[derive(Clone)]
 pub struct Syncer(pub(crate) Arc<LogState>);
 
-/// What is done around every sync of the log, whoever asks for it: callers of [`Syncer`], checkpoints, or writes with
-/// [`crate::Durability::Power`]. It is called on the thread that syncs, one sync at a time, and must not use the database.
+/// What is done around every sync of the log, whoever asks for it: callers of [`Syncer`],
+/// checkpoints, or writes with [`crate::Durability::Power`]. It is called on the thread that syncs,
+/// one sync at a time, and must not use the database.
 pub trait Around: Send + Sync {
-    /// Makes durable what the groups written so far rely on: they become durable only after it has returned. An error fails the store,
-    /// as that of the sync itself would.
+    /// Makes durable what the groups written so far rely on: they become durable only after it has
+    /// returned. An error fails the store, as that of the sync itself would.
     fn before(&self) -> io::Result<()>;
 
     /// The sync is over, whatever became of it.
@@ -115,7 +119,8 @@ impl LogState {
         self.written.store(lsn.0, Ordering::Release);
     }
 
-    /// To be called after everything of the log before is written, and before anything is written to this one.
+    /// To be called after everything of the log before is written, and before anything is written
+    /// to this one.
     pub(crate) fn begin_log(&self, number: u64, file: Arc<dyn DiskFile>) {
         let mut files = self.files();
         files.unsynced.push((number, file));
@@ -190,7 +195,8 @@ impl LogState {
             now.names_unsynced = now.unsynced.len() > 1;
         }
         self.durable.store(target.0, Ordering::Release);
-        // Groups that are written already need a sync of their own. A log that ends here gets no other mark.
+        // Groups that are written already need a sync of their own. A log that ends here gets no
+        // other mark.
         if leave == Leave::Mark && self.written() == target || files.len() > 1 {
             self.mark(&files, target, marks).map_err(|failure| self.fail(failure))?;
         }
@@ -241,15 +247,16 @@ impl LogState {
 }
 
 impl Syncer {
-    /// Makes durable what was written before the call; returns how far that reaches. Blocks. Leaves a mark by which an opening
-    /// tells damage of the log's end from a torn write.
+    /// Makes durable what was written before the call; returns how far that reaches. Blocks. Leaves
+    /// a mark by which an opening tells damage of the log's end from a torn write.
     pub fn sync(&self) -> Result<Lsn, Fatal> {
         self.0.sync()
     }
 
-    /// Makes durable all groups up to this one; returns how far that reaches. Returns at once if they are durable already,
-    /// whatever was written since; callers that have to wait share one sync. Leaves no mark, which would cost the next sync a page: the
-    /// next group stands for one, and [`Syncer::sync`] leaves it when nothing more is to come for a while.
+    /// Makes durable all groups up to this one; returns how far that reaches. Returns at once if
+    /// they are durable already, whatever was written since; callers that have to wait share one
+    /// sync. Leaves no mark, which would cost the next sync a page: the next group stands for one,
+    /// and [`Syncer::sync`] leaves it when nothing more is to come for a while.
     ///
     /// # Panics
     /// If the group was not written before, see [`crate::Db::write`], and no write has failed.

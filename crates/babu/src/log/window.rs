@@ -1,4 +1,5 @@
-//! A file seen through a buffer that moves forward: sequential reading without a call per structure.
+//! A file seen through a buffer that moves forward: sequential reading without a call per
+//! structure.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! 4096            end_offset                                                  allocated_end
 //! ```
 //!
-//! Groups collect in memory and go to the disk in one write. Space is taken in chunks ahead of need, so that a full
-//! disk is noticed by `reserve`, before anything is applied.
+//! Groups collect in memory and go to the disk in one write. Space is taken in chunks ahead of
+//! need, so that a full disk is noticed by `reserve`, before anything is applied.
 
 use std::io;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use crate::log::{SealedLog, log_name};
 use crate::lsn::Lsn;
 use crate::options::Options;
 
-/// Writes after a sync that go the ordinary way, not through the [`Appender`]. Who syncs after every few groups would pay for
-/// the pages that each sync leaves protected; who syncs seldom does not notice these few (docs/BENCHMARKS-HISTORY.md, "fsync").
+/// Writes after a sync that go the ordinary way, not through the [`Appender`]. Who syncs after
+/// every few groups would pay for the pages that each sync leaves protected; who syncs seldom does
+/// not notice these few (docs/BENCHMARKS-HISTORY.md, "fsync").
 const ORDINARY_WRITES: u32 = 16;
 
 /// Who may use the last of the log space.
@@ -236,7 +237,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes space up to `end` and to the end of its chunk; the ballast may be too small then. False: there is none.
+    /// Takes space up to `end` and to the end of its chunk; the ballast may be too small then.
+    /// False: there is none.
     fn extend(&mut self, end: u64) -> Result<bool, Fatal> {
         let end = end.next_multiple_of(self.chunk_bytes);
         match self.file.allocate(end).during("allocate", &self.name) {
@@ -255,7 +257,8 @@ impl LogWriter {
         self.allocated_end - needed_end < self.reserve_bytes / 2
     }
 
-    /// Whether deletions have used up much of what is reserved for them, and a checkpoint would make room.
+    /// Whether deletions have used up much of what is reserved for them, and a checkpoint would
+    /// make room.
     pub(crate) fn is_low(&self) -> bool {
         self.is_low
     }
@@ -264,7 +267,8 @@ impl LogWriter {
         self.fill_ballast(end).map_err(|failure| self.state.fail(failure))
     }
 
-    /// Makes the ballast fit a log that is preallocated up to `end`. False: there is no room for it.
+    /// Makes the ballast fit a log that is preallocated up to `end`. False: there is no room for
+    /// it.
     fn fill_ballast(&mut self, end: u64) -> Result<bool, IoFailure> {
         let log_bytes = self.ahead.log_bytes + (end - LOG_DATA_OFFSET);
         let filled = self.ballast.fill(log_bytes, self.ahead.index_bytes);
@@ -279,7 +283,8 @@ impl LogWriter {
         self.fill_ballast(self.allocated_end).map(drop)
     }
 
-    /// Begins the next log and returns the one that ends here. If there is no space for it, nothing changes.
+    /// Begins the next log and returns the one that ends here. If there is no space for it, nothing
+    /// changes.
     pub(crate) fn rotate(&mut self, options: &Options) -> Result<SealedLog, ReserveError> {
         let last = self.write()?;
         let header = LogHeader {

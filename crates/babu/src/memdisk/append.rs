@@ -1,7 +1,8 @@
 //! Appending through pages, as `mapped` does it, with everything that can go wrong on the way.
 //!
-//! Zeros are written ahead by the step; that may fail, as making pages ready may, and then the bytes go the ordinary way. What
-//! is appended changes pages one by one: a loss of power takes any of them.
+//! Zeros are written ahead by the step; that may fail, as making pages ready may, and then the
+//! bytes go the ordinary way. What is appended changes pages one by one: a loss of power takes any
+//! of them.
 
 use std::io;
 
@@ -38,7 +39,8 @@ pub(super) fn appender(disk: &MemDisk, file: u64) -> Option<Box<dyn Appender>> {
 }
 
 impl MemAppender {
-    /// Whether `from..to` is ready for writing in the end. An error only if the machine has stopped.
+    /// Whether `from..to` is ready for writing in the end. An error only if the machine has
+    /// stopped.
     fn make_ready(&mut self, inner: &mut Inner, from: u64, to: u64) -> io::Result<bool> {
         if from < self.ordinary_until {
             return Ok(false);

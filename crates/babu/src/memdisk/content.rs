@@ -1,4 +1,5 @@
-//! The bytes of one file: what reads see, what a loss of power cannot take, and the changes between the two.
+//! The bytes of one file: what reads see, what a loss of power cannot take, and the changes between
+//! the two.
 
 use crate::mix::mix;
 
@@ -28,8 +29,8 @@ struct Sectors {
 }
 
 impl Sectors {
-    /// From a number that was drawn for something else: who replays a history by its draws needs no more of them. Of 0
-    /// nothing survives, and of half of the others neither.
+    /// From a number that was drawn for something else: who replays a history by its draws needs no
+    /// more of them. Of 0 nothing survives, and of half of the others neither.
     fn new(drawn: u64) -> Option<Sectors> {
         let mut sectors = Sectors { seed: drawn, drawn: 0 };
         (drawn != 0 && sectors.toss()).then_some(sectors)

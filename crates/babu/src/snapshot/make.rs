@@ -35,7 +35,8 @@ pub(crate) fn make(
                         files.0.insert(0, own);
                         files
                     }
-                    // Where a part of it cannot be read it has all files as they are; whoever reads it sees only what is selected.
+                    // Where a part of it cannot be read it has all files as they are; whoever reads
+                    // it sees only what is selected.
                     Err(ReadError::Damaged(damage)) if damage.keys.is_some() => {
                         merger.maker.discard(begun);
                         levels.clone()

@@ -1,4 +1,5 @@
-//! Persistent snapshots: named states of the database that survive checkpoints and restarts (BabuDB §II.C).
+//! Persistent snapshots: named states of the database that survive checkpoints and restarts (BabuDB
+//! §II.C).
 //!
 //! ```text
 //! asked for      the tree is frozen, a record goes to the log; reads are answered from the frozen layers at once
@@ -8,7 +9,8 @@
 //! from then on   the manifest names its files; they are removed when neither a snapshot nor the database needs them
 //! ```
 //!
-//! So a whole snapshot is a difference by itself (BabuDB §VI): it costs no write, and as much space as has changed since.
+//! So a whole snapshot is a difference by itself (BabuDB §VI): it costs no write, and as much space
+//! as has changed since.
 
 mod make;
 pub(crate) mod select;
@@ -37,8 +39,9 @@ pub struct Definition {
     pub index: Option<IndexId>,
     /// Which of its keys.
     pub selection: Selection,
-    /// Name of an earlier snapshot: what is the same there is not written again. It may be dropped later; what is needed
-    /// of it stays. Only of use for a partial snapshot, as a whole one shares files in any case.
+    /// Name of an earlier snapshot: what is the same there is not written again. It may be dropped
+    /// later; what is needed of it stays. Only of use for a partial snapshot, as a whole one shares
+    /// files in any case.
     pub base: Option<String>,
 }
 
@@ -48,7 +51,8 @@ pub struct Snapshot {
     pub(crate) lsn: Lsn,
     pub(crate) definition: Definition,
     pub(crate) view: View,
-    /// False: its files are made by the next checkpoint; until then the log and the layers in memory hold it.
+    /// False: its files are made by the next checkpoint; until then the log and the layers in
+    /// memory hold it.
     pub(crate) is_made: bool,
 }
 
@@ -139,8 +143,9 @@ impl Snapshot {
 }
 
 impl Db {
-    /// Takes a persistent snapshot of the state as it is. Takes no time: it can be read at once, is as durable as the log
-    /// ([`Db::write`], [`crate::Syncer::sync`]), and gets its files from the next checkpoint.
+    /// Takes a persistent snapshot of the state as it is. Takes no time: it can be read at once, is
+    /// as durable as the log ([`Db::write`], [`crate::Syncer::sync`]), and gets its files from the
+    /// next checkpoint.
     ///
     /// # Panics
     /// If the definition names an index of another database.

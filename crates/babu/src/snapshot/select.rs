@@ -122,7 +122,8 @@ impl Selection {
         kept.into_iter().map(|prefix| (prefix.to_vec(), prefix_end(prefix))).collect()
     }
 
-    /// Varint number of patterns; per pattern varint number of parts; per part 0 ‖ sized bytes, 1 ‖ varint count, or 2.
+    /// Varint number of patterns; per pattern varint number of parts; per part 0 ‖ sized bytes, 1 ‖
+    /// varint count, or 2.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.patterns.len() as u64);
         for Pattern(parts) in &self.patterns {

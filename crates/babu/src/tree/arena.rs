@@ -1,20 +1,23 @@
 //! The memory of one tree: records and leaves, in large pieces that are freed all at once.
 //!
-//! What is given up is used again for what has the same size, so that memory never exceeds the sum of the most there
-//! was of each size.
+//! What is given up is used again for what has the same size, so that memory never exceeds the sum
+//! of the most there was of each size.
 //!
-//! The first touch of a page costs more than all else that is done with the thirty records in it (1.0 µs, and 2.2 µs where
-//! others are at work), and so does finding out, later, where a page is that nobody has touched for long. Hence pieces are
-//! mappings, which the kernel hands out cleared, and from the first that is large enough on they consist of huge pages.
-//! (Measured in a virtual machine, first touch for each 4 KiB: 2.2 µs, with huge pages 0.47; at a million records, with huge
-//! pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
+//! The first touch of a page costs more than all else that is done with the thirty records in it
+//! (1.0 µs, and 2.2 µs where others are at work), and so does finding out, later, where a page is
+//! that nobody has touched for long. Hence pieces are mappings, which the kernel hands out cleared,
+//! and from the first that is large enough on they consist of huge pages. (Measured in a virtual
+//! machine, first touch for each 4 KiB: 2.2 µs, with huge pages 0.47; at a million records, with
+//! huge pages for the whole process: lookups 1.9, creates 1.6 times as fast.)
 //!
-//! A huge page costs a fifth of a millisecond when it is first touched, and some five where a hypervisor has to find the memory, too. Trees
-//! that grow alike, as those of a directory's shards do, would come to one at the same moment, all of them (eight trees: half of the
-//! creates of that tenth of a second). So each begins with its huge pages somewhere else.
+//! A huge page costs a fifth of a millisecond when it is first touched, and some five where a
+//! hypervisor has to find the memory, too. Trees that grow alike, as those of a directory's shards
+//! do, would come to one at the same moment, all of them (eight trees: half of the creates of that
+//! tenth of a second). So each begins with its huge pages somewhere else.
 //!
-//! Trees follow each other. Some pieces of one that is gone are kept for the next, which need then not ask the kernel for memory:
-//! that costs a clearing of each page, and sometimes, where memory is full of cached files, a wait of many milliseconds.
+//! Trees follow each other. Some pieces of one that is gone are kept for the next, which need then
+//! not ask the kernel for memory: that costs a clearing of each page, and sometimes, where memory
+//! is full of cached files, a wait of many milliseconds.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,25 +31,26 @@ use crate::tree::hints::prefetch;
 const UNIT_BYTES: usize = 8;
 /// The longest block.
 pub(crate) const MAX_BLOCK_BYTES: usize = 1 << 10;
-/// Each piece is twice as large as the one before, so that a small tree stays small, up to the last size, for which an address
-/// has place.
+/// Each piece is twice as large as the one before, so that a small tree stays small, up to the last
+/// size, for which an address has place.
 const FIRST_PIECE_SHIFT: usize = 12;
 const PIECE_SHIFT: usize = 25;
-/// The kernel clears a huge page as a whole: a tree that has just passed half a megabyte takes two more at once. Smaller pieces
-/// stop a step earlier, as a larger one would only put that off.
+/// The kernel clears a huge page as a whole: a tree that has just passed half a megabyte takes two
+/// more at once. Smaller pieces stop a step earlier, as a larger one would only put that off.
 const HUGE_PAGE_SHIFT: usize = 21;
 const SMALL_PIECES: usize = HUGE_PAGE_SHIFT - FIRST_PIECE_SHIFT - 2;
-/// A tree has up to so many more of the largest small ones, less one: a prime, so that whoever opens several trees at a time sees all of
-/// these numbers, too.
+/// A tree has up to so many more of the largest small ones, less one: a prime, so that whoever
+/// opens several trees at a time sees all of these numbers, too.
 const PHASES: usize = 7;
-/// Memory so far behind what is handed out is asked for: it is not in the processor's caches either when it is needed first,
-/// and a leaf that is split needs a whole kilobyte.
+/// Memory so far behind what is handed out is asked for: it is not in the processor's caches either
+/// when it is needed first, and a leaf that is split needs a whole kilobyte.
 const AHEAD_BYTES: usize = 2 << 10;
 /// So much memory in huge pages is kept.
 const SPARE_BYTES: usize = 64 << 20;
 const OFFSET_BITS: u32 = PIECE_SHIFT as u32 - UNIT_BYTES.trailing_zeros();
 
-/// Where a block is: bits 22–31 the piece, the others the position in it, in units of 8 bytes. 32 GiB in all.
+/// Where a block is: bits 22–31 the piece, the others the position in it, in units of 8 bytes. 32
+/// GiB in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Address(pub(crate) u32);
 
@@ -242,8 +246,8 @@ fn is_huge(piece_bytes: usize) -> bool {
     piece_bytes >= 1 << HUGE_PAGE_SHIFT
 }
 
-/// Memory from the kernel, which is all zeros. Huge pages need a mapping that begins at a multiple of their size; kernels see to
-/// that by themselves where the length is one, too.
+/// Memory from the kernel, which is all zeros. Huge pages need a mapping that begins at a multiple
+/// of their size; kernels see to that by themselves where the length is one, too.
 fn new_piece(size: usize) -> MmapMut {
     let piece = MmapMut::map_anon(size).unwrap_or_else(|error| match Layout::array::<u8>(size) {
         Ok(layout) => handle_alloc_error(layout),

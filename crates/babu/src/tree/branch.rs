@@ -1,4 +1,5 @@
-//! The entries of a tree whose keys share their first 16 bytes: in Pando, the records of one directory.
+//! The entries of a tree whose keys share their first 16 bytes: in Pando, the records of one
+//! directory.
 //!
 //! ```text
 //! up to 64 entries       a leaf
@@ -6,8 +7,8 @@
 //! more                   rows of leaves          heads ► rows ► heads ► leaves
 //! ```
 //!
-//! Three steps at most: a row of rows with a hundred million entries has 20,000 heads, and one is added to these for
-//! every 3,000 entries.
+//! Three steps at most: a row of rows with a hundred million entries has 20,000 heads, and one is
+//! added to these for every 3,000 entries.
 
 use crate::tree::Found;
 use crate::tree::leaf::Leaf;
@@ -21,7 +22,8 @@ pub(crate) enum Branch {
     Rows(Box<Rows>),
 }
 
-/// As in a row: none is empty, each before the next, `heads[i]` is the head of the first entry of `rows[i]`.
+/// As in a row: none is empty, each before the next, `heads[i]` is the head of the first entry of
+/// `rows[i]`.
 pub(crate) struct Rows {
     heads: Vec<u64>,
     rows: Vec<Row>,
@@ -215,7 +217,8 @@ impl Rows {
         is_removed
     }
 
-    /// Restores the invariants where a row has lost entries, and joins it with the next if both have few.
+    /// Restores the invariants where a row has lost entries, and joins it with the next if both
+    /// have few.
     fn tidy(&mut self, position: usize) {
         if self.rows[position].is_empty() {
             self.rows.remove(position);

@@ -8,7 +8,8 @@ use crate::tree::parts::{FIXED_BYTES, PREFIX_BYTES, Prefix, Rest, split};
 use crate::tree::prefixes::{Branches, Prefixes};
 use crate::tree::records::Records;
 
-/// Stands before an entry; [`TreeCursor::advance`] passes over it. The key is put together in the cursor and lent.
+/// Stands before an entry; [`TreeCursor::advance`] passes over it. The key is put together in the
+/// cursor and lent.
 pub(crate) struct TreeCursor<'a> {
     records: &'a Records,
     branches: Branches<'a>,
@@ -150,11 +151,12 @@ impl<'a> Iterator for TreeCursor<'a> {
     }
 }
 
-/// How many entries ahead of a scan memory is asked for: enough to hide that it is slow, few enough to stay in the
-/// nearest cache until they are reached.
+/// How many entries ahead of a scan memory is asked for: enough to hide that it is slow, few enough
+/// to stay in the nearest cache until they are reached.
 const AHEAD_ENTRIES: usize = 16;
 
-/// Runs ahead of a scan within a branch, and asks for the memory of records, and of leaves a leaf ahead of these.
+/// Runs ahead of a scan within a branch, and asks for the memory of records, and of leaves a leaf
+/// ahead of these.
 #[derive(Default)]
 struct Ahead<'a> {
     leaf: Option<&'a Leaf>,

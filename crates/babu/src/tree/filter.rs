@@ -1,29 +1,35 @@
 //! What a tree knows of its keys in one access to memory: for lookups in trees that are frozen.
 //!
-//! A create asks for a name that is not there, in the active tree, where it is about to be put, and in every frozen one, where
-//! only the answer is wanted. There a filter refuses 499 of 500 and more without a search. (Measured beside a checkpoint:
-//! docs/BENCHMARKS-HISTORY.md, "Creates beside a checkpoint". With 79 of 80 in each of several parts, by reckoning one create in 25 went
-//! on to search a frozen tree of 100,000, and these were the slowest hundredth.)
+//! A create asks for a name that is not there, in the active tree, where it is about to be put, and
+//! in every frozen one, where only the answer is wanted. There a filter refuses 499 of 500 and more
+//! without a search. (Measured beside a checkpoint: docs/BENCHMARKS-HISTORY.md, "Creates beside a
+//! checkpoint". With 79 of 80 in each of several parts, by reckoning one create in 25 went on to
+//! search a frozen tree of 100,000, and these were the slowest hundredth.)
 //!
-//! Nobody knows how many keys a tree will have. A filter begins with room for a little more than the tree before it had, and has
-//! more parts, each four times as large as all before, when they are used up: a question asks all parts, from the largest on.
-//! Where keys come and go, what is gone still takes room; then there are no more parts, and more and more questions need a search.
+//! Nobody knows how many keys a tree will have. A filter begins with room for a little more than
+//! the tree before it had, and has more parts, each four times as large as all before, when they
+//! are used up: a question asks all parts, from the largest on. Where keys come and go, what is
+//! gone still takes room; then there are no more parts, and more and more questions need a search.
 //!
-//! Once a tree is frozen its keys are known. The checkpoint, which reads them all anyway, first makes one part of them that is
-//! as large as it need be, and from then on questions go there ([`TreeFilter::unite`]). (Three to five parts instead of one
-//! cost the slowest hundredth of lookups 0.1 to 0.3 µs: docs/BENCHMARKS-HISTORY.md.)
+//! Once a tree is frozen its keys are known. The checkpoint, which reads them all anyway, first
+//! makes one part of them that is as large as it need be, and from then on questions go there
+//! ([`TreeFilter::unite`]). (Three to five parts instead of one cost the slowest hundredth of
+//! lookups 0.1 to 0.3 µs: docs/BENCHMARKS-HISTORY.md.)
 
 use std::sync::OnceLock;
 
 use crate::index::filter::{self, Filter};
 
-/// Room of the first part, keys, if nothing better is known: 10 KiB. (Each part more costs a question some 15 ns.)
+/// Room of the first part, keys, if nothing better is known: 10 KiB. (Each part more costs a
+/// question some 15 ns.)
 const LEAST_KEYS: usize = 4096;
-/// Bits are for so many times as many keys: several parts that are wrong once in 80 would be wrong too often together.
+/// Bits are for so many times as many keys: several parts that are wrong once in 80 would be wrong
+/// too often together.
 const SPARSENESS: usize = 2;
 /// From part to part.
 const GROWTH: usize = 4;
-/// A tree may have more keys than the one before, by this part of them, until its filter needs a second part, which is large.
+/// A tree may have more keys than the one before, by this part of them, until its filter needs a
+/// second part, which is large.
 const MARGIN: usize = 8;
 
 #[derive(Default)]
@@ -89,8 +95,8 @@ impl TreeFilter {
         }
     }
 
-    /// Makes one part of several, given the hashes of all keys there are, which are `keys`. To be called once nothing is noted any
-    /// more; others may ask meanwhile.
+    /// Makes one part of several, given the hashes of all keys there are, which are `keys`. To be
+    /// called once nothing is noted any more; others may ask meanwhile.
     pub(crate) fn unite(&self, keys: usize, hashes: impl FnOnce(&mut dyn FnMut(u64))) {
         if self.parts.len() < 2 || self.united.get().is_some() {
             return;

@@ -1,14 +1,16 @@
-//! Telling the processor which memory is needed next. A hint, without effect on what a program computes.
+//! Telling the processor which memory is needed next. A hint, without effect on what a program
+//! computes.
 #![allow(unsafe_code, reason = "measured: see each function")]
 
 const LINE_BYTES: usize = 64;
 
 /// Asks for the lines of `bytes`, which will be read soon.
 ///
-/// A tree of millions of entries is not in the processor's caches: each first touch of a line costs some 100 ns, and a
-/// search that touches three lines one after the other waits three times. Asked for together they arrive together.
-/// (Measured at a million records, by CPU time, with and without: scans 33 and 11 million entries a second, lookups 1.7
-/// and 1.0, absent ones 3.0 and 2.0, creates 2.2 and 1.5; on a machine that did much else.)
+/// A tree of millions of entries is not in the processor's caches: each first touch of a line costs
+/// some 100 ns, and a search that touches three lines one after the other waits three times. Asked
+/// for together they arrive together. (Measured at a million records, by CPU time, with and
+/// without: scans 33 and 11 million entries a second, lookups 1.7 and 1.0, absent ones 3.0 and 2.0,
+/// creates 2.2 and 1.5; on a machine that did much else.)
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE_BYTES) {
@@ -23,7 +25,8 @@ pub(crate) fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of x86-64, and a prefetch neither faults nor changes anything, whatever the address is.
+        // SAFETY: SSE is part of x86-64, and a prefetch neither faults nor changes anything,
+        // whatever the address is.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -4,8 +4,8 @@
 //! │ heads of keys, ascending: 8 × room │ slots: 8 × room │        one block of the arena
 //! ```
 //!
-//! A search runs over the heads alone, which are a few lines next to each other; the memory of these is asked for
-//! before it begins.
+//! A search runs over the heads alone, which are a few lines next to each other; the memory of
+//! these is asked for before it begins.
 //!
 //! Heads, and where they are equal the keys, ascend strictly.
 
@@ -168,7 +168,8 @@ impl Leaf {
         Some(found(slot, records.get(slot)))
     }
 
-    /// Adds an entry at its place, which [`Leaf::search`] has told. `None` is a tombstone. The leaf is not full.
+    /// Adds an entry at its place, which [`Leaf::search`] has told. `None` is a tombstone. The leaf
+    /// is not full.
     pub(crate) fn insert(
         &mut self,
         position: usize,

@@ -6,9 +6,10 @@
 //! sorted prefixes ──────────┘
 //! ```
 //!
-//! A lookup hashes the prefix and searches only among its own; the sorted prefixes serve scans. A tree knows nothing
-//! of the layers below it: it holds values, tombstones, and ranges that are hidden from below. Nothing in it changes while
-//! it is read, so that a frozen one can be read on any number of threads.
+//! A lookup hashes the prefix and searches only among its own; the sorted prefixes serve scans. A
+//! tree knows nothing of the layers below it: it holds values, tombstones, and ranges that are
+//! hidden from below. Nothing in it changes while it is read, so that a frozen one can be read on
+//! any number of threads.
 //!
 //! 1. A key has at most one entry.
 //! 2. An entry counts even if a range of the same tree covers its key: the entry is newer.
@@ -93,7 +94,8 @@ impl Tree {
         self.filter.prefetch(hash);
     }
 
-    /// Makes questions to a frozen tree cheaper: takes a walk through all its keys, during which others may ask.
+    /// Makes questions to a frozen tree cheaper: takes a walk through all its keys, during which
+    /// others may ask.
     pub(crate) fn unite_filter(&self) {
         debug_assert!(self.is_frozen);
         self.filter.unite(self.records.count(), |note| {
@@ -121,7 +123,8 @@ impl Tree {
         self.note(key, count);
     }
 
-    /// Tells the filter of a key that was set, if it is new: before there were `count`. What was replaced, it knows.
+    /// Tells the filter of a key that was set, if it is new: before there were `count`. What was
+    /// replaced, it knows.
     #[inline]
     fn note(&mut self, key: &[u8], count: usize) {
         if self.records.count() != count {

@@ -19,11 +19,13 @@ impl Random {
     }
 }
 
-/// Makes keys that share prefixes, heads and long tails, are short, long, or empty, and differ by zeros at their end.
+/// Makes keys that share prefixes, heads and long tails, are short, long, or empty, and differ by
+/// zeros at their end.
 struct Keys {
     prefixes: usize,
     numbers: usize,
-    /// Numbers are in the head, and so mostly different there; else in the tail, behind heads that are alike.
+    /// Numbers are in the head, and so mostly different there; else in the tail, behind heads that
+    /// are alike.
     is_spread: bool,
 }
 
@@ -105,7 +107,8 @@ fn value(random: &mut Random) -> Vec<u8> {
     vec![random.below(256) as u8; len]
 }
 
-/// Phases in which puts, deletions or neither prevail, so that branches go through all forms in both directions.
+/// Phases in which puts, deletions or neither prevail, so that branches go through all forms in
+/// both directions.
 fn run(seed: u64, keys: &Keys, operations: usize) {
     let mut random = Random(seed);
     let mut pair = Pair::default();

@@ -6,9 +6,10 @@
 //! bytes 24–     tail     the rest
 //! ```
 //!
-//! Numbers are compared as the bytes are. Padding makes different keys alike, and then the length decides: of two keys
-//! that end within the first 24 bytes and differ by zeros only the shorter one comes first, and both come before a key
-//! that has a tail. So keys are in order by (prefix, head, length but at most 24, tail).
+//! Numbers are compared as the bytes are. Padding makes different keys alike, and then the length
+//! decides: of two keys that end within the first 24 bytes and differ by zeros only the shorter one
+//! comes first, and both come before a key that has a tail. So keys are in order by (prefix, head,
+//! length but at most 24, tail).
 
 use std::cmp::Ordering;
 
@@ -18,8 +19,8 @@ pub(crate) const PREFIX_BYTES: usize = 16;
 /// What prefix and head take of a key.
 pub(crate) const FIXED_BYTES: usize = 24;
 
-/// A key's first 16 bytes, padded with zeros, as a number with the same order. (Two halves: a `u128` would align what
-/// holds it to 16 bytes.)
+/// A key's first 16 bytes, padded with zeros, as a number with the same order. (Two halves: a
+/// `u128` would align what holds it to 16 bytes.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Prefix(pub(crate) [u64; 2]);
 

@@ -11,7 +11,8 @@ use crate::tree::parts::Prefix;
 /// Memory of a branch without entries: its place here, in the table and in the order.
 pub(crate) const BRANCH_BYTES: usize = 160;
 
-/// 1. `table` and `in_order` have the positions of the same branches; the others are in `free`, and are empty.
+/// 1. `table` and `in_order` have the positions of the same branches; the others are in `free`, and
+///    are empty.
 #[derive(Default)]
 pub(crate) struct Prefixes {
     table: HashTable<u32>,

@@ -1,5 +1,5 @@
-//! What a tree keeps of an entry beside the head of its key: in one place, so that a lookup that has found the head
-//! waits for memory once more, and not twice.
+//! What a tree keeps of an entry beside the head of its key: in one place, so that a lookup that
+//! has found the head waits for memory once more, and not twice.
 //!
 //! ```text
 //! u8 length of the whole key, or 255 ‖ u16 length of the whole key

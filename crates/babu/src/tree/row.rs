@@ -21,8 +21,8 @@ pub(crate) struct Row {
     leaves: Vec<Leaf>,
 }
 
-/// The last of several places, known by the heads of their first keys, that begins at or before a key; or the first.
-/// `order` compares a place's first key to one with the same head.
+/// The last of several places, known by the heads of their first keys, that begins at or before a
+/// key; or the first. `order` compares a place's first key to one with the same head.
 #[inline]
 pub(crate) fn find(heads: &[u64], rest: Rest<'_>, order: impl Fn(usize) -> Ordering) -> usize {
     let behind = heads.partition_point(|&head| head <= rest.head);
@@ -79,7 +79,8 @@ impl Row {
         self.leaves[self.find(rest, records)].prefetch(records);
     }
 
-    /// Sets what an entry says; adds it if there is none. The row may be one leaf longer afterwards.
+    /// Sets what an entry says; adds it if there is none. The row may be one leaf longer
+    /// afterwards.
     pub(crate) fn set(&mut self, rest: Rest<'_>, value: Option<&[u8]>, records: &mut Records) {
         let position = self.find(rest, records);
         let leaf = &mut self.leaves[position];
@@ -99,7 +100,8 @@ impl Row {
         }
     }
 
-    /// Makes two of a leaf: halves, or, where keys come in ascending order, all but the last entry and this.
+    /// Makes two of a leaf: halves, or, where keys come in ascending order, all but the last entry
+    /// and this.
     fn split(&mut self, position: usize, is_ascending: bool, records: &mut Records) {
         let left = &mut self.leaves[position];
         let at = if is_ascending { LEAF_ENTRIES - 1 } else { LEAF_ENTRIES / 2 };
@@ -123,7 +125,8 @@ impl Row {
         true
     }
 
-    /// Restores the invariants where a leaf has lost entries, and joins it with a neighbour if both have few.
+    /// Restores the invariants where a leaf has lost entries, and joins it with a neighbour if both
+    /// have few.
     fn tidy(&mut self, position: usize, records: &mut Records) {
         if self.leaves[position].is_empty() {
             self.leaves.remove(position);
@@ -157,8 +160,8 @@ impl Row {
         }
     }
 
-    /// Removes the keys from `from` (or the first) up to, not including, `to` (or to the last). The row may be empty
-    /// afterwards.
+    /// Removes the keys from `from` (or the first) up to, not including, `to` (or to the last). The
+    /// row may be empty afterwards.
     pub(crate) fn remove_range(
         &mut self,
         from: Option<Rest<'_>>,

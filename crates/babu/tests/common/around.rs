@@ -14,7 +14,8 @@ pub fn put(db: &mut Db, number: u8) -> Lsn {
     db.write().unwrap()
 }
 
-/// Notes what the disk had synced when it was called, and writes a group, if it is given one to write.
+/// Notes what the disk had synced when it was called, and writes a group, if it is given one to
+/// write.
 pub struct Noting {
     disk: MemDisk,
     before: Mutex<Vec<u64>>,

@@ -6,8 +6,8 @@ use super::{Rng, Run, World, open, world};
 
 pub const STEPS: usize = 60;
 
-/// A disk of one of two kinds. On one with an appender work comes in bursts, too: behind a sync the log goes back to it only
-/// after some writes.
+/// A disk of one of two kinds. On one with an appender work comes in bursts, too: behind a sync the
+/// log goes back to it only after some writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Plain,
@@ -80,7 +80,8 @@ pub fn assert_recovers(disk: &MemDisk, promises: &Promises, at_least: u64, conte
     last
 }
 
-/// Crashes at every change of a seed's work. Returns how many groups were lost, and what went to a log through its appender.
+/// Crashes at every change of a seed's work. Returns how many groups were lost, and what went to a
+/// log through its appender.
 pub fn crash_everywhere(seed: u64, power: bool, kind: Kind) -> (u64, u64) {
     let (mut lost, mut appends) = (0, 0);
     let start = |crash_at: Option<u64>| {

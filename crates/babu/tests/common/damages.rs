@@ -12,7 +12,8 @@ pub fn disk_of(files: &Files) -> MemDisk {
     MemDisk::with_files(files.iter().map(|(name, bytes)| (&name[..], &bytes[..])))
 }
 
-/// A database with an index file, a log of an earlier opening, and two logs of the last one; everything is durable.
+/// A database with an index file, a log of an earlier opening, and two logs of the last one;
+/// everything is durable.
 pub fn database() -> (Files, World) {
     let mut rng = Rng::new(5);
     let disk = MemDisk::new();

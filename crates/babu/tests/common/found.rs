@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SEEDS: u64 = 100;
 
-/// Runs one seed after the other, each without the fault first, until `check` says these words of one with it. What else it says does not
-/// count.
+/// Runs one seed after the other, each without the fault first, until `check` says these words of
+/// one with it. What else it says does not count.
 pub fn is_found_as(words: &str, plant: impl Fn(bool), check: impl Fn(u64)) {
     let mut others = Vec::new();
     for seed in 0..SEEDS {

@@ -37,7 +37,8 @@ impl Rng {
         (self.next() % bound as u64) as usize
     }
 
-    /// Keys from a small set, of all lengths that matter to a tree: below, at and above 16 and 30 bytes.
+    /// Keys from a small set, of all lengths that matter to a tree: below, at and above 16 and 30
+    /// bytes.
     pub fn key(&mut self) -> Vec<u8> {
         let directory = [b'a' + self.below(3) as u8; 16];
         let mut key = directory[..[16, 16, 16, 3, 0][self.below(5)]].to_vec();
@@ -253,7 +254,8 @@ impl Run {
         self.batches.push(Batch::new());
     }
 
-    /// Reads the log from a group on, compares it with what was applied, and returns the last group in it.
+    /// Reads the log from a group on, compares it with what was applied, and returns the last group
+    /// in it.
     pub fn assert_log_from(&self, from: Lsn) -> Lsn {
         let mut next = from;
         for group in self.db.log_groups_from(from).unwrap() {
@@ -279,7 +281,8 @@ impl Run {
         indices[rng.below(indices.len())]
     }
 
-    /// One random step. An error means that the disk failed; the store is then not to be used further.
+    /// One random step. An error means that the disk failed; the store is then not to be used
+    /// further.
     pub fn step(&mut self, rng: &mut Rng) -> Result<(), String> {
         match rng.below(24) {
             0..10 => {

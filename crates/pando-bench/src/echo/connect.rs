@@ -1,4 +1,5 @@
-//! Connections, made before anybody serves them, so that who serves never waits for one that does not come.
+//! Connections, made before anybody serves them, so that who serves never waits for one that does
+//! not come.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -43,7 +44,8 @@ pub(super) fn connect(socket: Socket, connections: u32) -> io::Result<(Streams, 
     }
 }
 
-/// Both sides' ends of so many TCP connections, each through a relay that adds so much to a round trip.
+/// Both sides' ends of so many TCP connections, each through a relay that adds so much to a round
+/// trip.
 pub(super) fn connect_through_relay(
     connections: u32,
     round_trip: Duration,

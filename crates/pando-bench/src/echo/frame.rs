@@ -46,7 +46,8 @@ impl Inbox {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes were read: which whole frames there are now. To be followed by [`Inbox::used`].
+    /// So many bytes were read: which whole frames there are now. To be followed by
+    /// [`Inbox::used`].
     pub(super) fn read(&mut self, len: usize) -> Range<usize> {
         self.filled += len;
         0..self.filled - self.filled % FRAME

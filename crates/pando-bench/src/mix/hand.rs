@@ -60,7 +60,8 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Makes so many files, in directories of about so many each; two directories at least, and an empty one.
+    /// Makes so many files, in directories of about so many each; two directories at least, and an
+    /// empty one.
     pub(super) async fn fill(&mut self, files: u64, per_directory: u64, tally: &Tally<'_>) {
         let directories = files.div_ceil(per_directory).max(2);
         for _ in 0..=directories {
@@ -329,7 +330,8 @@ fn check_file(op: MixOp, path: &[u8], attr: &Attr, file: File) -> Result<(), Ben
     Err(wrong(op, path, &what))
 }
 
-/// Entries and times of a directory are not compared: while a rename is not yet finished on all shards, they count without it.
+/// Entries and times of a directory are not compared: while a rename is not yet finished on all
+/// shards, they count without it.
 fn check_dir(op: MixOp, path: &[u8], attr: &Attr, dir: &Directory) -> Result<(), BenchError> {
     let is_right = (attr.ino.0, attr.kind) == (dir.ino, FileKind::Directory)
         && (attr.mode, attr.nlink) == (dir.mode, 2);

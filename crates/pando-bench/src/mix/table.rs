@@ -8,8 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MixOp {
-    /// Opens a file for reading, and closes it: one operation, as in the table. As everything that needs a file: if the hand has
-    /// none left, a create in its place.
+    /// Opens a file for reading, and closes it: one operation, as in the table. As everything that
+    /// needs a file: if the hand has none left, a create in its place.
     OpenClose,
     /// Attributes of a file.
     Stat,
@@ -89,8 +89,9 @@ impl fmt::Display for MixOp {
     }
 }
 
-/// Table 1, in parts of [`TABLE_1_PARTS`]: file operations are 95.8 % and directory operations 4.2 % of all, and the table has each
-/// kind's share of these. Renames and mode changes of directories, 0.0 % there, are "only ~0.0083 % of all" (§2.3): half each.
+/// Table 1, in parts of [`TABLE_1_PARTS`]: file operations are 95.8 % and directory operations 4.2
+/// % of all, and the table has each kind's share of these. Renames and mode changes of directories,
+/// 0.0 % there, are "only ~0.0083 % of all" (§2.3): half each.
 pub const TABLE_1: [(MixOp, u32); 12] = [
     (MixOp::OpenClose, of_files(549)),
     (MixOp::Stat, of_files(129)),

@@ -14,7 +14,8 @@ use crate::{BenchError, Latencies, Phase};
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
 
-/// Runs a phase; latencies and how many operations there were. `tell` is told now and then how far it is.
+/// Runs a phase; latencies and how many operations there were. `tell` is told now and then how far
+/// it is.
 pub(super) fn run(
     task: &Task,
     phase: Phase,

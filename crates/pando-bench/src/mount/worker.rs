@@ -1,4 +1,5 @@
-//! Workers, and what is said between them and their master: JSON lines, and numbers as they are in memory.
+//! Workers, and what is said between them and their master: JSON lines, and numbers as they are in
+//! memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -159,8 +160,8 @@ impl Drop for Worker {
     }
 }
 
-/// The work of a process that was started as a worker: orders from standard input, answers to standard output. Returns
-/// when its master closes the pipe; when its master dies, so does it.
+/// The work of a process that was started as a worker: orders from standard input, answers to
+/// standard output. Returns when its master closes the pipe; when its master dies, so does it.
 pub fn serve_process() -> io::Result<()> {
     let hang_up = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(hang_up)?;

@@ -15,7 +15,8 @@ use super::{Behaviour, Kernel};
 /// The type bits of a mode, and those of a directory.
 const TYPE_BITS: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
-/// What a mount of Pando that is alone lets its kernel remember: names, attributes of directories, and of anything else.
+/// What a mount of Pando that is alone lets its kernel remember: names, attributes of directories,
+/// and of anything else.
 const ALONE: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(1), Duration::from_secs(60)];
 /// What is rounded up to the kernel's unit of time.

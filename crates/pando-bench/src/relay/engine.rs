@@ -15,7 +15,8 @@ use super::{Place, Seen, Shared};
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// A connection through a door. Side 0 is the client's, side 1 the server's; pump 0 goes in, pump 1 out.
+/// A connection through a door. Side 0 is the client's, side 1 the server's; pump 0 goes in, pump 1
+/// out.
 struct Connection {
     door: usize,
     number: u64,
@@ -44,7 +45,8 @@ impl Engine {
     }
 
     pub(super) fn run(mut self) {
-        // By default the kernel lets a thread sleep 50 µs longer than it wants. Where it cannot be asked, so be it.
+        // By default the kernel lets a thread sleep 50 µs longer than it wants. Where it cannot be
+        // asked, so be it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut ready = Vec::new();
         while !self.shared.is_stopped() {
@@ -152,7 +154,8 @@ impl Engine {
     }
 }
 
-/// What is waited for at one side: its bytes, if there is room for them, and that it takes some, if some are due.
+/// What is waited for at one side: its bytes, if there is room for them, and that it takes some, if
+/// some are due.
 fn interest(from: &Pump, to: &Pump) -> PollFlags {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, from.wants_more());

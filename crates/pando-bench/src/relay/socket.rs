@@ -67,7 +67,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects, which is between processes of this machine and takes no time worth waiting for elsewhere.
+    /// Connects, which is between processes of this machine and takes no time worth waiting for
+    /// elsewhere.
     pub(super) fn connect(to: &Place) -> io::Result<Self> {
         match to {
             Place::Tcp(address) => Self::tcp(TcpStream::connect(address)?),

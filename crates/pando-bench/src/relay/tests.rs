@@ -1,4 +1,5 @@
-//! What comes out is what went in, in order, and not before its time. How soon after is the machine's affair, and not asked.
+//! What comes out is what went in, in order, and not before its time. How soon after is the
+//! machine's affair, and not asked.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -152,7 +153,8 @@ fn who_sends_too_much_waits_and_loses_nothing() {
     let piece: Vec<u8> = (0..65_536_u32).map(|at| at as u8).collect();
     let (mut sent, mut idle) = (0, 0);
     let begun = Instant::now();
-    // Until nothing is taken for a second: what sockets hold, and no more than its share in the relay.
+    // Until nothing is taken for a second: what sockets hold, and no more than its share in the
+    // relay.
     while idle < 100 || (sent <= QUEUE_MAX && begun.elapsed() < Duration::from_secs(120)) {
         match (&client).write(&piece[sent % piece.len()..]) {
             Ok(count) => (sent, idle) = (sent + count, 0),

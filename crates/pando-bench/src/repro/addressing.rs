@@ -1,8 +1,10 @@
-//! Requests that go to a server which does not have the name, as clients with stale maps send them (GIGA+ §5.4, Figure 9).
+//! Requests that go to a server which does not have the name, as clients with stale maps send them
+//! (GIGA+ §5.4, Figure 9).
 //!
-//! (a) and (b) are the concurrent create workload: as many clients as servers, eight processes each that share the client's map, all
-//! taking turns; servers split in an instant. (c) is a client that begins when all that has ended. In (b) and (c) the client is
-//! `pando-client` itself; in (a), which makes over a hundred times as many files, the map it routes by, and a test says that both
+//! (a) and (b) are the concurrent create workload: as many clients as servers, eight processes each
+//! that share the client's map, all taking turns; servers split in an instant. (c) is a client that
+//! begins when all that has ended. In (b) and (c) the client is `pando-client` itself; in (a),
+//! which makes over a hundred times as many files, the map it routes by, and a test says that both
 //! go astray the same number of times.
 
 mod cluster;
@@ -88,7 +90,8 @@ pub fn creates(rules: Rules, each: u64, seed: u64) -> Astray {
     all
 }
 
-/// Wrong servers that a client asks before the right one; its map learns from those, and of the right one how deep its partition is.
+/// Wrong servers that a client asks before the right one; its map learns from those, and of the
+/// right one how deep its partition is.
 fn probe(directory: &Directory, map: &mut DirMap, order: Order) -> u64 {
     let owner = directory.locate(order).1;
     for wrong in 0.. {
@@ -115,7 +118,8 @@ pub struct OneProcess {
     pub all: Astray,
 }
 
-/// The concurrent create workload with real clients. What is told is the first process of the first client.
+/// The concurrent create workload with real clients. What is told is the first process of the first
+/// client.
 pub fn one_process(
     rules: Rules,
     files: u64,
@@ -185,7 +189,8 @@ pub struct NewClients {
     pub lookups: u64,
     /// Partitions of the directory.
     pub partitions: usize,
-    /// By client: most wrong servers for one lookup, all of them together, and the last lookup that went astray, from 1.
+    /// By client: most wrong servers for one lookup, all of them together, and the last lookup that
+    /// went astray, from 1.
     pub runs: Vec<(u64, u64, u64)>,
     /// The first client's lookups that went astray, from 1, and how many wrong servers each asked.
     pub first: Vec<(u64, u64)>,
@@ -234,7 +239,8 @@ pub fn new_clients(rules: Rules, clients: u64, seed: u64) -> Result<NewClients, 
 }
 
 impl NewClients {
-    /// Median over clients of the worst lookup, of all wrong servers, and of the last lookup that went astray.
+    /// Median over clients of the worst lookup, of all wrong servers, and of the last lookup that
+    /// went astray.
     #[must_use]
     pub fn medians(&self) -> [f64; 3] {
         let of = |which: &dyn Fn(&(u64, u64, u64)) -> u64| {
@@ -300,8 +306,9 @@ mod tests {
         Rules { servers, per_server, threshold, is_jittered: false }
     }
 
-    /// §5.4: fewer than 0.05 % with the paper's numbers. Files and threshold are an eighth of those here: as many creates go astray,
-    /// of an eighth as many, so the same bound is 0.4 %. More partitions, more errors; none for one server.
+    /// §5.4: fewer than 0.05 % with the paper's numbers. Files and threshold are an eighth of those
+    /// here: as many creates go astray, of an eighth as many, so the same bound is 0.4 %. More
+    /// partitions, more errors; none for one server.
     #[test]
     fn few_go_astray_and_only_while_the_directory_splits() {
         let point = |servers, per_server| creates(rules(servers, per_server, 1_000), 50_000, 1);

@@ -1,8 +1,11 @@
-//! A discrete-event model of one directory on many shards: more of them than one machine has CPUs for.
+//! A discrete-event model of one directory on many shards: more of them than one machine has CPUs
+//! for.
 //!
-//! What is real in it: where names live, what splits when and where to, what a wrongly addressed server tells and what the client
-//! learns of it ([`pando_placement`], through [`super::directory`]); the steps of a live split (DESIGN §5: pages, rounds, closing, the
-//! exchange) and its limits. What each step costs is measured on real shards and handed in ([`Costs`]).
+//! What is real in it: where names live, what splits when and where to, what a wrongly addressed
+//! server tells and what the client learns of it ([`pando_placement`], through
+//! [`super::directory`]); the steps of a live split (DESIGN §5: pages, rounds, closing, the
+//! exchange) and its limits. What each step costs is measured on real shards and handed in
+//! ([`Costs`]).
 //!
 //! ```text
 //!  process ── request ──hop──► server: one at a time, in order of arrival ──hop──► reply ── client ──► next request
@@ -11,10 +14,13 @@
 //! ```
 //!
 //! Assumptions:
-//! 1. A server is one CPU that does one thing at a time; a step always costs the same. Nothing else runs on it.
-//! 2. The network takes the same time for every message and has no limit; a client's own CPU is never short.
+//! 1. A server is one CPU that does one thing at a time; a step always costs the same. Nothing else
+//!    runs on it.
+//! 2. The network takes the same time for every message and has no limit; a client's own CPU is
+//!    never short.
 //! 3. An fsync takes the same time always, and occupies nobody. No checkpoints, no log that fills.
-//! 4. A request is judged (right server? closed?) when it arrives, not when its turn comes: some microseconds earlier.
+//! 4. A request is judged (right server? closed?) when it arrives, not when its turn comes: some
+//!    microseconds earlier.
 //! 5. Names are even over the hash space. Nothing fails.
 
 mod costs;

@@ -1,8 +1,8 @@
-//! A directory that grows over its servers, as the real placement code has it grow (GIGA+ §3.2): what is where, what each server
-//! knows, and when something splits. No time passes in it.
+//! A directory that grows over its servers, as the real placement code has it grow (GIGA+ §3.2):
+//! what is where, what each server knows, and when something splits. No time passes in it.
 //!
-//! Names are even over the hash space and each is used once, so a partition is a number of entries: how many of them are in one
-//! half is as many coins. That is exact, and takes no memory.
+//! Names are even over the hash space and each is used once, so a partition is a number of entries:
+//! how many of them are in one half is as many coins. That is exact, and takes no memory.
 
 use pando_placement::{DirMap, child, may_split, shard_of};
 use pando_types::reply::{SplitHistory, Spread};
@@ -175,7 +175,8 @@ impl Directory {
         }
     }
 
-    /// The new partition is there, with so many of the old one's entries. Its server tells of it from [`Directory::own`] on.
+    /// The new partition is there, with so many of the old one's entries. Its server tells of it
+    /// from [`Directory::own`] on.
     pub fn split(&mut self, due: &Due, moving: u64) {
         let new = self.map.split(due.from);
         debug_assert_eq!(new, due.to);

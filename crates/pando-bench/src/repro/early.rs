@@ -1,7 +1,8 @@
-//! The first prototype's graphs (CMU-PDL-08-107 §5.1.3) in the model: a million files in buckets of 1,000, on 5, 7 and 9 servers; and
-//! buckets of 1,000 against 10,000 on three.
+//! The first prototype's graphs (CMU-PDL-08-107 §5.1.3) in the model: a million files in buckets of
+//! 1,000, on 5, 7 and 9 servers; and buckets of 1,000 against 10,000 on three.
 //!
-//! The report does not say what a create took there, so the model's is that of §5.2 of the later paper: only ratios are compared.
+//! The report does not say what a create took there, so the model's is that of §5.2 of the later
+//! paper: only ratios are compared.
 
 use serde::Serialize;
 use serde_json::json;

@@ -1,5 +1,6 @@
-//! Creates a second while a directory grows over its servers (GIGA+ §5.2, Figure 5), in the model: our live splits, and GIGA+'s
-//! prototype with partitions that are locked while they split; beside what is measured on real shards.
+//! Creates a second while a directory grows over its servers (GIGA+ §5.2, Figure 5), in the model:
+//! our live splits, and GIGA+'s prototype with partitions that are locked while they split; beside
+//! what is measured on real shards.
 
 use serde::Serialize;
 use serde_json::json;
@@ -278,7 +279,8 @@ mod tests {
     use super::*;
     use crate::Silent;
 
-    /// §5.2: near linear after the initial seconds; "as low as couple of hundred creates/second" before, with 8 servers.
+    /// §5.2: near linear after the initial seconds; "as low as couple of hundred creates/second"
+    /// before, with 8 servers.
     #[test]
     fn the_papers_dips_are_those_of_locked_partitions() {
         let all = run(Size::Tiny, 1, super::super::tests::COSTS, &Silent).unwrap();

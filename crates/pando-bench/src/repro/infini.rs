@@ -9,8 +9,9 @@
 //!   bars            what was to be reached
 //! ```
 //!
-//! Where an idea is switched off it is so in the client library ([`How`]), or for what the library cannot do without, by
-//! requests that stand for what would be needed else ([`factors`], [`leases`]): each says how.
+//! Where an idea is switched off it is so in the client library ([`How`]), or for what the library
+//! cannot do without, by requests that stand for what would be needed else ([`factors`],
+//! [`leases`]): each says how.
 
 pub mod bars;
 pub mod depth;

@@ -1,9 +1,11 @@
-//! Load balance of GIGA+ against consistent hashing (GIGA+ §5.3, Figure 7): the paper's Monte Carlo, and our placement rule.
+//! Load balance of GIGA+ against consistent hashing (GIGA+ §5.3, Figure 7): the paper's Monte
+//! Carlo, and our placement rule.
 //!
-//! A server's load is its share of the hash space. Figure 7(a): with P partitions in all, 2^r ≤ P < 2^(r+1), a random P − 2^r of
-//! those of depth r have split; five random selections. Figure 7(b): each of a server's V virtual servers has a random
-//! point and the range up to the next point, wrapping around; five random assignments. The measure is the mean over
-//! servers (and drawings) of |load − even| / even.
+//! A server's load is its share of the hash space. Figure 7(a): with P partitions in all, 2^r ≤ P <
+//! 2^(r+1), a random P − 2^r of those of depth r have split; five random selections. Figure 7(b):
+//! each of a server's V virtual servers has a random point and the range up to the next point,
+//! wrapping around; five random assignments. The measure is the mean over servers (and drawings) of
+//! |load − even| / even.
 
 use pando_placement::{birth_radix, may_split, shard_of};
 use pando_types::reply::Spread;
@@ -37,8 +39,8 @@ pub struct Deviation {
     pub ci95: f64,
 }
 
-/// Shares of the hash space, by server, as Figure 7(a) draws them. New partitions take the next numbers, and number i is on
-/// server i mod N, so that each has as many.
+/// Shares of the hash space, by server, as Figure 7(a) draws them. New partitions take the next
+/// numbers, and number i is on server i mod N, so that each has as many.
 #[must_use]
 pub fn gigaplus_shares(servers: u16, each: u32, rng: &mut fastrand::Rng) -> Vec<f64> {
     let partitions = u32::from(servers) * each;
@@ -112,7 +114,8 @@ pub struct LoadBalance {
     pub consistent: Vec<Deviation>,
 }
 
-/// Draws it. Takes a second or so at any size but the tiny one, which leaves most numbers of virtual servers out.
+/// Draws it. Takes a second or so at any size but the tiny one, which leaves most numbers of
+/// virtual servers out.
 #[must_use]
 pub fn run(size: Size, seed: u64) -> LoadBalance {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -142,8 +145,8 @@ pub fn mean_of(deviations: &[Deviation], each: u32) -> f64 {
 }
 
 impl LoadBalance {
-    /// Fewest virtual servers with which consistent hashing is as even as `of` with `each` partitions; `None`: more than were
-    /// tried.
+    /// Fewest virtual servers with which consistent hashing is as even as `of` with `each`
+    /// partitions; `None`: more than were tried.
     #[must_use]
     pub fn virtual_servers_to_match(&self, of: &[Deviation], each: u32) -> Option<u32> {
         let goal = mean_of(of, each);
@@ -296,7 +299,8 @@ mod tests {
         }
     }
 
-    /// §5.3: "perfectly load-balanced when the number of servers is a power-of-two", and not between.
+    /// §5.3: "perfectly load-balanced when the number of servers is a power-of-two", and not
+    /// between.
     #[test]
     fn powers_of_two_are_even_and_others_are_not() {
         let all = all();
@@ -309,7 +313,8 @@ mod tests {
         }
     }
 
-    /// §5.3: "Increasing the number of hash-range partitions significantly improves load distribution".
+    /// §5.3: "Increasing the number of hash-range partitions significantly improves load
+    /// distribution".
     #[test]
     fn more_partitions_are_more_even() {
         let all = all();
@@ -320,7 +325,8 @@ mod tests {
         }
     }
 
-    /// §5.3: "consistent hashing needs more than 128 partitions per server to match … 8 partitions per server".
+    /// §5.3: "consistent hashing needs more than 128 partitions per server to match … 8 partitions
+    /// per server".
     #[test]
     fn consistent_hashing_needs_an_order_of_magnitude_more() {
         let all = all();

@@ -1,8 +1,9 @@
-//! Partitions kept as directories of a local file system, as GIGA+'s prototype kept them (GIGA+ §4.1, §5.5, Figure 10): measured.
+//! Partitions kept as directories of a local file system, as GIGA+'s prototype kept them (GIGA+
+//! §4.1, §5.5, Figure 10): measured.
 //!
-//! A file is made by `open(O_CREAT|O_EXCL)` and `close` in the directory of its partition. A partition that has grown is split as
-//! there: the names are read, and those of the upper half are moved to another directory, here by `rename` on the same file system.
-//! Nothing is fsynced.
+//! A file is made by `open(O_CREAT|O_EXCL)` and `close` in the directory of its partition. A
+//! partition that has grown is split as there: the names are read, and those of the upper half are
+//! moved to another directory, here by `rename` on the same file system. Nothing is fsynced.
 
 use std::fs;
 use std::io;
@@ -88,8 +89,8 @@ struct Local {
     splitting: f64,
 }
 
-/// Fills a directory in a new folder within `parent`, which is left there: a file system that has just removed so many files is slower
-/// for a while. `keeps` is what the file system is called.
+/// Fills a directory in a new folder within `parent`, which is left there: a file system that has
+/// just removed so many files is slower for a while. `keeps` is what the file system is called.
 pub fn run(
     parent: &Path,
     keeps: &str,

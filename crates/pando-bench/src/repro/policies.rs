@@ -1,5 +1,5 @@
-//! How far a directory splits (GIGA+ §5.2 and §5.3, Figures 6 and 8), in the model: one partition a server, several, or for ever; and
-//! what real shards have to do for each.
+//! How far a directory splits (GIGA+ §5.2 and §5.3, Figures 6 and 8), in the model: one partition a
+//! server, several, or for ever; and what real shards have to do for each.
 
 mod show;
 
@@ -28,7 +28,8 @@ pub struct Policy {
     /// The rate over time.
     #[serde(skip)]
     pub windows: Vec<(f64, f64)>,
-    /// Share of the time in windows with less than half of the median rate of one partition a server.
+    /// Share of the time in windows with less than half of the median rate of one partition a
+    /// server.
     pub stalled: f64,
 }
 
@@ -153,8 +154,8 @@ fn policy(setup: &Setup, of_one: Option<f64>) -> Policy {
     }
 }
 
-/// Mean over clusters of the run time with so many partitions, as a multiple of the mean of 4, 8 and 16: over all clusters of more
-/// than one server, or over those which are no power of two.
+/// Mean over clusters of the run time with so many partitions, as a multiple of the mean of 4, 8
+/// and 16: over all clusters of more than one server, or over those which are no power of two.
 #[must_use]
 pub fn relative(run_times: &[RunTime], per_server: u16, uneven_only: bool) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);

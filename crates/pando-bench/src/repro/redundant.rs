@@ -1,12 +1,14 @@
 //! What splitting does a second time: the table of GIGA+'s poster, "Cost of Splitting".
 //!
-//! The poster measures "the number of redundant creates as a fraction increase on the number of requested creates": entries that a
-//! split moves to another partition are created there anew. Its prototype stored partitions as directories, so that a split moved
-//! half of one whether it stayed on its server or not. Here a split within a shard moves nothing, so beside the poster's measure
+//! The poster measures "the number of redundant creates as a fraction increase on the number of
+//! requested creates": entries that a split moves to another partition are created there anew. Its
+//! prototype stored partitions as directories, so that a split moved half of one whether it stayed
+//! on its server or not. Here a split within a shard moves nothing, so beside the poster's measure
 //! stands what crosses servers, in entries and in bytes.
 //!
-//! The poster's heading says 10³ and 10⁴ files for each server; but eight servers with 10³ files each have as many as one partition of
-//! 8K, which never splits, and the poster has 75.2 % there. All its cells are those of 10⁴ and 10⁵, so these stand first.
+//! The poster's heading says 10³ and 10⁴ files for each server; but eight servers with 10³ files
+//! each have as many as one partition of 8K, which never splits, and the poster has 75.2 % there.
+//! All its cells are those of 10⁴ and 10⁵, so these stand first.
 
 use serde::Serialize;
 use serde_json::json;
@@ -32,7 +34,8 @@ const POSTER: [[[f64; 2]; 3]; 3] = [
 pub struct Bytes {
     /// Of a create: request and reply.
     pub create: f64,
-    /// Of one entry in a page of a split, its share of the page's frame and of the answer to it included.
+    /// Of one entry in a page of a split, its share of the page's frame and of the answer to it
+    /// included.
     pub moved_entry: f64,
 }
 
@@ -104,7 +107,8 @@ pub fn run(bytes_of: Bytes, seed: u64) -> Redundant {
     Redundant { bytes_of, cells }
 }
 
-/// A directory with so many files, as far as splitting goes: once that has stopped, nothing is moved any more.
+/// A directory with so many files, as far as splitting goes: once that has stopped, nothing is
+/// moved any more.
 fn grown(rules: Rules, files: u64, seed: u64) -> Directory {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut directory = Directory::new(rules);
@@ -186,8 +190,9 @@ mod tests {
 
     const BYTES: Bytes = Bytes { create: 200.0, moved_entry: 100.0 };
 
-    /// The poster's cells, within what its 1K (1,000 or 1,024) and its one run leave open; and, for a power of two of servers,
-    /// "splitting network traffic becomes zero" once each has a partition.
+    /// The poster's cells, within what its 1K (1,000 or 1,024) and its one run leave open; and, for
+    /// a power of two of servers, "splitting network traffic becomes zero" once each has a
+    /// partition.
     #[test]
     fn the_posters_cells_are_those_of_ten_times_its_headings() {
         let all = run(BYTES, 1);

@@ -1,5 +1,6 @@
-//! Creates a second by number of servers (GIGA+ §5.1, Figure 4): the concurrent create workload in the model, from one shard to 128,
-//! beside what is measured on real ones; and what the result depends on.
+//! Creates a second by number of servers (GIGA+ §5.1, Figure 4): the concurrent create workload in
+//! the model, from one shard to 128, beside what is measured on real ones; and what the result
+//! depends on.
 
 use serde::Serialize;
 use serde_json::json;
@@ -10,7 +11,8 @@ use super::figure::{Axis, Chart, Figure, Nature, Series, Table, percent, whole};
 use super::{FILES_PER_SERVER, PROCESSES, Size, THRESHOLD};
 use crate::{BenchError, Watch};
 
-/// "a throughput of more than 98,000 file creates per second on a 32-server cluster" (abstract, §5.1).
+/// "a throughput of more than 98,000 file creates per second on a 32-server cluster" (abstract,
+/// §5.1).
 pub const PAPER_32: f64 = 98_000.0;
 /// Table 1: GIGA+ through FUSE on one server, creates a second.
 pub const PAPER_1: f64 = 5_977.0;

@@ -1,17 +1,20 @@
-//! The ways to directories that this client remembers: access metadata only, no file, no attribute, no name that leads
-//! nowhere (InfiniFS §3.4).
+//! The ways to directories that this client remembers: access metadata only, no file, no attribute,
+//! no name that leads nowhere (InfiniFS §3.4).
 //!
-//! A path whose directories are all remembered costs one request, whatever its depth. Nobody tells a client when they
-//! change; each request carries its trail ([`Trail`]), and the shard that runs it refuses one whose way has changed. What a
-//! reply tells in news drops what it names.
+//! A path whose directories are all remembered costs one request, whatever its depth. Nobody tells
+//! a client when they change; each request carries its trail ([`Trail`]), and the shard that runs
+//! it refuses one whose way has changed. What a reply tells in news drops what it names.
 //!
 //! Invariants:
-//! 1. Everything in the tree was true once `version` and no version above it had been taken into account. What a shard told
-//!    that knew less is put in only if no version between names it; so a late answer spoils nothing.
-//! 2. A directory stands beneath another only as long as users may search that as they might when it was read. A change of
-//!    permissions of a directory without subdirectories has no version: what is made beneath it afterwards comes with the
-//!    new permissions, and then the old ones go, and all beneath them.
-//! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew, each time.
+//! 1. Everything in the tree was true once `version` and no version above it had been taken into
+//!    account. What a shard told that knew less is put in only if no version between names it; so a
+//!    late answer spoils nothing.
+//! 2. A directory stands beneath another only as long as users may search that as they might when
+//!    it was read. A change of permissions of a directory without subdirectories has no version:
+//!    what is made beneath it afterwards comes with the new permissions, and then the old ones go,
+//!    and all beneath them.
+//! 3. A remembered "yes" to a search holds as long as the version does. A "no" is asked for anew,
+//!    each time.
 
 mod on_path;
 mod recent;
@@ -51,7 +54,8 @@ pub struct WayStats {
     pub evictions: u64,
     /// Rounds in which many components were guessed at once.
     pub rounds: u64,
-    /// Of these, how often some were asked for once more, elsewhere, as their directories had split unnoticed.
+    /// Of these, how often some were asked for once more, elsewhere, as their directories had split
+    /// unnoticed.
     pub repeats: u64,
 }
 
@@ -111,8 +115,8 @@ impl Ways {
         self.state.lock().recent.version()
     }
 
-    /// Has somebody hear of all news from now on, in order, each before anything is asked with its version; the version he
-    /// begins with. Only one can.
+    /// Has somebody hear of all news from now on, in order, each before anything is asked with its
+    /// version; the version he begins with. Only one can.
     pub(crate) fn watch(&self, watcher: Watcher) -> u64 {
         let state = self.state.lock();
         let _ = self.watcher.set(watcher);
@@ -179,7 +183,8 @@ impl Ways {
         }
     }
 
-    /// Forgets these directories, and all beneath them: one of them is gone, or none is where it was.
+    /// Forgets these directories, and all beneath them: one of them is gone, or none is where it
+    /// was.
     pub(crate) fn forget(&self, dirs: &[Ino]) {
         let mut state = self.state.lock();
         for dir in dirs.iter().filter(|dir| **dir != Ino::ROOT) {

@@ -15,8 +15,8 @@ pub struct OnPath {
 }
 
 impl OnPath {
-    /// A shard that knows that one of these directories has changed since refuses the request. Without directories none
-    /// does; what comes back is told nevertheless.
+    /// A shard that knows that one of these directories has changed since refuses the request.
+    /// Without directories none does; what comes back is told nevertheless.
     #[must_use]
     pub const fn new(trail: Trail) -> Self {
         Self { trail, version: AtomicU64::new(0), search: Mutex::new(None) }

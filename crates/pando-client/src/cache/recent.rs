@@ -40,7 +40,8 @@ impl Recent {
         self.version
     }
 
-    /// Whether what a shard told of these directories that knew `version` is true now, as far as anybody has heard.
+    /// Whether what a shard told of these directories that knew `version` is true now, as far as
+    /// anybody has heard.
     #[must_use]
     pub fn still_holds(&self, version: u64, dirs: &[Ino]) -> bool {
         let mut later = self.list.iter().rev().take_while(|(at, _)| *at > version);

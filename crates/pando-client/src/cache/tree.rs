@@ -1,9 +1,10 @@
-//! Access metadata of directories, in a tree of the hierarchy's shape; its leaves are linked by last use, and the one used
-//! least recently is the first to go (InfiniFS §3.4, Figure 6). So what lies near the root stays as long as anything beneath
-//! it does.
+//! Access metadata of directories, in a tree of the hierarchy's shape; its leaves are linked by
+//! last use, and the one used least recently is the first to go (InfiniFS §3.4, Figure 6). So what
+//! lies near the root stays as long as anything beneath it does.
 //!
 //! Invariants:
-//! 1. A directory is in the tree once at most, and its parent is there too, up to the root, which never goes.
+//! 1. A directory is in the tree once at most, and its parent is there too, up to the root, which
+//!    never goes.
 //! 2. The list holds exactly the nodes without children, but for the root.
 //! 3. What all nodes weigh together is at most the budget.
 
@@ -113,7 +114,8 @@ impl Tree {
         self.nodes[ROOT as usize].search = Some(search);
     }
 
-    /// A subdirectory of one that is in the tree; wherever it was before, it is no more. How many directories went for it.
+    /// A subdirectory of one that is in the tree; wherever it was before, it is no more. How many
+    /// directories went for it.
     pub(super) fn insert(&mut self, dir: Ino, name: &Name, access: Access) -> u64 {
         let ino = access.dir.ino;
         if let Some(&place) = self.node(dir).and_then(|node| node.children.get(name))
@@ -167,7 +169,8 @@ impl Tree {
         evicted
     }
 
-    /// A directory and all beneath it; how many that were. Of the root, all beneath it, and who may search it.
+    /// A directory and all beneath it; how many that were. Of the root, all beneath it, and who may
+    /// search it.
     pub(super) fn remove(&mut self, dir: Ino) -> u64 {
         let Some(&place) = self.places.get(&dir) else { return 0 };
         if place == ROOT {

@@ -1,5 +1,5 @@
-//! Calls to one shard that are under way. A call's stream number is its place in a table and how often that place was used,
-//! so that a late answer reaches nobody.
+//! Calls to one shard that are under way. A call's stream number is its place in a table and how
+//! often that place was used, so that a late answer reaches nobody.
 
 use std::task::Waker;
 
@@ -119,7 +119,8 @@ impl Calls {
         self.places.iter_mut().for_each(|place| place.finish(Err(error), wakers));
     }
 
-    /// Another sweep; who has seen `patience` of them is lost. Answers whether any of those had been sent.
+    /// Another sweep; who has seen `patience` of them is lost. Answers whether any of those had
+    /// been sent.
     pub(super) fn sweep(&mut self, patience: u32, wakers: &mut Vec<Waker>) -> bool {
         if self.busy == 0 {
             return false;

@@ -25,7 +25,8 @@ pub(super) struct Reached {
     pub(super) judged: Judged,
 }
 
-/// By what the other side has proved that it is a server, and after which news ([`Keys::news`]) it was last looked at.
+/// By what the other side has proved that it is a server, and after which news ([`Keys::news`]) it
+/// was last looked at.
 #[derive(Default)]
 pub(super) struct Judged {
     shown: Option<Shown>,
@@ -105,7 +106,8 @@ impl Finder {
         }
     }
 
-    /// Looks again at a server whose connection lasts: its certificate ends, and it may be revoked by what others have said since.
+    /// Looks again at a server whose connection lasts: its certificate ends, and it may be revoked
+    /// by what others have said since.
     pub(super) fn judge(&self, judged: &mut Judged, now: SystemTime) -> Result<(), String> {
         let (Some(shown), Some(keys)) = (&judged.shown, &self.keys) else { return Ok(()) };
         if shown.is_expired(now) {
@@ -193,7 +195,8 @@ fn known(target: &Target) -> Vec<Address> {
     }
 }
 
-/// It is a server that says so: over TLS it has proved that, and Unix sockets are those of the volume's owner.
+/// It is a server that says so: over TLS it has proved that, and Unix sockets are those of the
+/// volume's owner.
 fn learn(keys: &Keys, revoked: &[[u8; 16]]) {
     keys.learn(revoked.iter().map(|serial| Serial(*serial)));
 }

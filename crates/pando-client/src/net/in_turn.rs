@@ -10,7 +10,8 @@ use tokio::time::sleep;
 /// After this time all begin that have not: silent ones add up to no more than one.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Runs futures until an output is one that was looked for. Whatever its place, it is found even if others never end.
+/// Runs futures until an output is one that was looked for. Whatever its place, it is found even if
+/// others never end.
 pub(super) async fn in_turn<F: Future>(
     futures: impl IntoIterator<Item = F>,
     mut is_found: impl FnMut(F::Output) -> bool,

@@ -80,7 +80,8 @@ fn run(body: impl Future<Output = ()>) {
     });
 }
 
-/// What the other server says when its connection begins, or later, ends the connection to this one for good.
+/// What the other server says when its connection begins, or later, ends the connection to this one
+/// for good.
 async fn is_left_for(says_at_once: bool, what: impl Fn(&Keys) -> Serial, authority: &Authority) {
     let next = authority.succeed().unwrap();
     let [bad, client_key] = [(authority, "bad", KeyRole::Server), (&next, "ada", KeyRole::Client)]

@@ -1,4 +1,5 @@
-//! The transport over sockets: a connection to each shard, opened when it is first needed and again whenever it breaks.
+//! The transport over sockets: a connection to each shard, opened when it is first needed and again
+//! whenever it breaks.
 //!
 //! ```text
 //!  call ─► Link of the shard ─► Outbound ─────────────► server
@@ -6,12 +7,12 @@
 //!            address ◄─ Finder: folder, or any server that answers
 //! ```
 //!
-//! Tasks run in the tokio runtime that [`Net::connect`] is called in. A call from that runtime's own thread leaves it to
-//! the link's task to write, so that all calls made at once are one write; a call from another thread writes by itself, so
-//! that nobody has to be woken for it.
+//! Tasks run in the tokio runtime that [`Net::connect`] is called in. A call from that runtime's
+//! own thread leaves it to the link's task to write, so that all calls made at once are one write;
+//! a call from another thread writes by itself, so that nobody has to be woken for it.
 //!
-//! A call whose connection breaks, or that gets no answer in time, is [`TransportError::Lost`]: whether it ran is unknown. What
-//! could not be sent yet waits for the connection.
+//! A call whose connection breaks, or that gets no answer in time, is [`TransportError::Lost`]:
+//! whether it ran is unknown. What could not be sent yet waits for the connection.
 
 mod calls;
 mod finder;

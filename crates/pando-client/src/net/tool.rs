@@ -105,7 +105,8 @@ impl Tool {
         Err(first.unwrap_or(NetError::NoServer))
     }
 
-    /// Asks many processes at once, each by connections of its own. None is waited for longer than `within`.
+    /// Asks many processes at once, each by connections of its own. None is waited for longer than
+    /// `within`.
     pub async fn ask_each(
         &self,
         processes: &[Vec<Address>],

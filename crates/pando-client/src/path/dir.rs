@@ -1,8 +1,8 @@
 //! A directory held on to, for many calls in it: each names one entry, and costs no walk.
 //!
-//! What `openat`, `fstatat` and `unlinkat` are to paths: the way to the directory was walked, and search permission on it
-//! checked, once; the directory's own permissions are checked by every call. It is the same directory wherever it is
-//! moved to. Nothing of its contents is remembered.
+//! What `openat`, `fstatat` and `unlinkat` are to paths: the way to the directory was walked, and
+//! search permission on it checked, once; the directory's own permissions are checked by every
+//! call. It is the same directory wherever it is moved to. Nothing of its contents is remembered.
 
 use pando_types::op::{NewNode, Op};
 use pando_types::{Attr, Credentials, DirRef, Errno, FileKind, Ino, Name};
@@ -41,7 +41,8 @@ impl Dir<'_> {
         self.at.ino
     }
 
-    /// Attributes of what `name` itself leads to. One message for a file with one name, more for others.
+    /// Attributes of what `name` itself leads to. One message for a file with one name, more for
+    /// others.
     pub async fn stat(&self, name: &Name) -> Result<Attr, Errno> {
         let Entry { attr, .. } = self.client.entry(&self.by, self.at.into(), name).await?;
         Ok(attr)

@@ -1,6 +1,6 @@
-//! Guessing what lies ahead (InfiniFS §3.3.2): a directory that was never renamed has the id that follows from its name and
-//! its parent's id. So the ids of a whole path are computed, and all its components asked for at once, those of one shard in
-//! one message.
+//! Guessing what lies ahead (InfiniFS §3.3.2): a directory that was never renamed has the id that
+//! follows from its name and its parent's id. So the ids of a whole path are computed, and all its
+//! components asked for at once, those of one shard in one message.
 //!
 //! ```text
 //!   /A /X /Y /Z        X was born elsewhere
@@ -10,17 +10,19 @@
 //!    └───────── right
 //! ```
 //!
-//! Answers count from the first on, each as long as the directory that answered is the one, by number, that the answer
-//! before it led to. Where they end, the next round begins with an id that is true; so there are no more rounds than wrong
-//! guesses, and one.
+//! Answers count from the first on, each as long as the directory that answered is the one, by
+//! number, that the answer before it led to. Where they end, the next round begins with an id that
+//! is true; so there are no more rounds than wrong guesses, and one.
 //!
-//! An id says at once who has a name in its directory, if the directory never split, or it is known how. Otherwise whoever is
-//! asked tells what partitions it has. That changes no id, so all other answers stand, and what is elsewhere is
-//! asked for once more, all of it at once, from all shards that can have it ([`Routes::candidates`]): a round takes two
-//! trips at most. What is elsewhere even then is found by whoever asks for it alone.
+//! An id says at once who has a name in its directory, if the directory never split, or it is known
+//! how. Otherwise whoever is asked tells what partitions it has. That changes no id, so all other
+//! answers stand, and what is elsewhere is asked for once more, all of it at once, from all shards
+//! that can have it ([`Routes::candidates`]): a round takes two trips at most. What is elsewhere
+//! even then is found by whoever asks for it alone.
 //!
-//! Each answer is true at its shard's version, and a walk that takes any of them goes back to the lowest; whoever is asked
-//! next judges all versions above that. So it does not matter in which trip an answer came.
+//! Each answer is true at its shard's version, and a walk that takes any of them goes back to the
+//! lowest; whoever is asked next judges all versions above that. So it does not matter in which
+//! trip an answer came.
 //!
 //! [`Routes::candidates`]: crate::route::Routes::candidates
 
@@ -41,7 +43,8 @@ use crate::transport::BoxFuture;
 
 /// Most components asked for at once.
 const ROUND_MAX: usize = 256;
-/// Who has not answered after so many nanoseconds is not waited for before others are asked once more.
+/// Who has not answered after so many nanoseconds is not waited for before others are asked once
+/// more.
 const TOGETHER: u64 = 10_000_000;
 
 /// A component that was guessed right.
@@ -132,8 +135,8 @@ impl Round {
         Self { from, components, is_repeated: false }
     }
 
-    /// Asks; which components, from the first on, were guessed right, and where they lead. Nobody is waited for who cannot
-    /// say more.
+    /// Asks; which components, from the first on, were guessed right, and where they lead. Nobody
+    /// is waited for who cannot say more.
     pub(super) async fn ask(
         mut self,
         client: &Client,
@@ -297,7 +300,8 @@ impl Component {
         }
     }
 
-    /// A shard has not answered. Why, hears whoever asks for it alone; another one may still have it.
+    /// A shard has not answered. Why, hears whoever asks for it alone; another one may still have
+    /// it.
     fn failed(&mut self, errno: Errno) {
         self.take(match errno {
             Errno::ESTALE => Answer::Stale,
@@ -306,7 +310,8 @@ impl Component {
         });
     }
 
-    /// The first that has the name decides. If nobody has it who was asked, it is asked for elsewhere, but once.
+    /// The first that has the name decides. If nobody has it who was asked, it is asked for
+    /// elsewhere, but once.
     fn take(&mut self, answer: Answer) {
         self.awaited = self.awaited.saturating_sub(1);
         if self.answer.is_some() {

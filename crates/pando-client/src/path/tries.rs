@@ -7,10 +7,10 @@
 //! | 3 … 8 | nothing; but a directory that was renamed since this walk has read it is still refused | begins anew |
 //! | 9 … 12 | nothing, and nothing is refused but by what directories are themselves | begins anew; in the end `ENOENT` |
 //!
-//! Each refusal means that somebody else has renamed a directory on the way, or changed who may search it, in the meantime.
-//! The last walks are what Linux does: each component was there at some moment of the call, if not all at one. A directory
-//! that such a walk has found and that is gone when something is asked of it was removed meanwhile, and at that moment the
-//! path led nowhere.
+//! Each refusal means that somebody else has renamed a directory on the way, or changed who may
+//! search it, in the meantime. The last walks are what Linux does: each component was there at some
+//! moment of the call, if not all at one. A directory that such a walk has found and that is gone
+//! when something is asked of it was removed meanwhile, and at that moment the path led nowhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

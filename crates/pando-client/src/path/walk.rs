@@ -1,10 +1,12 @@
 //! One walk along a path.
 //!
-//! What is still to be walked is a stack of texts: the path at the bottom, above it the targets of symlinks that were
-//! met, the latest on top. The walk goes on in the text below when one is used up.
+//! What is still to be walked is a stack of texts: the path at the bottom, above it the targets of
+//! symlinks that were met, the latest on top. The walk goes on in the text below when one is used
+//! up.
 //!
-//! Every request of a walk tells by which way it comes ([`Trail`]). A shard that runs it has compared the way with all that
-//! has changed; so at that moment the whole way was there, and its user might take it.
+//! Every request of a walk tells by which way it comes ([`Trail`]). A shard that runs it has
+//! compared the way with all that has changed; so at that moment the whole way was there, and its
+//! user might take it.
 
 use pando_types::op::{FileAt, FileRef, Op};
 use pando_types::reply::Found;
@@ -66,7 +68,8 @@ pub(super) struct Walk<'a> {
     guessed: Vec<(Name, DirRef)>,
     ahead: Vec<Text>,
     symlinks: u32,
-    /// The way was there as a whole when a shard last answered: nothing was taken from memory, or guessed, since.
+    /// The way was there as a whole when a shard last answered: nothing was taken from memory, or
+    /// guessed, since.
     is_sure: bool,
 }
 
@@ -89,7 +92,8 @@ impl<'a> Walk<'a> {
         Self { client, by, memory, way, trail, guessed, ahead, symlinks: 0, is_sure: true }
     }
 
-    /// Begins at the root once more, for another path of the same call. What it has come through stays on its trail.
+    /// Begins at the root once more, for another path of the same call. What it has come through
+    /// stays on its trail.
     pub(super) fn again(&mut self) {
         self.way.truncate(1);
         self.guessed.clear();
@@ -112,7 +116,8 @@ impl<'a> Walk<'a> {
         self.way.last().copied().unwrap_or(DirRef::ROOT)
     }
 
-    /// A shard has compared the whole way with what it knows: nothing on it had changed up to that version.
+    /// A shard has compared the whole way with what it knows: nothing on it had changed up to that
+    /// version.
     fn verified(&mut self, on: Option<&OnPath>) {
         if let Some(on) = on {
             self.trail.version = on.version();
@@ -120,7 +125,8 @@ impl<'a> Walk<'a> {
         self.is_sure = true;
     }
 
-    /// Sees to it that `dir`, where this walk has ended, is there, and at the end of this way. For who asks nothing of it.
+    /// Sees to it that `dir`, where this walk has ended, is there, and at the end of this way. For
+    /// who asks nothing of it.
     pub(super) async fn make_sure(&mut self, dir: DirRef) -> Result<(), Errno> {
         if !self.is_sure {
             let on = self.on();
@@ -161,8 +167,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks to the directory of the last component; `None` if the path ends in a directory without naming it (the
-    /// root, `.`, `..`).
+    /// Walks to the directory of the last component; `None` if the path ends in a directory without
+    /// naming it (the root, `.`, `..`).
     pub(super) async fn last_of(&mut self, path: &[u8]) -> Result<Option<(DirRef, Last)>, Errno> {
         self.push(path.to_vec())?;
         self.run().await
@@ -199,7 +205,8 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// To the directory above, of which it is known by now that this one is in it, if the way is told.
+    /// To the directory above, of which it is known by now that this one is in it, if the way is
+    /// told.
     async fn up(&mut self) -> Result<(), Errno> {
         let (at, on) = (self.at(), self.on());
         self.client.dir_access(self.by, At { dir: at, on: on.as_ref() }, SEARCH).await?;
@@ -284,7 +291,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Components ahead, beyond the next, that only directories and symlinks can be: as far as no symlink or `..` comes.
+    /// Components ahead, beyond the next, that only directories and symlinks can be: as far as no
+    /// symlink or `..` comes.
     fn dirs_ahead(&self) -> Vec<Name> {
         let Some(text) = self.ahead.last() else { return Vec::new() };
         let mut names = Vec::new();

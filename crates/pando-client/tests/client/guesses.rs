@@ -1,4 +1,5 @@
-//! Rounds in which the ids of a path are guessed (InfiniFS §3.3.2, Figure 5), over directories that have split (GIGA+).
+//! Rounds in which the ids of a path are guessed (InfiniFS §3.3.2, Figure 5), over directories that
+//! have split (GIGA+).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +79,8 @@ fn split(draw: &mut Draw, cluster: &Cluster, path: &str) {
 struct Cost {
     rounds: u64,
     repeats: u64,
-    /// Lookups, redirected ones included: the request itself, and those of components that were asked for alone.
+    /// Lookups, redirected ones included: the request itself, and those of components that were
+    /// asked for alone.
     lookups: u64,
     redirects: u64,
     /// Messages of rounds, at the shard that had most.

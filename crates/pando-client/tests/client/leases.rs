@@ -167,8 +167,9 @@ fn maintenance_ends_with_the_client() {
     block_on(other.maintain());
 }
 
-/// A request that was stored for in a session that is over names objects which only that session might put. Whoever stores contents is
-/// told to do so again, and has an object of the next session to store.
+/// A request that was stored for in a session that is over names objects which only that session
+/// might put. Whoever stores contents is told to do so again, and has an object of the next session
+/// to store.
 #[test]
 fn an_object_of_a_session_that_is_over_is_stored_again() {
     let cluster = Cluster::new();
@@ -223,7 +224,8 @@ fn a_session_that_somebody_else_has_ended_is_closed() {
     assert_eq!(block_on(client.close()), Ok(()));
 }
 
-/// A layout of very many slices comes in parts; if the file was changed in between, all of it is asked for anew.
+/// A layout of very many slices comes in parts; if the file was changed in between, all of it is
+/// asked for anew.
 #[test]
 fn a_layout_that_comes_in_parts_is_one() {
     let cluster = Cluster::new();
@@ -253,7 +255,8 @@ fn a_layout_that_comes_in_parts_is_one() {
     assert_eq!((offsets, layout.attr.data_version), (vec![0, 10, 20], 8));
 }
 
-/// The disk of shard 0 is full, or has failed, for a while: who maintains the client goes on, and renews what is opened then.
+/// The disk of shard 0 is full, or has failed, for a while: who maintains the client goes on, and
+/// renews what is opened then.
 #[test]
 fn a_session_that_is_refused_for_a_while_is_opened_and_renewed_in_the_end() {
     for errno in [Errno::EIO, Errno::ENOSPC] {

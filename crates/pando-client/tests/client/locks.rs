@@ -105,7 +105,8 @@ fn a_lock_whose_answer_was_lost_is_given_back_when_its_owner_ends() {
     });
     assert_eq!(block_on(client.try_lock(ino, of(1, 0, 9))), Err(Errno::ETIMEDOUT));
     cluster.on_request(|_, _, _| None);
-    // What it asked for is still in doubt: what follows waits for that, and then gives back all there is.
+    // What it asked for is still in doubt: what follows waits for that, and then gives back all
+    // there is.
     assert_eq!(client.doubts(), 1);
     maintain(&cluster, &client, || client.doubts() == 0);
     block_on(client.forget_locks(ino, SPACE, LockOwner(1)));

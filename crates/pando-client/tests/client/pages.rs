@@ -19,7 +19,8 @@ const FAR: u32 = 3;
 /// Pages fetched ahead at most.
 const AHEAD_MAX: usize = 4;
 
-/// A cluster whose root holds so many files, after so many splits, and a client that has not seen it.
+/// A cluster whose root holds so many files, after so many splits, and a client that has not seen
+/// it.
 fn filled(count: usize, splits: u32) -> (Arc<Cluster>, Arc<Client>) {
     let cluster = Cluster::new();
     fill(&cluster.client(), count);
@@ -137,7 +138,8 @@ fn what_is_kept_does_not_grow_with_the_directory() {
     }
 }
 
-/// Whatever becomes of its partitions: each entry that existed throughout is listed once, others at most once.
+/// Whatever becomes of its partitions: each entry that existed throughout is listed once, others at
+/// most once.
 #[test]
 fn every_entry_is_listed_once_while_the_directory_grows_shrinks_and_splits() {
     for seed in 0..40_u64 {
@@ -289,7 +291,8 @@ fn lost_requests_are_sent_again_and_who_has_no_patience_goes_on_where_he_was() {
     }
 }
 
-/// Its answer was there long before anybody came for it; or its patience was over by then, which is nobody's concern.
+/// Its answer was there long before anybody came for it; or its patience was over by then, which is
+/// nobody's concern.
 #[test]
 fn a_page_that_timed_out_while_nobody_waited_for_it_is_asked_again() {
     let (cluster, _) = filled(100, 0);

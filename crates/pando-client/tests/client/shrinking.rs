@@ -121,7 +121,8 @@ fn counts_are_right_while_partitions_split_and_merge_during_the_fan_out() {
     }
 }
 
-/// A listing that overlaps merges and splits returns what exists throughout exactly once, from any position.
+/// A listing that overlaps merges and splits returns what exists throughout exactly once, from any
+/// position.
 #[test]
 fn every_entry_is_listed_once_while_the_directory_grows_and_shrinks() {
     let mut all: Vec<_> = (0..200).map(|n| n.to_string()).collect();

@@ -1,5 +1,6 @@
-//! Handover: a slot, with all that belongs to it, goes to another shard (DESIGN §4), by the same careful move as a half of
-//! a partition (see [`crate::split`]): copied live in pages, changes noted and sent again, closed only for one exchange.
+//! Handover: a slot, with all that belongs to it, goes to another shard (DESIGN §4), by the same
+//! careful move as a half of a partition (see [`crate::split`]): copied live in pages, changes
+//! noted and sent again, closed only for one exchange.
 //!
 //! ```text
 //!  what moves: of each directory of the slot     content, its xattrs
@@ -9,17 +10,18 @@
 //!  what stays: other partitions of these directories, whoever has them
 //! ```
 //!
-//! 1. Who owns a slot is a record on every shard that ever did, with a version: `(version, owner)`, made by the decision at the
-//!    source and by `OwnSlot` at the target. A shard that does not own a slot answers for nothing of it; one that ever did
-//!    says who came after it.
-//! 2. While a slot is handed over, no partition 0 of it splits or takes back another: its ranges stay as they are. A range is
-//!    in at most one of split, merge, handover, seal.
+//! 1. Who owns a slot is a record on every shard that ever did, with a version: `(version, owner)`,
+//!    made by the decision at the source and by `OwnSlot` at the target. A shard that does not own
+//!    a slot answers for nothing of it; one that ever did says who came after it.
+//! 2. While a slot is handed over, no partition 0 of it splits or takes back another: its ranges
+//!    stay as they are. A range is in at most one of split, merge, handover, seal.
 //! 3. The slot is frozen only when no transaction has to do with anything of it, as a half is.
-//! 4. Until it is owned, the target's copy is seen by nobody: headers are kept under another kind, contents and link
-//!    inodes are not looked at without the slot. What is given up is cleared without touching the target's own
-//!    partitions of the same directories.
-//! 5. A decision that needs no prepared record (a new directory's content, a burial) may come to a shard that has given the slot
-//!    away since: it says where it went, and the coordinator says it there.
+//! 4. Until it is owned, the target's copy is seen by nobody: headers are kept under another kind,
+//!    contents and link inodes are not looked at without the slot. What is given up is cleared
+//!    without touching the target's own partitions of the same directories.
+//! 5. A decision that needs no prepared record (a new directory's content, a burial) may come to a
+//!    shard that has given the slot away since: it says where it went, and the coordinator says it
+//!    there.
 
 mod rows;
 mod source;
@@ -64,7 +66,8 @@ impl Shard {
         self.config.map.slot_owner(slot) == self.config.shard
     }
 
-    /// Whether what belongs to a slot may be answered here now. Waits while it is closed, or about to be this shard's.
+    /// Whether what belongs to a slot may be answered here now. Waits while it is closed, or about
+    /// to be this shard's.
     pub(crate) fn open_slot(&self, slot: SlotIndex) -> Result<(), Stop> {
         match self.locks.hold(LockKey::Slot(slot)) {
             None | Some((_, Hold::Copy)) if self.owns(slot) => Ok(()),
@@ -169,8 +172,9 @@ impl Shard {
         self.config.map.learn(news);
     }
 
-    /// Remembers what another shard says of a slot; whether that is news. That a slot is this shard's own it hears by the decision
-    /// alone: until then it waits, and who is sent here comes again.
+    /// Remembers what another shard says of a slot; whether that is news. That a slot is this
+    /// shard's own it hears by the decision alone: until then it waits, and who is sent here comes
+    /// again.
     pub(crate) fn hear_of_slot(&mut self, news: SlotNews) -> bool {
         news.owner != self.config.shard && self.config.map.learn(news)
     }

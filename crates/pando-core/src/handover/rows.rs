@@ -1,7 +1,8 @@
 //! Which rows belong to a slot, and how they are gone through.
 //!
-//! Rows of a slot are three ranges of keys, of directories, of link inodes and of locks of files; but among the directories' rows there may be those of
-//! other partitions, which stay. Partition 0 of a directory is known by its header, which comes before its entries.
+//! Rows of a slot are three ranges of keys, of directories, of link inodes and of locks of files;
+//! but among the directories' rows there may be those of other partitions, which stay. Partition 0
+//! of a directory is known by its header, which comes before its entries.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -115,7 +116,8 @@ pub fn is_bare(ctx: &Ctx<'_>, slot: SlotIndex) -> Result<bool, Halt> {
     Ok(rows.is_empty())
 }
 
-/// Rows of the slot from a key on, one page of them; and where to go on (`None`: these were the last).
+/// Rows of the slot from a key on, one page of them; and where to go on (`None`: these were the
+/// last).
 pub fn read_page(
     ctx: &Ctx<'_>,
     slot: SlotIndex,

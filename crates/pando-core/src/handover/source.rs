@@ -90,7 +90,8 @@ impl Handover {
 impl Mover for Handover {
     fn outcomes(&self, shard: &Shard, ctx: &Ctx<'_>) -> Result<Vec<Row>, Halt> {
         let slot = self.slot.slot;
-        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the same.
+        // Requests by number, too, whose outcomes belong to no name: whoever has them answers the
+        // same.
         shard
             .slots_for(ctx, |at: Option<(DirId, u64)>| at.is_none_or(|(dir, _)| dir.slot() == slot))
     }

@@ -1,4 +1,5 @@
-//! A handover at the shard that gets a slot: see [`crate::split`]'s target, whose rules hold here, too.
+//! A handover at the shard that gets a slot: see [`crate::split`]'s target, whose rules hold here,
+//! too.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -71,8 +72,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes the last rows of a slot, if all that came before are here, and fills in what they add up to. `None`: not all are
-    /// here, and the handover begins again.
+    /// Takes the last rows of a slot, if all that came before are here, and fills in what they add
+    /// up to. `None`: not all are here, and the handover begins again.
     pub(crate) fn take_slot(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -103,8 +104,9 @@ impl Shard {
         Ok(Some(record.tally))
     }
 
-    /// What was on its way to partitions that come with a slot was given up by whoever owned them, or has been: its rows would
-    /// lie beneath, and take others with them when they go. False: it is prepared, and must be undone first.
+    /// What was on its way to partitions that come with a slot was given up by whoever owned them,
+    /// or has been: its rows would lie beneath, and take others with them when they go. False: it
+    /// is prepared, and must be undone first.
     fn make_way(&mut self, ctx: &mut Ctx<'_>, rows: &[RowChange]) -> Result<bool, Halt> {
         for row in rows {
             let RowChange::Put(key, value) = row else { continue };
@@ -172,7 +174,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Inodes without a name that only sessions had open which are over here: their source may not have heard it.
+    /// Inodes without a name that only sessions had open which are over here: their source may not
+    /// have heard it.
     fn destroy_orphans(
         &self,
         ctx: &mut Ctx<'_>,
@@ -231,7 +234,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Rows of a slot that is not this shard's go; those of its own partitions, and of such on their way here, stay.
+    /// Rows of a slot that is not this shard's go; those of its own partitions, and of such on
+    /// their way here, stay.
     fn clear_slot(&mut self, ctx: &mut Ctx<'_>, slot: SlotIndex) -> Result<(), Halt> {
         for dir in dirs_of(ctx, slot)? {
             ctx.delete_range(keys::dir(dir, Kind::Content, 0), keys::dir(dir, Kind::Header, 0));

@@ -1,11 +1,13 @@
 //! How every shard comes to know every version, in order.
 //!
-//! Shard 0 keeps in mind up to where each shard knows all versions, and tells each what is above that, again and again until
-//! it says that it knows. So a message that is lost, late or repeated does no harm, and none is waited for by another.
-//! While a shard is yet to say so, versions that are given out gather: one message tells of them all.
+//! Shard 0 keeps in mind up to where each shard knows all versions, and tells each what is above
+//! that, again and again until it says that it knows. So a message that is lost, late or repeated
+//! does no harm, and none is waited for by another. While a shard is yet to say so, versions that
+//! are given out gather: one message tells of them all.
 //!
-//! Told is also what nobody waits for: a version that was given up, and where shard 0 begins when it starts. A walk through a
-//! shard that stays behind, and then through one that does not, would be refused by the latter, however often it begins anew.
+//! Told is also what nobody waits for: a version that was given up, and where shard 0 begins when
+//! it starts. A walk through a shard that stays behind, and then through one that does not, would
+//! be refused by the latter, however often it begins anew.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,7 +25,8 @@ use crate::shard::Shard;
 pub struct Broadcast {
     /// Of shard 0: how far others are.
     others: BTreeMap<ShardIndex, Other>,
-    /// Of shard 0: what the slowest of them knows, and of how many shards that was. Looked at with every input.
+    /// Of shard 0: what the slowest of them knows, and of how many shards that was. Looked at with
+    /// every input.
     slowest: (u16, u64),
     /// Of shard 0: versions that not all know yet.
     pending: BTreeMap<u64, Pending>,
@@ -125,8 +128,8 @@ impl Shard {
         self.config.shard == COORDINATOR && Some(slowest) < self.versions.known()
     }
 
-    /// Of shard 0: whether some shard has not acknowledged what it was told for as long as a transaction waits for a vote. It is told again
-    /// and again, until it does.
+    /// Of shard 0: whether some shard has not acknowledged what it was told for as long as a
+    /// transaction waits for a vote. It is told again and again, until it does.
     fn is_told_in_vain(&self, now: u64) -> bool {
         let wait = self.config.votes_wait;
         let is_silent = |other: &Other| {
@@ -185,7 +188,8 @@ impl Shard {
                     return;
                 }
                 if self.versions.known().is_none() {
-                    // An answer to an earlier start of this shard, or none at all, may lack what that start had known.
+                    // An answer to an earlier start of this shard, or none at all, may lack what
+                    // that start had known.
                     if answers != Some(ctx.now.epoch) {
                         return;
                     }

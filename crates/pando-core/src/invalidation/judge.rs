@@ -12,8 +12,8 @@ use crate::shard::Shard;
 use crate::txn::Step;
 
 impl Shard {
-    /// Refuses a request whose way has changed. One that comes before this shard knows what it has missed waits until it
-    /// does, but not for ever: shard 0 may be away.
+    /// Refuses a request whose way has changed. One that comes before this shard knows what it has
+    /// missed waits until it does, but not for ever: shard 0 may be away.
     pub(crate) fn check_way(&self, ctx: &Ctx<'_>, request: &Request) -> Result<(), Stop> {
         let Some(trail) = &request.trail else { return Ok(()) };
         match self.versions.judge(trail, None) {
@@ -36,7 +36,8 @@ impl Shard {
         self.versions.judge(trail, own) != Some(Way::Same)
     }
 
-    /// What goes with the reply to a request: the newest version known, and what its trail has missed.
+    /// What goes with the reply to a request: the newest version known, and what its trail has
+    /// missed.
     pub(crate) fn news_for(&self, request: &Request) -> (u64, Option<News>) {
         let news = request.trail.as_ref().and_then(|trail| self.versions.news(trail));
         (self.versions.known().unwrap_or(0), news)

@@ -1,5 +1,6 @@
-//! Which directories have changed for whoever comes through them, and under which versions: so that clients may remember
-//! the way to a directory, and a shard sees at a glance whether the way is still what it was (InfiniFS §3.4).
+//! Which directories have changed for whoever comes through them, and under which versions: so that
+//! clients may remember the way to a directory, and a shard sees at a glance whether the way is
+//! still what it was (InfiniFS §3.4).
 //!
 //! ```text
 //!   rename, exchange, chmod, chown            shard 0                     every shard
@@ -8,17 +9,20 @@
 //!     decides ◄────────────── Voted ──────────┘ (or No, after a while)
 //! ```
 //!
-//! 1. A version is given out after the names it is about were locked, and they stay locked until the change is decided:
-//!    whoever reads them under the lists of a shard that knows the version reads what became of them.
-//! 2. A change is decided only when every shard knows its version. So a request that comes by the old way is either run
-//!    before that, when the change had not taken place, or refused.
-//! 3. A version that was given up stays in the lists, and is told to who does not know it. It costs the clients a look.
-//! 4. All of this is soft state. Versions are numbers of transactions of shard 0, which it never uses twice. A shard that
-//!    has started knows nothing, and judges no request by its trail, until shard 0 has told it, in answer to a question of
-//!    this very start. Shard 0 itself begins a list anew, above all numbers it may have given out: clients that come with
-//!    a version below drop all they have cached, once. It tells the others where it begins, and their lists begin there,
-//!    too: not for what they judge (what was, or will be, decided under a version of shard 0's earlier life, they all have),
-//!    but so that none stays behind.
+//! 1. A version is given out after the names it is about were locked, and they stay locked until
+//!    the change is decided: whoever reads them under the lists of a shard that knows the version
+//!    reads what became of them.
+//! 2. A change is decided only when every shard knows its version. So a request that comes by the
+//!    old way is either run before that, when the change had not taken place, or refused.
+//! 3. A version that was given up stays in the lists, and is told to who does not know it. It costs
+//!    the clients a look.
+//! 4. All of this is soft state. Versions are numbers of transactions of shard 0, which it never
+//!    uses twice. A shard that has started knows nothing, and judges no request by its trail, until
+//!    shard 0 has told it, in answer to a question of this very start. Shard 0 itself begins a list
+//!    anew, above all numbers it may have given out: clients that come with a version below drop
+//!    all they have cached, once. It tells the others where it begins, and their lists begin there,
+//!    too: not for what they judge (what was, or will be, decided under a version of shard 0's
+//!    earlier life, they all have), but so that none stays behind.
 //! 5. Lists are bounded. Who comes with a version below a list's floor drops all it has cached.
 
 mod broadcast;
@@ -30,7 +34,8 @@ use pando_types::{Ino, News, Trail};
 
 pub use broadcast::Broadcast;
 
-/// Versions a shard remembers. With a rename of a directory every second, an idle client may be an hour behind.
+/// Versions a shard remembers. With a rename of a directory every second, an idle client may be an
+/// hour behind.
 const LIST_MAX: usize = 4096;
 
 /// What a list says of a trail.
@@ -65,7 +70,8 @@ impl Versions {
         self.known
     }
 
-    /// Takes in versions, up to `version`: all there are above what is known here. Does nothing while nothing is known.
+    /// Takes in versions, up to `version`: all there are above what is known here. Does nothing
+    /// while nothing is known.
     pub fn learn(&mut self, version: u64, changed: &[(u64, Ino)]) {
         let Some(known) = self.known.filter(|known| *known < version) else { return };
         self.list.extend(changed.iter().filter(|(at, _)| *at > known && *at <= version));
@@ -81,8 +87,8 @@ impl Versions {
         }
     }
 
-    /// What is known of `trail`, but for `own`, a version that the request itself has caused. `None` while nothing is known. Of
-    /// one without directories nothing needs to be.
+    /// What is known of `trail`, but for `own`, a version that the request itself has caused.
+    /// `None` while nothing is known. Of one without directories nothing needs to be.
     pub fn judge(&self, trail: &Trail, own: Option<u64>) -> Option<Way> {
         if trail.dirs.is_empty() {
             return Some(Way::Same);

@@ -37,7 +37,8 @@ impl Shard {
         let kill = perm::kill_by_setattr(&inode.attr, &set, by);
         let is_only_kill = set == SetAttr { kill: set.kill, ..SetAttr::default() };
         if is_only_kill && set.kill.is_some() && kill.is_none() && Kill::concerns(inode.attr.mode) {
-            // `chown(-1, -1)` of a stranger, or what a kernel says before it changes content on a stranger's behalf.
+            // `chown(-1, -1)` of a stranger, or what a kernel says before it changes content on a
+            // stranger's behalf.
             return Ok(Body::Attr(inode.attr));
         }
         if let Some(size) = set.size {

@@ -1,4 +1,5 @@
-//! Create: files, symlinks, devices, pipes, sockets. One insert group on one shard, whatever the directory's size.
+//! Create: files, symlinks, devices, pipes, sockets. One insert group on one shard, whatever the
+//! directory's size.
 
 use pando_types::op::{NewNode, SYMLINK_MAX};
 use pando_types::peer::{EntryValue, Inode};

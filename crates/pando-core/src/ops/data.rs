@@ -1,8 +1,9 @@
 //! Where a file's bytes are (DESIGN §11). Data changes are ranges laid over what is there.
 //!
-//! A mount reads and writes for itself, as the superuser: access was checked when the file was opened. What comes on behalf of a user
-//! is checked ([`perm::check_held`]): so a client whose requests are made those of others, whatever they say, reads and writes what
-//! those may, and what they own.
+//! A mount reads and writes for itself, as the superuser: access was checked when the file was
+//! opened. What comes on behalf of a user is checked ([`perm::check_held`]): so a client whose
+//! requests are made those of others, whatever they say, reads and writes what those may, and what
+//! they own.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::BTreeSet;
@@ -119,7 +120,8 @@ impl Shard {
         Ok(Body::Attr(inode.attr))
     }
 
-    /// A piece may name what was made in the request's own session, and nothing else: see [`crate::admission`].
+    /// A piece may name what was made in the request's own session, and nothing else: see
+    /// [`crate::admission`].
     fn check_object(&mut self, piece: &Piece, session: SessionId) -> Result<(), Refusal> {
         match &piece.payload {
             Payload::Object(range) if range.object.session() != session => {
@@ -266,8 +268,8 @@ struct Cover {
 }
 
 impl Cover {
-    /// Loads whatever may touch `from..to`, and whatever may share an object with that: an object's ranges never lie
-    /// farther apart than one may be long.
+    /// Loads whatever may touch `from..to`, and whatever may share an object with that: an object's
+    /// ranges never lie farther apart than one may be long.
     fn load(ctx: &Ctx<'_>, loc: &Loc, from: u64, to: u64) -> Result<Self, Halt> {
         let (first, last) = (from.saturating_sub(2 * SLICE_MAX), to.saturating_add(SLICE_MAX));
         let old: BTreeMap<_, _> = inode::slices_in(ctx, loc, first, last)?
@@ -282,7 +284,8 @@ impl Cover {
         })
     }
 
-    /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the last alone may.
+    /// Slices that reach into `from..to`. They never overlap, so of those that begin before, the
+    /// last alone may.
     fn touched(&self, from: u64, to: u64) -> Vec<(u64, ObjectRange)> {
         let before = self.now.range(..from).next_back();
         let before = before.filter(|(offset, range)| *offset + range.len > from);

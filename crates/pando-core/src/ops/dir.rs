@@ -56,8 +56,9 @@ impl Shard {
         Ok(Body::Delta(header.delta(self.config.shard)))
     }
 
-    /// Waits for a partition that is being given back to this one, as its source may already tell that it has it no more; and for what
-    /// other shards change in it, as they answer their callers before this one hears of it.
+    /// Waits for a partition that is being given back to this one, as its source may already tell
+    /// that it has it no more; and for what other shards change in it, as they answer their callers
+    /// before this one hears of it.
     fn counts_are_settled(&self, dir: DirId, header: &Header) -> Result<(), Stop> {
         let key = LockKey::Partition(dir, header.partition);
         if let Some((_, Hold::Arrival { .. })) = self.locks.hold(key) {

@@ -1,10 +1,12 @@
-//! Locks of programs: `flock` and `fcntl`. They are at the shard of the slot of the file's ino, which no rename and no link changes,
-//! wherever the inode itself is.
+//! Locks of programs: `flock` and `fcntl`. They are at the shard of the slot of the file's ino,
+//! which no rename and no link changes, wherever the inode itself is.
 //!
-//! 1. A lock is a row in the insert group of the request that got it, so it stands for as long as its session does: whatever
-//!    is restarted, and wherever the slot goes.
-//! 2. No two rows of a file exclude each other. Rows of sessions that are known to be over wherever that can be known do not count, and go.
-//! 3. Nobody waits here: a client whose lock is refused asks again ([`Op::TestLock`](pando_types::op::Op::TestLock)).
+//! 1. A lock is a row in the insert group of the request that got it, so it stands for as long as
+//!    its session does: whatever is restarted, and wherever the slot goes.
+//! 2. No two rows of a file exclude each other. Rows of sessions that are known to be over wherever
+//!    that can be known do not count, and go.
+//! 3. Nobody waits here: a client whose lock is refused asks again
+//!    ([`Op::TestLock`](pando_types::op::Op::TestLock)).
 
 use alloc::vec::Vec;
 use pando_types::op::{FileAt, FileRef, Request, Target};
@@ -57,7 +59,8 @@ impl Shard {
             return Err(Errno::ENOLCK.into());
         }
         put(ctx, ino, session, &set);
-        // Whoever has it now comes to no shard that still runs something of the session that had it before.
+        // Whoever has it now comes to no shard that still runs something of the session that had it
+        // before.
         Ok(Body::Locked(self.sessions_heard()))
     }
 

@@ -35,8 +35,8 @@ impl Shard {
 }
 
 impl Shard {
-    /// What is here of the components of a path whose directories' ids are guessed. Nothing is told that would have to be
-    /// waited for, or refused; of what is elsewhere, where it is.
+    /// What is here of the components of a path whose directories' ids are guessed. Nothing is told
+    /// that would have to be waited for, or refused; of what is elsewhere, where it is.
     pub(crate) fn glimpse(
         &mut self,
         ctx: &Ctx<'_>,
@@ -82,7 +82,8 @@ impl Shard {
                 Ok(Glimpse::Dir { dir: dir.ino, search, access })
             }
             (Ok(_), _) => Ok(Glimpse::Nothing),
-            // Not to be told to whom its owner would refuse the name: that is judged by what is here of the directory.
+            // Not to be told to whom its owner would refuse the name: that is judged by what is
+            // here of the directory.
             (Err(Stop::Refuse(Refusal::Redirect(history))), Some(first)) => {
                 let header = self.own(ctx, dir, Order(first.range().start))?;
                 perm::check_dir(&header.inherit, by, perm::X)?;

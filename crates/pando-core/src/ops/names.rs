@@ -1,5 +1,5 @@
-//! Operations that may span several places. Where one shard owns all of them and no lock is in the way, they are done
-//! at once in one insert group; else a transaction takes over.
+//! Operations that may span several places. Where one shard owns all of them and no lock is in the
+//! way, they are done at once in one insert group; else a transaction takes over.
 
 use pando_types::op::{Op, Request};
 use pando_types::peer::EntryValue;
@@ -206,8 +206,8 @@ impl Shard {
         self.begin(ctx, tag, request, Plan::Rename(plan))
     }
 
-    /// Renames a file whose inode is in its entry, and stays so, between names of this shard; `None` if it is not so
-    /// simple.
+    /// Renames a file whose inode is in its entry, and stays so, between names of this shard;
+    /// `None` if it is not so simple.
     fn rename_here(
         &mut self,
         ctx: &mut Ctx<'_>,

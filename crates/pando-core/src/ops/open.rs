@@ -59,8 +59,8 @@ impl Shard {
         self.open(ctx, &file, access, truncate, session, by)
     }
 
-    /// Where an inode is that a session has open under the name by which it is asked for, if nothing is in the way. Opens go where
-    /// their inode goes, so its entry need not be read.
+    /// Where an inode is that a session has open under the name by which it is asked for, if
+    /// nothing is in the way. Opens go where their inode goes, so its entry need not be read.
     fn open_under_name(
         &mut self,
         ctx: &Ctx<'_>,

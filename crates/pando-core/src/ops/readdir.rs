@@ -1,4 +1,5 @@
-//! Listing: one page is one prefix scan (BabuDB §III.A), clamped to the partition that holds its first order.
+//! Listing: one page is one prefix scan (BabuDB §III.A), clamped to the partition that holds its
+//! first order.
 
 use alloc::vec::Vec;
 use pando_types::op::PAGE_MAX;
@@ -43,7 +44,8 @@ impl Shard {
         let mut page = Vec::with_capacity(limit.min(64));
         let mut bad = None;
         let (start, stop) = keys::dir_range(dir.id, Kind::Entry, &(from.0..end));
-        // What was removed may still be in the store's way: a scan that finds nothing can be the longest.
+        // What was removed may still be in the store's way: a scan that finds nothing can be the
+        // longest.
         let stop = if is_empty { start.clone() } else { stop };
         ctx.scan(&start, &stop, &mut |key, value| {
             match (keys::order_of(key), Entry::decode(value)) {

@@ -128,8 +128,9 @@ fn change(
     if total > XATTR_TOTAL_MAX { Err(Errno::ENOSPC) } else { Ok(()) }
 }
 
-/// Who may touch which name space (`xattr_permission`): `user.` on files and directories, with the file's permission;
-/// `trusted.` by root; `security.` read by all, written by the owner. ACLs come with a later version.
+/// Who may touch which name space (`xattr_permission`): `user.` on files and directories, with the
+/// file's permission; `trusted.` by root; `security.` read by all, written by the owner. ACLs come
+/// with a later version.
 fn check_name(attr: &Attr, name: &[u8], by: &Credentials, mask: u8) -> Result<(), Errno> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX {
         return Err(Errno::ERANGE);

@@ -40,7 +40,8 @@ impl AloneSession {
 }
 
 impl Shard {
-    /// Tells the session that is alone, if any, that another one wants to begin. Whether there is one.
+    /// Tells the session that is alone, if any, that another one wants to begin. Whether there is
+    /// one.
     pub(super) fn recall(&mut self) -> bool {
         if self.alone.session.is_none() {
             return false;

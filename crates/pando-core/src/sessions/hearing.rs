@@ -104,7 +104,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Requests of sessions that have been heard of go on; so do those of the one that shard 0 was asked about, or are refused.
+    /// Requests of sessions that have been heard of go on; so do those of the one that shard 0 was
+    /// asked about, or are refused.
     pub(super) fn wake_heard(&mut self, ctx: &mut Ctx<'_>, answers: Option<SessionAsk>) {
         let waiting = self.locks.wake(LockKey::Heard);
         self.ready.extend(waiting);
@@ -181,7 +182,8 @@ impl Shard {
         has && !self.session_log.is_end_unsynced(durable)
     }
 
-    /// Whether this shard has heard of sessions what another has, from which something comes; else it asks.
+    /// Whether this shard has heard of sessions what another has, from which something comes; else
+    /// it asks.
     pub(crate) fn has_heard_as_much(&mut self, ctx: &mut Ctx<'_>, heard: u64) -> bool {
         let position = self.session_log.heard.position;
         if position >= heard {

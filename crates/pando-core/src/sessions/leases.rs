@@ -1,13 +1,16 @@
-//! Leases of sessions: a client that has not been heard of for one lease is taken for dead, and its session is ended
-//! everywhere, as if it had said so itself (DESIGN §6, §7). At the coordinator shard only.
+//! Leases of sessions: a client that has not been heard of for one lease is taken for dead, and its
+//! session is ended everywhere, as if it had said so itself (DESIGN §6, §7). At the coordinator
+//! shard only.
 //!
 //! ```text
 //!   begun ──► renewed, renewed … ──► no word for one lease ──► the end of the session
 //! ```
 //!
-//! 1. Leases are soft state: after a restart of this shard every session has a whole one. One that [begins anew](crate::anew) goes on counting.
-//! 2. Time in which this shard did not run (its process was stopped, its machine asleep) is nobody's fault and does not
-//!    count: renewals could not arrive. So time is counted in small steps, and a longer gap as one step.
+//! 1. Leases are soft state: after a restart of this shard every session has a whole one. One that
+//!    [begins anew](crate::anew) goes on counting.
+//! 2. Time in which this shard did not run (its process was stopped, its machine asleep) is
+//!    nobody's fault and does not count: renewals could not arrive. So time is counted in small
+//!    steps, and a longer gap as one step.
 
 use alloc::collections::BTreeMap;
 use pando_types::SessionId;
@@ -48,8 +51,8 @@ impl Leases {
         self.until.insert(session, self.running.saturating_add(self.lease));
     }
 
-    /// The shard has begun anew: what was counted stands, and nobody who lives gets more for it. Ends of sessions that were under way begin
-    /// again.
+    /// The shard has begun anew: what was counted stands, and nobody who lives gets more for it.
+    /// Ends of sessions that were under way begin again.
     pub fn keep(&mut self, old: &Self) {
         (self.running, self.looked) = (old.running, old.looked);
         for (session, until) in &mut self.until {
@@ -70,7 +73,8 @@ impl Leases {
         self.looked = self.looked.max(now);
     }
 
-    /// Sessions whose lease is over, some at a time: the loss of very many clients is not to stop all else.
+    /// Sessions whose lease is over, some at a time: the loss of very many clients is not to stop
+    /// all else.
     pub(super) fn expired(&self) -> impl Iterator<Item = SessionId> {
         let is_over = |until: u64| until <= self.running;
         self.until

@@ -58,7 +58,8 @@ pub(super) struct Ask {
     /// When, nanoseconds.
     pub(super) at: u64,
     pub(super) what: SessionAsk,
-    /// The requests that are refused if there is no such session. Later ones may be of one that has begun since.
+    /// The requests that are refused if there is no such session. Later ones may be of one that has
+    /// begun since.
     pub(super) of: BTreeSet<ClientTag>,
 }
 
@@ -159,7 +160,8 @@ impl SessionLog {
         is_stuck
     }
 
-    /// Inodes that a session that is over had open when that was first looked at, and that were not seen to yet.
+    /// Inodes that a session that is over had open when that was first looked at, and that were not
+    /// seen to yet.
     pub fn opens_of_over(&mut self, session: SessionId) -> Option<&mut Vec<Ino>> {
         self.over.get_mut(&session)?.opens.as_mut()
     }

@@ -1,5 +1,6 @@
-//! Sessions: issued and ended by the coordinator shard, heard of by all others in one sequence (docs/design/sessions.md). A client that does
-//! not end its own session is taken for dead when its lease is over: see [`leases`].
+//! Sessions: issued and ended by the coordinator shard, heard of by all others in one sequence
+//! (docs/design/sessions.md). A client that does not end its own session is taken for dead when its
+//! lease is over: see [`leases`].
 //!
 //! ```text
 //!   client          shard 0                                    every other shard
@@ -9,9 +10,12 @@
 //!     request ───────────────────────────────────────────────►   not heard of yet: it waits
 //! ```
 //!
-//! 1. A session is numbered as a transaction of shard 0 would be, so a later one has a higher number.
-//! 2. What a shard has not heard of has a number above all that it has heard begin. What is neither that nor alive is over, for ever.
-//! 3. A shard that has heard of an end runs nothing of that session. Its locks and outcomes stay until the end is known everywhere.
+//! 1. A session is numbered as a transaction of shard 0 would be, so a later one has a higher
+//!    number.
+//! 2. What a shard has not heard of has a number above all that it has heard begin. What is neither
+//!    that nor alive is over, for ever.
+//! 3. A shard that has heard of an end runs nothing of that session. Its locks and outcomes stay
+//!    until the end is known everywhere.
 
 mod alone;
 mod hearing;
@@ -74,12 +78,14 @@ impl Shard {
         self.config.shard != COORDINATOR && session.number() > self.session_log.heard.last
     }
 
-    /// Whether what the session has counts: it lives, or may have begun without having been heard of here.
+    /// Whether what the session has counts: it lives, or may have begun without having been heard
+    /// of here.
     pub(crate) fn session_lives(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session) || self.is_unheard(session)
     }
 
-    /// Whether locks of the session count: it lives, or a shard that can be reached may still run something of it.
+    /// Whether locks of the session count: it lives, or a shard that can be reached may still run
+    /// something of it.
     pub(crate) fn session_locks(&self, session: SessionId) -> bool {
         self.session_lives(session) || self.session_log.has_locks_yet(session)
     }
@@ -95,7 +101,8 @@ impl Shard {
         SessionTable { position, last, living: self.session_keys().collect() }
     }
 
-    /// Sessions that are over, and of which something is left here. None, once every shard has heard of all ends.
+    /// Sessions that are over, and of which something is left here. None, once every shard has
+    /// heard of all ends.
     pub fn sessions_over(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.session_log.over().map(|(session, _)| session)
     }
@@ -131,7 +138,8 @@ impl Shard {
             _ if self.recall() => return Err(Errno::EBUSY.into()),
             op => Body::Session(self.begin_session(ctx, matches!(op, Op::OpenLocalSession), tag.1)),
         };
-        // Others hear of it then, too. And who ends a session never comes back to see that it ended.
+        // Others hear of it then, too. And who ends a session never comes back to see that it
+        // ended.
         Ok(Ran::Answer(body, Need::Synced))
     }
 

@@ -1,11 +1,12 @@
-//! What becomes of a session that is over. That it is over is written at once, and little; what it had goes afterwards, in steps of their own.
+//! What becomes of a session that is over. That it is over is written at once, and little; what it
+//! had goes afterwards, in steps of their own.
 //!
 //! ```text
 //!   it lives ──► over: nothing of it runs ──► opens go ──► freed: locks go ──► known everywhere: outcomes go, and the record
 //! ```
 //!
-//! Outcomes stay for as long as another shard might run a request that has run here. Where there are neither locks nor outcomes, the record
-//! goes at once.
+//! Outcomes stay for as long as another shard might run a request that has run here. Where there
+//! are neither locks nor outcomes, the record goes at once.
 
 use alloc::vec::Vec;
 use pando_types::reply::Refusal;
@@ -70,8 +71,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Something comes here that a session has left which is over, of which there is no record any more: it goes when all have heard what
-    /// this shard has.
+    /// Something comes here that a session has left which is over, of which there is no record any
+    /// more: it goes when all have heard what this shard has.
     pub(crate) fn keep_what_is_left(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
         if self.session_lives(session) || self.session_log.was_of(session).is_some() {
             return;

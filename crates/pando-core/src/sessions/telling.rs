@@ -1,7 +1,8 @@
 //! How shard 0 tells every other shard of every begin and end, in order.
 //!
-//! It tells each what that has not heard, again and again until it says that it has. So a message that is lost, late or repeated does no
-//! harm. What follows what was told last is told at once, and a shard that has missed something asks.
+//! It tells each what that has not heard, again and again until it says that it has. So a message
+//! that is lost, late or repeated does no harm. What follows what was told last is told at once,
+//! and a shard that has missed something asks.
 
 use pando_types::peer::{Peer, Say, SessionAsk, SessionEvent, SessionsTold};
 use pando_types::{ShardIndex, TxnId};
@@ -16,7 +17,8 @@ use crate::shard::Shard;
 
 /// Events that shard 0 remembers. A shard that is further behind gets the whole table.
 const EVENTS_MAX: usize = 4096;
-/// Locks go after this part of a lease, though a shard that is away has not heard that their session is over.
+/// Locks go after this part of a lease, though a shard that is away has not heard that their
+/// session is over.
 const GRACE: u64 = 4;
 /// What another shard has heard is not further ahead of shard 0 than this.
 const AHEAD_MAX: u64 = 1 << 32;
@@ -176,7 +178,8 @@ impl Shard {
                 Ok(())
             }
             Say::AskSessions { position, about } if self.config.shard == COORDINATOR => {
-                // What it has heard it may not have on disk, and what is known everywhere it has forgotten if it has just started.
+                // What it has heard it may not have on disk, and what is known everywhere it has
+                // forgotten if it has just started.
                 if let Some(other) = self.session_log.others.get_mut(&from) {
                     other.heard = other.heard.map(|heard| heard.min(position));
                     (other.known, other.freed) = (0, 0);

@@ -1,5 +1,5 @@
-//! A live copy: what the source of a split, merge or handover keeps in mind while what moves (half of a partition, all of
-//! it, or a slot) is copied and goes on being used (DESIGN §5).
+//! A live copy: what the source of a split, merge or handover keeps in mind while what moves (half
+//! of a partition, all of it, or a slot) is copied and goes on being used (DESIGN §5).
 //!
 //! ```text
 //!   keys of what moves, kind by kind
@@ -8,12 +8,14 @@
 //!    and sent in a later round       when the cursor comes
 //! ```
 //!
-//! 1. Soft state: a source that restarts has forgotten it, and with it the move; the target asks, and undoes.
-//! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted, nothing is on its way and
-//!    nobody may change it, both have the same rows.
-//! 3. It is bounded, whatever the partition holds: when there are many changes they are sent before more is copied, and beyond
-//!    [`Config::split_dirty_rows`] of them it is closed.
-//! 4. A slot is copied at [`Config::handover_rate`] at most as long as it is open: then nobody waits for it.
+//! 1. Soft state: a source that restarts has forgotten it, and with it the move; the target asks,
+//!    and undoes.
+//! 2. What was sent and is not noted is at the target as it is here. So when nothing is noted,
+//!    nothing is on its way and nobody may change it, both have the same rows.
+//! 3. It is bounded, whatever the partition holds: when there are many changes they are sent before
+//!    more is copied, and beyond [`Config::split_dirty_rows`] of them it is closed.
+//! 4. A slot is copied at [`Config::handover_rate`] at most as long as it is open: then nobody
+//!    waits for it.
 //!
 //! [`Config::split_dirty_rows`]: crate::Config::split_dirty_rows
 //! [`Config::handover_rate`]: crate::Config::handover_rate
@@ -31,11 +33,13 @@ use crate::keys::{self, Kind};
 use crate::locks::{Hold, LockKey};
 use crate::shard::Shard;
 
-/// Rounds in which changes are sent while the half is open; what is left then is sent with the half closed.
+/// Rounds in which changes are sent while the half is open; what is left then is sent with the half
+/// closed.
 const ROUNDS_MAX: u32 = 8;
 /// A page ends at this many bytes, too.
 const PAGE_BYTES: usize = 64 << 10;
-/// How long a closed half waits for transactions that hold names in it, nanoseconds; doubled with each try.
+/// How long a closed half waits for transactions that hold names in it, nanoseconds; doubled with
+/// each try.
 const CLOSED_MAX: u64 = 4_000_000;
 /// How long it is open between two tries, in units of the try before.
 const OPEN_BETWEEN: u64 = 8;
@@ -61,7 +65,8 @@ impl Dirty {
         self.keys.len() + self.ranges.len()
     }
 
-    /// Takes out one page of changes, rows as they are now: at most `most`, at least one if there is any.
+    /// Takes out one page of changes, rows as they are now: at most `most`, at least one if there
+    /// is any.
     pub fn take(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let ranges = self.ranges.len().min(most);
         let mut page = Vec::new();
@@ -151,7 +156,8 @@ impl Moved {
         Hold::Split { from: self.first_order() }
     }
 
-    /// Whether a row may move. Among those of a slot there are others, which are told apart when they are sent.
+    /// Whether a row may move. Among those of a slot there are others, which are told apart when
+    /// they are sent.
     fn may_move(&self, key: &[u8]) -> bool {
         match self {
             Self::Half { dir, orders, .. } => {
@@ -270,7 +276,8 @@ impl Copy {
         }
     }
 
-    /// Takes out one page of the changes of the round under way, or, frozen, of all: rows as they are now.
+    /// Takes out one page of the changes of the round under way, or, frozen, of all: rows as they
+    /// are now.
     pub fn take_changes(&mut self, ctx: &Ctx<'_>, most: usize) -> Result<Vec<RowChange>, Halt> {
         let is_round = self.todo.len() > 0;
         let changes = if is_round { &mut self.todo } else { &mut self.dirty };
@@ -308,13 +315,14 @@ impl Copy {
         self.cursor.is_some()
     }
 
-    /// Whether another round with the half open may leave less than there is now: the last one did. Who changes the half
-    /// faster than it is sent would only make the frozen rest longer.
+    /// Whether another round with the half open may leave less than there is now: the last one did.
+    /// Who changes the half faster than it is sent would only make the frozen rest longer.
     pub fn is_gaining(&self) -> bool {
         self.rounds == 0 || self.rounds < ROUNDS_MAX && self.dirty.len() <= self.round_size / 4 * 3
     }
 
-    /// Takes the next page of rows that were never read, of a slot at this many bytes a second. It may be empty.
+    /// Takes the next page of rows that were never read, of a slot at this many bytes a second. It
+    /// may be empty.
     pub fn read_page(
         &mut self,
         ctx: &Ctx<'_>,
@@ -335,8 +343,9 @@ impl Copy {
         self.is_copying() && self.is_early(now) && !self.has_many_changes(dirty_rows)
     }
 
-    /// Whether the next page is of changes, where `dirty_rows` are too many. Every other one at most, unless it would be too soon for rows
-    /// that were never read: whatever changes, and how fast, those come to an end.
+    /// Whether the next page is of changes, where `dirty_rows` are too many. Every other one at
+    /// most, unless it would be too soon for rows that were never read: whatever changes, and how
+    /// fast, those come to an end.
     pub fn is_turn_of_changes(&self, now: u64, dirty_rows: usize) -> bool {
         self.has_many_changes(dirty_rows) && (!self.sent_changes || self.is_early(now))
     }
@@ -435,8 +444,9 @@ fn size_of_row(row: &RowChange) -> usize {
 }
 
 impl Shard {
-    /// Notes what an input changed in halves that are being copied. One that changes faster than it is sent is closed.
-    /// Of a slot's directories, those in other partitions than the first are left out.
+    /// Notes what an input changed in halves that are being copied. One that changes faster than it
+    /// is sent is closed. Of a slot's directories, those in other partitions than the first are
+    /// left out.
     pub(crate) fn note_writes(&mut self, writes: &[Write], now: u64) {
         #[cfg(feature = "planted")]
         if self.is_planted(crate::Planted::ChangeNotResent) {
@@ -489,7 +499,8 @@ impl Shard {
         self.copies.values().map(|copy| copy.wake_at(self.config.resend_after)).min()
     }
 
-    /// A closed half in which no name was held: it is looked at again, since much may have happened meanwhile.
+    /// A closed half in which no name was held: it is looked at again, since much may have happened
+    /// meanwhile.
     pub(crate) fn go_on_copying(&mut self, ctx: &mut Ctx<'_>, number: u64) -> Result<(), Halt> {
         let waits = |copy: &Copy| copy.waits && matches!(copy.phase, Phase::Closing(_));
         match self.copies.get(&number).is_some_and(waits) {
@@ -551,7 +562,8 @@ impl Shard {
         }
     }
 
-    /// The copy of a move that was given up is forgotten, and what should have moved is open to all.
+    /// The copy of a move that was given up is forgotten, and what should have moved is open to
+    /// all.
     pub(crate) fn forget_copy(&mut self, txn: TxnId) {
         let Some(copy) = self.copies.remove(&txn.number) else { return };
         let waiting = self.locks.release(copy.key(), txn);

@@ -1,5 +1,6 @@
-//! A split within one shard moves no rows, but each half must know how many names it has. They are counted page by page,
-//! while everybody uses them: no input is held up for longer than a page takes.
+//! A split within one shard moves no rows, but each half must know how many names it has. They are
+//! counted page by page, while everybody uses them: no input is held up for longer than a page
+//! takes.
 //!
 //! ```text
 //!   entries of the half that goes
@@ -8,10 +9,11 @@
 //!    the count at once              when the cursor comes
 //! ```
 //!
-//! 1. Soft state, as a live copy: a shard that restarts has forgotten it, and the next create begins anew. Who wants to hold
-//!    the partition ends it.
-//! 2. What is counted is what the entries behind the cursor are after every input. So when the cursor is at the end, the
-//!    count is that of the half, and stays so: it waits until no transaction has to do with a name in it.
+//! 1. Soft state, as a live copy: a shard that restarts has forgotten it, and the next create
+//!    begins anew. Who wants to hold the partition ends it.
+//! 2. What is counted is what the entries behind the cursor are after every input. So when the
+//!    cursor is at the end, the count is that of the half, and stays so: it waits until no
+//!    transaction has to do with a name in it.
 //! 3. A page, and the end, is an input of its own, in which nothing else changes.
 
 use alloc::collections::BTreeSet;
@@ -101,7 +103,8 @@ impl Count {
                         changed.insert(key);
                     }
                 }
-                // Nobody deletes a range of entries that are owned; should it be, all is counted anew.
+                // Nobody deletes a range of entries that are owned; should it be, all is counted
+                // anew.
                 Write::DeleteRange(from, to) => {
                     if *from < self.cursor && start < *to {
                         (self.cursor, self.tally) = (start, Tally::default());

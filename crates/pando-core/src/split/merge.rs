@@ -1,15 +1,18 @@
 //! Merges: when a partition is given back to its parent, and the merge within one shard.
 //!
-//! Partition (i, r) can be given back if it has not split since its birth, and its parent (i without its top bit) has depth
-//! r too: then the two are the halves of what the parent was. Depths shrink in the reverse order of growth, until the
-//! directory is (0, 0) again.
+//! Partition (i, r) can be given back if it has not split since its birth, and its parent (i
+//! without its top bit) has depth r too: then the two are the halves of what the parent was. Depths
+//! shrink in the reverse order of growth, until the directory is (0, 0) again.
 //!
-//! 1. A partition is small at an eighth of its threshold; it is taken back only if both together are below half of the
-//!    parent's, so that it takes thousands of creates before it is split off again.
-//! 2. The owner of the small partition begins. It looks when a change leaves the partition small, when its header is read
-//!    from the store (after a restart), when the parent's owner says that it has just become ready; and again some time
-//!    after an attempt in vain. None of this is recorded: a partition that nobody uses costs nothing.
-//! 3. Whether the parent may take it is the parent's owner's to say, at the first page and at the exchange.
+//! 1. A partition is small at an eighth of its threshold; it is taken back only if both together
+//!    are below half of the parent's, so that it takes thousands of creates before it is split off
+//!    again.
+//! 2. The owner of the small partition begins. It looks when a change leaves the partition small,
+//!    when its header is read from the store (after a restart), when the parent's owner says that
+//!    it has just become ready; and again some time after an attempt in vain. None of this is
+//!    recorded: a partition that nobody uses costs nothing.
+//! 3. Whether the parent may take it is the parent's owner's to say, at the first page and at the
+//!    exchange.
 
 use alloc::boxed::Box;
 use pando_placement::{birth_radix, child, parent, shard_of};
@@ -150,8 +153,9 @@ impl Shard {
         Ok(())
     }
 
-    /// The header of the parent that may take back a partition of so many names: it is here, as deep as that is, nobody
-    /// holds it, it is not handed over with its slot, and both together are small.
+    /// The header of the parent that may take back a partition of so many names: it is here, as
+    /// deep as that is, nobody holds it, it is not handed over with its slot, and both together are
+    /// small.
     pub(crate) fn may_take_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -170,7 +174,8 @@ impl Shard {
         Ok(found.filter(|header| !is_held && fits(header)))
     }
 
-    /// A partition has taken back its upper half. If it has split before, the partition that it split off then may follow.
+    /// A partition has taken back its upper half. If it has split before, the partition that it
+    /// split off then may follow.
     pub(crate) fn tell_next(&mut self, ctx: &mut Ctx<'_>, dir: DirRef, header: &Header) {
         let (Some(spread), true) = (header.spread, header.radix > birth_radix(header.partition))
         else {

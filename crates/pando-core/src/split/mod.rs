@@ -1,6 +1,8 @@
-//! Partitions that move. A split: the upper half of a grown partition becomes a partition of its own (GIGA+ §3.2). A
-//! merge: a partition that has become small is given back to the one it was split from. On this shard either costs two
-//! headers, and a split a count of the half that goes (`count.rs`); to another it is a live copy (DESIGN §5): serving goes on, and only what moves waits, for one exchange.
+//! Partitions that move. A split: the upper half of a grown partition becomes a partition of its
+//! own (GIGA+ §3.2). A merge: a partition that has become small is given back to the one it was
+//! split from. On this shard either costs two headers, and a split a count of the half that goes
+//! (`count.rs`); to another it is a live copy (DESIGN §5): serving goes on, and only what moves
+//! waits, for one exchange.
 //!
 //! ```text
 //!  source                                          target
@@ -23,15 +25,18 @@
 //!    | -- Finish(Own) ---------------------------->|  writes the header, or makes the parent's larger: it is the owner
 //! ```
 //!
-//! 1. The next page goes when the last one is logged at the target, and is bounded in rows and bytes: neither shard does
-//!    more for a move at one time than for a few requests.
-//! 2. Until the decision, the range is the source's and the move can be given up at any moment: the transaction is then
-//!    unknown to its coordinator, and the target drops what it has. So it is when a shard dies, when the target is silent,
-//!    when somebody else wants to hold the partition (`chmod`, `rmdir`). The next create looks for a split again; for a
-//!    merge it is looked again after a while.
-//! 3. A range is frozen only when no transaction has to do with a name in it. A transaction that would begin to while it
-//!    is closed is answered `Busy` rather than made to wait, for the move waits for transactions.
-//! 4. What a shard owns and what is on its way to it are disjoint: to give one up never takes rows of another.
+//! 1. The next page goes when the last one is logged at the target, and is bounded in rows and
+//!    bytes: neither shard does more for a move at one time than for a few requests.
+//! 2. Until the decision, the range is the source's and the move can be given up at any moment: the
+//!    transaction is then unknown to its coordinator, and the target drops what it has. So it is
+//!    when a shard dies, when the target is silent, when somebody else wants to hold the partition
+//!    (`chmod`, `rmdir`). The next create looks for a split again; for a merge it is looked again
+//!    after a while.
+//! 3. A range is frozen only when no transaction has to do with a name in it. A transaction that
+//!    would begin to while it is closed is answered `Busy` rather than made to wait, for the move
+//!    waits for transactions.
+//! 4. What a shard owns and what is on its way to it are disjoint: to give one up never takes rows
+//!    of another.
 
 mod copy;
 mod count;
@@ -58,7 +63,8 @@ use crate::txn::plan::Plan;
 
 /// Live copies of a shard at one time, bare slots left out.
 const COPIES_MAX: usize = 4;
-/// Bare slots that a shard hands over at one time. Each takes two syncs, one after the other, and little else: many share them.
+/// Bare slots that a shard hands over at one time. Each takes two syncs, one after the other, and
+/// little else: many share them.
 const BARE_MAX: usize = 32;
 
 /// Whether two ranges of orders have any in common.
@@ -101,8 +107,8 @@ impl Shard {
         radix < Radix::MAX && pando_placement::may_split(&self.spread(header), index, radix, shards)
     }
 
-    /// Entries beyond which a partition splits: the configured number, less up to an eighth, by partition, so that
-    /// neighbours do not split at once.
+    /// Entries beyond which a partition splits: the configured number, less up to an eighth, by
+    /// partition, so that neighbours do not split at once.
     pub(crate) fn threshold(&self, dir: DirId, index: PartitionIndex) -> u64 {
         staggered(self.config.split_threshold, dir, index)
     }
@@ -185,7 +191,8 @@ mod tests {
         of.map(|(dir, index)| staggered(MOST, dir, PartitionIndex(index))).collect()
     }
 
-    /// Staggered thresholds: from seven eighths of the configured number to all of it, and of that range no part is left out.
+    /// Staggered thresholds: from seven eighths of the configured number to all of it, and of that
+    /// range no part is left out.
     #[test]
     fn thresholds_are_spread_over_the_last_eighth_below_the_configured_one() {
         let all = thresholds(dirs().into_iter().flat_map(|dir| (0..64).map(move |i| (dir, i))));
@@ -215,7 +222,8 @@ mod tests {
         }
     }
 
-    /// However small it is configured, a directory can still split, and never beyond the configured number.
+    /// However small it is configured, a directory can still split, and never beyond the configured
+    /// number.
     #[test]
     fn a_small_threshold_stays_one() {
         for most in 1..20 {

@@ -104,7 +104,8 @@ impl Move {
 
     fn decide(&self, view: &mut View<'_, '_>, copy: Copy, moved: Tally) -> Result<Next, Stop> {
         let (shard, ctx) = (&mut *view.shard, &mut *view.ctx);
-        // Nothing changes what is frozen but a decision whose lock was lost with the power. Then all begins again.
+        // Nothing changes what is frozen but a decision whose lock was lost with the power. Then
+        // all begins again.
         if copy.dirty.len() > 0 && !shard.tail_unlocked(self.is_merge()) {
             shard.copies.insert(view.txn.number, copy);
             return Ok(Next::Restart);
@@ -278,7 +279,8 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
             let outcomes = copy.take_outcomes(shard.config.outcome_bytes);
             if !outcomes.is_empty() {
                 rows.extend(outcomes);
-                // The target keeps them, whatever becomes of the move: so here they must not be lost any more.
+                // The target keeps them, whatever becomes of the move: so here they must not be
+                // lost any more.
                 copy.syncs = true;
                 return Ok(mover.page(copy, rows));
             }
@@ -307,7 +309,8 @@ pub fn go_on(mover: &dyn Mover, view: &mut View<'_, '_>, copy: &mut Copy) -> Res
 }
 
 impl Shard {
-    /// The target has pages below `pages`; 0: it has lost one, or the parent may not take the partition back.
+    /// The target has pages below `pages`; 0: it has lost one, or the parent may not take the
+    /// partition back.
     pub(crate) fn page_done(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -1,13 +1,14 @@
-//! A split or merge at its target: rows that nobody sees come page by page, each with the record that says how far; then
-//! they are this shard's, as a partition or as the upper half of the parent, or all of them go.
+//! A split or merge at its target: rows that nobody sees come page by page, each with the record
+//! that says how far; then they are this shard's, as a partition or as the upper half of the
+//! parent, or all of them go.
 //!
-//! 1. A page is logged together with the count of pages. So after a crash what is here is a beginning of what was sent,
-//!    and the record says how long it is.
-//! 2. Pages are taken in order, each once, and of one transaction only: a later attempt begins with page 0, which
-//!    clears the range, and nothing of an earlier one is taken after it.
-//! 3. Ranges on their way here are disjoint, and none has anything in common with what this shard owns. A merge that was
-//!    given up may leave a record behind, of which a part then comes as a split: that waits until the record has gone, or
-//!    to drop it would take the part along.
+//! 1. A page is logged together with the count of pages. So after a crash what is here is a
+//!    beginning of what was sent, and the record says how long it is.
+//! 2. Pages are taken in order, each once, and of one transaction only: a later attempt begins with
+//!    page 0, which clears the range, and nothing of an earlier one is taken after it.
+//! 3. Ranges on their way here are disjoint, and none has anything in common with what this shard
+//!    owns. A merge that was given up may leave a record behind, of which a part then comes as a
+//!    split: that waits until the record has gone, or to drop it would take the part along.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -93,7 +94,8 @@ impl Shard {
         self.config.map.news(dir.slot()).filter(|_| is_first && !self.is_home(dir))
     }
 
-    /// Whether something else is on its way to the same orders; what became of it is asked for at once.
+    /// Whether something else is on its way to the same orders; what became of it is asked for at
+    /// once.
     fn ask_for_others(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -111,8 +113,9 @@ impl Shard {
         !others.is_empty()
     }
 
-    /// Takes the last rows of a partition, if all that came before are here, and fills in what they add up to. `None`: not all
-    /// are here (this shard lost some in a crash), or the parent may not take it back; it is begun again.
+    /// Takes the last rows of a partition, if all that came before are here, and fills in what they
+    /// add up to. `None`: not all are here (this shard lost some in a crash), or the parent may not
+    /// take it back; it is begun again.
     pub(crate) fn arrive(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -208,7 +211,8 @@ impl Shard {
         self.arriving.range(from..=to).next().is_some() || !self.locks.arrivals(dir).is_empty()
     }
 
-    /// What was on its way to a range that comes with a slot: whose it was does not split it any more.
+    /// What was on its way to a range that comes with a slot: whose it was does not split it any
+    /// more.
     pub(crate) fn drop_arrivals_in(&mut self, ctx: &mut Ctx<'_>, dir: DirId, orders: &Range<u64>) {
         let (from, to) = ((dir, PartitionIndex(0)), (dir, PartitionIndex(u32::MAX)));
         let arriving = self.arriving.range(from..=to);
@@ -229,7 +233,8 @@ impl Shard {
         self.drop_arrivals(ctx, |_, record| record.txn == txn);
     }
 
-    /// What was on its way when the directory was removed, and would lie beneath what arrives in its next life.
+    /// What was on its way when the directory was removed, and would lie beneath what arrives in
+    /// its next life.
     fn drop_arrivals_of_other_lives(&mut self, ctx: &mut Ctx<'_>, dir: DirRef) {
         self.drop_arrivals(ctx, |id, record| id == dir.id && record.dir.ino != dir.ino);
     }

@@ -1,11 +1,13 @@
-//! When something was last done about each of many, oldest first: who has waited longest is found without a look at all others.
+//! When something was last done about each of many, oldest first: who has waited longest is found
+//! without a look at all others.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 #[cfg(test)]
 use core::cell::Cell;
 
-/// Entries that are out of date are dropped when they come to the front; beyond so many more than what they are of, all at once.
+/// Entries that are out of date are dropped when they come to the front; beyond so many more than
+/// what they are of, all at once.
 const SLACK: usize = 1_024;
 
 /// See the module. Times never go back.
@@ -37,8 +39,8 @@ impl<K: Copy + Ord> Agenda<K> {
         }
     }
 
-    /// When something was done about the one that waits longest. `last`: when it was for each, by what is known now; `alive`: how many
-    /// there are.
+    /// When something was done about the one that waits longest. `last`: when it was for each, by
+    /// what is known now; `alive`: how many there are.
     pub fn oldest(&mut self, alive: usize, last: impl Fn(&K) -> Option<u64>) -> Option<(u64, K)> {
         let is_current = |(at, key): &(u64, K)| last(key) == Some(*at);
         if self.entries.len() > 2 * alive + SLACK {

@@ -1,4 +1,5 @@
-//! What a decision changes at one participant. Nothing here can fail: all was checked under the lock.
+//! What a decision changes at one participant. Nothing here can fail: all was checked under the
+//! lock.
 
 use pando_types::peer::{Change, EntryRows, EntryValue, Inode, InodeRows};
 use pando_types::{DirRef, Ino, Name, Timestamp};
@@ -28,7 +29,8 @@ fn settled<T>(result: Result<T, Stop>) -> Result<T, Halt> {
 enum Gone {
     /// It is removed.
     ForGood,
-    /// It is removed, and another takes its place at once: its rows must not lie among those that go.
+    /// It is removed, and another takes its place at once: its rows must not lie among those that
+    /// go.
     ForAnother,
     /// It has moved.
     Elsewhere,
@@ -100,7 +102,8 @@ impl Shard {
             }
             Change::Bury(dir) => {
                 let key = keys::dir(dir.id, Kind::Content, 0);
-                // After a loss of power both this and the next life of the id may be decided anew, in whatever order.
+                // After a loss of power both this and the next life of the id may be decided anew,
+                // in whatever order.
                 let content: Option<Content> = ctx.load(&key)?;
                 let is_its_own = content.is_some_and(|content| content.base.ino == dir.ino);
                 #[cfg(feature = "planted")]
@@ -167,7 +170,8 @@ impl Shard {
                 (&found.value, &entry.value)
                 && inode.attr.ino == *ino
             {
-                // The inode moves to its link shard; the name stays, and the directory is not changed.
+                // The inode moves to its link shard; the name stays, and the directory is not
+                // changed.
                 let loc = Loc::of_entry(dir.id, &found, name);
                 inode::drop_rows(ctx, &loc, inode, false)?;
                 self.clear_opens(ctx, *ino, loc.open_at());

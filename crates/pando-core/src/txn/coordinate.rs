@@ -20,13 +20,14 @@ use crate::soundness;
 use crate::txn::plan::{Decision, Next, Plan};
 use crate::txn::{Step, StepState, Txn};
 
-/// A step is sent on at once so many times in a row. Two shards may send it to each other until one of them has heard of a decision.
+/// A step is sent on at once so many times in a row. Two shards may send it to each other until one
+/// of them has heard of a decision.
 const SENT_ON_MAX: u32 = 8;
 /// A transaction that met a `Busy` place begins again after this long, nanoseconds.
 const AGAIN_AFTER: u64 = 2_000_000;
 
-/// What a coordinator's message waits for. A decision is synced. So is whatever a page of a split names, objects above
-/// all: its target may sync it at any time.
+/// What a coordinator's message waits for. A decision is synced. So is whatever a page of a split
+/// names, objects above all: its target may sync it at any time.
 pub(super) fn need_of(say: &Say) -> Need {
     let names_object = |row: &RowChange| match row {
         RowChange::Put(key, _) => keys::is_slice(key),
@@ -141,7 +142,8 @@ impl Shard {
                 self.say(ctx, number, txn, to, 0, say);
                 Ok(())
             }
-            // Its name was split away before it was locked: the outcome must be recorded where the name is now.
+            // Its name was split away before it was locked: the outcome must be recorded where the
+            // name is now.
             Ok(Next::Decide(_)) if self.has_strayed(ctx, &txn)? => {
                 self.undo(ctx, number, txn, None)
             }
@@ -156,7 +158,8 @@ impl Shard {
             Ok(Next::Decide(decision)) => self.decide(ctx, number, txn, decision),
             Ok(Next::Restart) | Err(Stop::Wait(_)) => self.undo(ctx, number, txn, None),
             Err(Stop::Refuse(refusal)) => self.undo(ctx, number, txn, Some(refusal)),
-            // It was about to give away: some rows may be dropped already, and what it knew of its copy is lost.
+            // It was about to give away: some rows may be dropped already, and what it knew of its
+            // copy is lost.
             Err(Stop::Halt(halt @ Halt::Unreadable(_))) if self.is_given_in_part(number, &txn) => {
                 Err(halt)
             }
@@ -305,7 +308,8 @@ impl Shard {
                 };
                 let is_news = self.hear_of_slot(news);
                 match dir {
-                    // Known already: then it was a partition that was looked for there, and the home is to say where it is.
+                    // Known already: then it was a partition that was looked for there, and the
+                    // home is to say where it is.
                     Some(dir) if !is_news => self.ask_its_home(ctx, number, from, dir),
                     _ => self.ask_again(ctx, number, from, None),
                 }
@@ -317,7 +321,8 @@ impl Shard {
         }
     }
 
-    /// The last step goes to the home of its directory. Not by this shard's own partitions: they may be of another life of it.
+    /// The last step goes to the home of its directory. Not by this shard's own partitions: they
+    /// may be of another life of it.
     fn ask_its_home(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -330,7 +335,8 @@ impl Shard {
         self.ask_again(ctx, number, refused_by, Some(home))
     }
 
-    /// The last step goes to its owner as it is known now, unless that is who just refused: then after a while.
+    /// The last step goes to its owner as it is known now, unless that is who just refused: then
+    /// after a while.
     fn ask_again(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -388,7 +394,8 @@ impl Shard {
             self.counters.txns_remote[kind as usize] += u64::from(remote);
         }
         if let (Some(tag), Some(request)) = (txn.tag, txn.request.take()) {
-            // Not synced: whatever it changed on other shards stays locked until they hear of the synced decision.
+            // Not synced: whatever it changed on other shards stays locked until they hear of the
+            // synced decision.
             self.answer(ctx, tag, &request, Ok(decision.body), Need::Committed);
             txn.request = Some(request);
         }
@@ -473,7 +480,8 @@ impl Shard {
         let at = txn.finishing.iter().position(|(s, shard, _)| (*s, *shard) == (step, from));
         let change = at.and_then(|at| txn.finishing[at].2.first().cloned());
         let (Some(at), Some(change)) = (at, change) else { return Ok(()) };
-        // As far as is known here, it is whose it was: who refused is asked again after a while, and the transaction is not over.
+        // As far as is known here, it is whose it was: who refused is asked again after a while,
+        // and the transaction is not over.
         let Some(to) = self.owner_of(&change).filter(|to| *to != from) else { return Ok(()) };
         let Some(mut txn) = self.txns.remove(&number) else { return Ok(()) };
         txn.finishing[at].1 = to;
@@ -503,7 +511,8 @@ impl Shard {
         self.tell(ctx, Need::Synced, from, (id, step), Say::Finish(decision));
     }
 
-    /// Undoes a transaction that is not decided: it fails with `refusal`, or, without one, begins again.
+    /// Undoes a transaction that is not decided: it fails with `refusal`, or, without one, begins
+    /// again.
     pub(crate) fn undo(
         &mut self,
         ctx: &mut Ctx<'_>,

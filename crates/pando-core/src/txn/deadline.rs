@@ -1,10 +1,13 @@
-//! Votes that do not come. Until its decision the coordinator, and nobody else, may undo a transaction: it tells every step so, a vote
-//! that comes later is told the same, and the client hears `EBUSY`, upon which it asks anew. So a shard that is away holds no lock of others
-//! for longer than [`Config::votes_wait`](crate::Config), three times as long if other votes come, and `ETIMEDOUT` of a coordinator that lives means that nothing was done.
+//! Votes that do not come. Until its decision the coordinator, and nobody else, may undo a
+//! transaction: it tells every step so, a vote that comes later is told the same, and the client
+//! hears `EBUSY`, upon which it asks anew. So a shard that is away holds no lock of others for
+//! longer than [`Config::votes_wait`](crate::Config), three times as long if other votes come, and
+//! `ETIMEDOUT` of a coordinator that lives means that nothing was done.
 //!
-//! A client asks anew at once. So that its next transaction does not hold the same locks for as long again, a shard whose vote did not come
-//! is taken for *silent* until something comes from it: no transaction waits for its vote. It is asked each second for a transaction that is
-//! none, which each shard answers.
+//! A client asks anew at once. So that its next transaction does not hold the same locks for as
+//! long again, a shard whose vote did not come is taken for *silent* until something comes from it:
+//! no transaction waits for its vote. It is asked each second for a transaction that is none, which
+//! each shard answers.
 
 use alloc::vec::Vec;
 use pando_types::peer::Say;
@@ -23,8 +26,8 @@ const PROBE_EVERY: u64 = 1_000_000_000;
 const WAITS_MAX: u64 = 3;
 
 impl Txn {
-    /// Whether it can be undone because of a vote that does not come: its client asks anew. Sessions, splits and handovers have rules of
-    /// their own.
+    /// Whether it can be undone because of a vote that does not come: its client asks anew.
+    /// Sessions, splits and handovers have rules of their own.
     fn may_be_given_up(&self) -> bool {
         let is_clients = matches!(
             self.kind,

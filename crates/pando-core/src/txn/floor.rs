@@ -1,7 +1,8 @@
 //! Which transactions of this shard are over, for its participants.
 //!
-//! They remember every step that they have finished until they hear that its transaction is over. One that waits for long (for a
-//! shard that is away, for a handover) must not keep all later ones in their memory: it is named.
+//! They remember every step that they have finished until they hear that its transaction is over.
+//! One that waits for long (for a shard that is away, for a handover) must not keep all later ones
+//! in their memory: it is named.
 
 use alloc::vec::Vec;
 use pando_types::peer::Floor;
@@ -11,7 +12,8 @@ use crate::shard::Shard;
 /// As many are named in every message.
 pub const PINNED_MAX: usize = 64;
 
-/// Transactions that have been alive for long: the lowest of all. Every other one that is alive has a higher number.
+/// Transactions that have been alive for long: the lowest of all. Every other one that is alive has
+/// a higher number.
 #[derive(Default, Debug)]
 pub struct Pinned {
     numbers: Vec<u64>,

@@ -1,5 +1,5 @@
-//! The renaming graph, of shard 0: no directory comes to be beneath itself, though several move at once (InfiniFS §4.1, orphaned
-//! loops).
+//! The renaming graph, of shard 0: no directory comes to be beneath itself, though several move at
+//! once (InfiniFS §4.1, orphaned loops).
 //!
 //! ```text
 //!   coordinator                                        shard 0
@@ -10,20 +10,24 @@
 //!     locks, is announced: does the claim still stand? ►  if not, it begins again
 //! ```
 //!
-//! 1. What a walk has found is so when the claim is given: a directory above changes its parent by moving only; who moves it
-//!    has a claim from before that until after it, and shard 0 looks for those that stand, and for those that have ended since the walk
-//!    began. (A look waits while the content is locked, so it sees what is decided.)
-//! 2. No loop: let the tree's edges be joined by one for each claim that stands, from what moves to its new parent. When a claim is given
-//!    nobody moves anything above its new place, so up from there is one way only, which was walked and does not come to what
-//!    moves: the new edge closes no circle. A decision takes an edge away, and so does giving up.
+//! 1. What a walk has found is so when the claim is given: a directory above changes its parent by
+//!    moving only; who moves it has a claim from before that until after it, and shard 0 looks for
+//!    those that stand, and for those that have ended since the walk began. (A look waits while the
+//!    content is locked, so it sees what is decided.)
+//! 2. No loop: let the tree's edges be joined by one for each claim that stands, from what moves to
+//!    its new parent. When a claim is given nobody moves anything above its new place, so up from
+//!    there is one way only, which was walked and does not come to what moves: the new edge closes
+//!    no circle. A decision takes an edge away, and so does giving up.
 //! 3. Who waits here holds no lock, and who has a claim waits here for nothing.
-//! 4. Who is overtaken too often, or is too deep, wants the graph alone: it is given when all claims have ended, none is given
-//!    meanwhile, and the walk comes after. So does an exchange, which knows what moves only when its names are locked.
-//! 5. A claim is not synced. If loss of power takes it, its transaction can no longer announce what it changes; or has done so,
-//!    and then the content of what moves is locked, durably: walks wait there until it is decided, and all begin anew, since claims that
-//!    ended before the start are not remembered.
-//! 6. What shard 0 itself decides it has not synced when the claim ends. Who has it above its new place is given a claim only
-//!    when that is durable.
+//! 4. Who is overtaken too often, or is too deep, wants the graph alone: it is given when all
+//!    claims have ended, none is given meanwhile, and the walk comes after. So does an exchange,
+//!    which knows what moves only when its names are locked.
+//! 5. A claim is not synced. If loss of power takes it, its transaction can no longer announce what
+//!    it changes; or has done so, and then the content of what moves is locked, durably: walks wait
+//!    there until it is decided, and all begin anew, since claims that ended before the start are
+//!    not remembered.
+//! 6. What shard 0 itself decides it has not synced when the claim ends. Who has it above its new
+//!    place is given a claim only when that is durable.
 
 use alloc::collections::VecDeque;
 use pando_types::peer::{Claim, Seen, Vote};
@@ -44,12 +48,14 @@ pub struct Graph {
     floor: u64,
     /// Their numbers, ascending, and what they were for.
     ended: VecDeque<(u64, DirRef)>,
-    /// Where in the log those are that were decided here and are not durable, as far as is known; `None`: it may have been for any.
+    /// Where in the log those are that were decided here and are not durable, as far as is known;
+    /// `None`: it may have been for any.
     fresh: VecDeque<(Lsn, Option<DirRef>)>,
 }
 
 impl Graph {
-    /// Begins anew: nothing is known of claims that ended at this number or before. What may not be durable yet is kept.
+    /// Begins anew: nothing is known of claims that ended at this number or before. What may not be
+    /// durable yet is kept.
     pub fn begin(&mut self, number: u64) {
         self.floor = number;
         self.ended.clear();

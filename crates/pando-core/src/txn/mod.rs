@@ -1,20 +1,25 @@
 //! Transactions: what spans several places, by two-phase commit (InfiniFS §4.2) with ordered locks.
 //!
-//! One engine for all of them. A [`plan::Plan`] says which place to lock next, given what the steps before have seen, and
-//! in the end which changes each place makes. The coordinator is the shard that the client's request came to; it may
-//! be a participant itself, through messages to itself that never leave it.
+//! One engine for all of them. A [`plan::Plan`] says which place to lock next, given what the steps
+//! before have seen, and in the end which changes each place makes. The coordinator is the shard
+//! that the client's request came to; it may be a participant itself, through messages to itself
+//! that never leave it.
 //!
-//! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared record before it votes.
-//!    Nothing is logged at the coordinator: a transaction that its coordinator does not know is undone.
-//!    A participant whose change can be made from the decision alone (a new directory's content, a move's claim
-//!    on the renaming graph) votes without syncing ([`redo`]): if power loss takes its prepared record, the decision does not need it.
-//! 2. Decision: the coordinator logs the changes of all remote participants together with its own changes and the
-//!    request's outcome, *syncs*, and only then tells the participants. The client hears at once: until the participants
-//!    hear, too, whatever changes there is locked, and who asks waits.
-//! 3. Finishing: each participant applies, unlocks, and remembers that it has; when that is durable it says so, and is
-//!    forgotten. What must come after all of them (freeing a directory id) follows then.
+//! 1. Voting: one step after the other, in lock order. A participant logs and *syncs* its prepared
+//!    record before it votes. Nothing is logged at the coordinator: a transaction that its
+//!    coordinator does not know is undone. A participant whose change can be made from the decision
+//!    alone (a new directory's content, a move's claim on the renaming graph) votes without syncing
+//!    ([`redo`]): if power loss takes its prepared record, the decision does not need it.
+//! 2. Decision: the coordinator logs the changes of all remote participants together with its own
+//!    changes and the request's outcome, *syncs*, and only then tells the participants. The client
+//!    hears at once: until the participants hear, too, whatever changes there is locked, and who
+//!    asks waits.
+//! 3. Finishing: each participant applies, unlocks, and remembers that it has; when that is durable
+//!    it says so, and is forgotten. What must come after all of them (freeing a directory id)
+//!    follows then.
 //!
-//! Steps that touch locks of lower rank never come later, so waiting cannot form a circle (`LockKey`).
+//! Steps that touch locks of lower rank never come later, so waiting cannot form a circle
+//! (`LockKey`).
 
 mod again;
 pub mod agenda;

@@ -126,8 +126,8 @@ impl Shard {
         }
     }
 
-    /// Whether a decision for a step that is not prepared (here, any more) is to be made from what it says. False: not here, or
-    /// not yet.
+    /// Whether a decision for a step that is not prepared (here, any more) is to be made from what
+    /// it says. False: not here, or not yet.
     fn once_more(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -192,7 +192,8 @@ impl Shard {
             self.locks.wait(key, Input::Peer(Box::new(peer)));
             return Ok(());
         }
-        // Its coordinator has not heard it, and tries again until it has. Whoever has its locks now may have looked here.
+        // Its coordinator has not heard it, and tries again until it has. Whoever has its locks now
+        // may have looked here.
         let session = peer.behalf.session;
         if session.0 > 0 && !self.session_lives(session) && !self.prepared.contains_key(&at) {
             self.tell(ctx, Need::Committed, from, at, Say::Voted(Vote::Busy));

@@ -1,12 +1,14 @@
-//! Votes that are not synced. Some changes can be made from the decision alone, so a loss of power may take their prepared
-//! record, and with it the lock.
+//! Votes that are not synced. Some changes can be made from the decision alone, so a loss of power
+//! may take their prepared record, and with it the lock.
 //!
-//! What is made once more must find what was here when the vote was given. So such a vote does not leave before the changes that
-//! it rests on are durable: else they would be made once more as well, in whatever order. A directory whose id was free would
-//! be made over the one that had it before, and that one's removal would take it away.
+//! What is made once more must find what was here when the vote was given. So such a vote does not
+//! leave before the changes that it rests on are durable: else they would be made once more as
+//! well, in whatever order. A directory whose id was free would be made over the one that had it
+//! before, and that one's removal would take it away.
 //!
-//! Access metadata in an entry are none of these. Another transaction could lock the entry while the first one's lock is lost, and
-//! what the first one decided would come after it: an older owner and mode, or those of an entry that was moved meanwhile.
+//! Access metadata in an entry are none of these. Another transaction could lock the entry while
+//! the first one's lock is lost, and what the first one decided would come after it: an older owner
+//! and mode, or those of an entry that was moved meanwhile.
 
 use alloc::collections::BTreeMap;
 use pando_types::peer::{Change, Claim, Prepare};
@@ -16,15 +18,16 @@ use crate::ctx::Ctx;
 use crate::locks::LockKey;
 use crate::shard::Shard;
 
-/// Whether a change can be made from the decision alone: power loss may have taken the prepared record, whose vote was
-/// not synced, and with it all that came after.
+/// Whether a change can be made from the decision alone: power loss may have taken the prepared
+/// record, whose vote was not synced, and with it all that came after.
 #[must_use]
 pub fn can_redo(change: &Change) -> bool {
     matches!(change, Change::Bury(_) | Change::NewHome { .. })
 }
 
-/// Whether the vote for a step is not synced. A claim on the whole graph is: whoever has it walks without saying since when, so
-/// nothing would tell that others have moved something between its loss and a late repetition of it.
+/// Whether the vote for a step is not synced. A claim on the whole graph is: whoever has it walks
+/// without saying since when, so nothing would tell that others have moved something between its
+/// loss and a late repetition of it.
 pub fn votes_unsynced(prepare: &Prepare) -> bool {
     matches!(prepare, Prepare::NewHome(_) | Prepare::Graph(Claim::Move { .. }))
 }

@@ -40,7 +40,8 @@ impl Shard {
         }
     }
 
-    /// What a message about a transaction is to be followed by: the request it was begun for, if that is known here.
+    /// What a message about a transaction is to be followed by: the request it was begun for, if
+    /// that is known here.
     fn trace_of(&self, ctx: &Ctx<'_>, txn: TxnId) -> u64 {
         let own = self.txns.get(&txn.number).filter(|_| txn.shard == self.config.shard);
         own.and_then(Txn::trace).unwrap_or(ctx.trace)

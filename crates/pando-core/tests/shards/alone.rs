@@ -1,4 +1,5 @@
-//! A session that is the only one, and what becomes of that when another wants to begin (docs/design/alone.md).
+//! A session that is the only one, and what becomes of that when another wants to begin
+//! (docs/design/alone.md).
 
 use pando_types::op::{Alone, Op, RequestId};
 use pando_types::peer::{Peer, Say, Vote};
@@ -108,7 +109,8 @@ fn a_session_that_is_over_is_not_alone() {
     assert!(matches!(begun, Ok(Body::Session(_))), "{begun:?}");
 }
 
-/// Its client is in the shards' own process. What its kernel remembers lasts for as long as that, so no lease may end it before.
+/// Its client is in the shards' own process. What its kernel remembers lasts for as long as that,
+/// so no lease may end it before.
 #[test]
 fn no_lease_ends_a_session_that_is_alone() {
     let (mut c, session) = cluster(8 * SECOND);
@@ -160,8 +162,8 @@ fn until_every_shard_has_heard_that_another_session_is_over_nobody_is_alone() {
     }
 }
 
-/// A cluster, its local session, and a directory of shard 1 in which another session is making one of shard 2: what was sent for that is
-/// held up.
+/// A cluster, its local session, and a directory of shard 1 in which another session is making one
+/// of shard 2: what was sent for that is held up.
 struct Making {
     c: Cluster,
     session: SessionId,

@@ -1,4 +1,5 @@
-//! Slots without rows are handed over many at a time; and whatever comes into them meanwhile, or dies.
+//! Slots without rows are handed over many at a time; and whatever comes into them meanwhile, or
+//! dies.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! The cases of predictable ids in the paper (InfiniFS §3.3.1, Figure 4). It finds a directory's version through rename lists
-//! and back-pointers; here the content record that has an id says that it is taken. The ids are the same.
+//! The cases of predictable ids in the paper (InfiniFS §3.3.1, Figure 4). It finds a directory's
+//! version through rename lists and back-pointers; here the content record that has an id says that
+//! it is taken. The ids are the same.
 
 use pando_types::op::Op;
 use pando_types::peer::{Change, Peer, Say};
@@ -225,7 +226,8 @@ fn held(c: &mut Cluster, is_it: impl Fn(&Peer) -> bool) -> Vec<(ShardIndex, Box<
     panic!("it is not said");
 }
 
-/// Who is to bury it hands it to the very shard that asks for that, which hears so before it has the decision. It asks again.
+/// Who is to bury it hands it to the very shard that asks for that, which hears so before it has
+/// the decision. It asks again.
 #[test]
 fn a_burial_at_the_asking_shard_itself_is_not_forgotten_before_that_shard_knows() {
     let mut c = Cluster::new(3, 10);

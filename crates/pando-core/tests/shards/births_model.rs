@@ -1,10 +1,13 @@
-//! Name versions as InfiniFS finds them, through rename lists and back-pointers (§3.3.1, Figure 4), beside those that shards
-//! find by the content records that are there: on any sequence of mkdir, rename, exchange and rmdir they are the same.
+//! Name versions as InfiniFS finds them, through rename lists and back-pointers (§3.3.1, Figure 4),
+//! beside those that shards find by the content records that are there: on any sequence of mkdir,
+//! rename, exchange and rmdir they are the same.
 //!
-//! Where the paper leaves room, this is what is taken. A version is the least that the rename list of the parent does not have
-//! for the name: "returns to the default zero" when its bearer dies, whatever later ones live. A back-pointer has the name of birth
-//! too, which the paper does not list: a directory renamed to another name could not find its entry in the list by parent and
-//! version. To give a directory another name in its parent is a rename as any, and to bring it back takes nothing off the list.
+//! Where the paper leaves room, this is what is taken. A version is the least that the rename list
+//! of the parent does not have for the name: "returns to the default zero" when its bearer dies,
+//! whatever later ones live. A back-pointer has the name of birth too, which the paper does not
+//! list: a directory renamed to another name could not find its entry in the list by parent and
+//! version. To give a directory another name in its parent is a rename as any, and to bring it back
+//! takes nothing off the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Splits within one shard: the half that goes is counted page by page, whatever is made and removed meanwhile.
+//! Splits within one shard: the half that goes is counted page by page, whatever is made and
+//! removed meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,8 @@ const SHARD: ShardIndex = ShardIndex(0);
 /// Longer than the pause between two pages.
 const PAGE: u64 = 60_000;
 
-/// A directory on one shard whose half is being counted: in pages of three entries, of which one is read.
+/// A directory on one shard whose half is being counted: in pages of three entries, of which one is
+/// read.
 fn counting() -> (Cluster, DirRef) {
     let mut c = Cluster::with(1, |config| {
         (config.split_threshold, config.partitions_per_shard) = (40, 64);

@@ -1,4 +1,5 @@
-//! Sessions begin and end without a vote (docs/design/sessions.md): what each shard hears of it, and what it does until then.
+//! Sessions begin and end without a vote (docs/design/sessions.md): what each shard hears of it,
+//! and what it does until then.
 
 use pando_core::Need;
 use pando_core::keys::{self, Table};
@@ -88,7 +89,8 @@ fn what_comes_of_a_session_that_was_not_heard_of_waits_and_a_made_up_one_is_refu
     assert_eq!(c.answer(made_up), Some(NO_SESSION));
 }
 
-/// Somebody makes up the number of a session that begins only then: its own request is not refused for that.
+/// Somebody makes up the number of a session that begins only then: its own request is not refused
+/// for that.
 #[test]
 fn an_answer_to_an_earlier_question_refuses_nobody_who_came_later() {
     let mut c = Cluster::new(3, 1_000);
@@ -224,7 +226,8 @@ fn a_question_does_not_say_that_anything_was_heard() {
     assert_eq!(c.rows_of_table(Table::Slot), c.rows_of(ZERO, &keys::table(Table::Slot)));
 }
 
-/// Something came by another shard of a session that began and ended without this one having heard of it.
+/// Something came by another shard of a session that began and ended without this one having heard
+/// of it.
 #[test]
 fn what_a_session_that_was_never_heard_of_has_left_goes() {
     let mut c = Cluster::new(3, 1_000);
@@ -297,8 +300,8 @@ fn exclusive() -> Lock {
     Lock { space, owner, range, kind, pid: 7 }
 }
 
-/// A file in a directory of shard 2 whose locks are at shard 1. A session that has one is over, and shard 2 has not heard it. Another session
-/// has the lock now.
+/// A file in a directory of shard 2 whose locks are at shard 1. A session that has one is over, and
+/// shard 2 has not heard it. Another session has the lock now.
 struct Inherited {
     c: Cluster,
     dir: DirRef,
@@ -366,7 +369,8 @@ fn whoever_has_a_lock_of_a_session_that_is_over_comes_to_no_shard_that_serves_th
     assert_eq!(i.c.answer(73), Some(NO_SESSION));
 }
 
-/// So does whoever comes by another shard, and what the session itself does by one that has not heard of its end.
+/// So does whoever comes by another shard, and what the session itself does by one that has not
+/// heard of its end.
 #[test]
 fn a_transaction_takes_along_what_its_client_relies_on() {
     let mut i = Inherited::new();

@@ -1,4 +1,5 @@
-//! Locks of programs: whoever asks, and whatever is restarted, ended or handed over, no two that exclude each other are held.
+//! Locks of programs: whoever asks, and whatever is restarted, ended or handed over, no two that
+//! exclude each other are held.
 
 use crate::support::Cluster;
 use pando_core::keys::{self, Table};

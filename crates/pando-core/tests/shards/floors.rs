@@ -1,4 +1,5 @@
-//! What participants remember of steps that they have finished: nothing of transactions that are over, even where one waits for long.
+//! What participants remember of steps that they have finished: nothing of transactions that are
+//! over, even where one waits for long.
 
 use pando_core::keys::Table;
 use pando_types::op::{Op, RenameFlags};

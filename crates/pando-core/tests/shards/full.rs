@@ -55,7 +55,8 @@ fn who_was_refused_is_refused_for_good_and_the_next_request_of_the_slot_is_not()
     }
 }
 
-/// The first copy of a request waits behind a transaction, when the second is told that there is no room.
+/// The first copy of a request waits behind a transaction, when the second is told that there is no
+/// room.
 #[test]
 fn a_copy_that_waits_does_not_run_after_another_was_refused() {
     let mut c = Cluster::new(2, 1_000);
@@ -130,8 +131,8 @@ fn a_transaction_that_finds_no_room_for_its_decision_is_undone() {
     c.mkdir(ROOT, &name).unwrap();
 }
 
-/// Of what a client of this process has open there is no record: a removal, or a rename, that is dropped must not change what is known of
-/// it.
+/// Of what a client of this process has open there is no record: a removal, or a rename, that is
+/// dropped must not change what is known of it.
 #[test]
 fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
     type Attempt = fn(&mut Cluster) -> Result<(), Errno>;
@@ -167,7 +168,8 @@ fn a_file_whose_removal_or_rename_found_no_room_is_open_still() {
     }
 }
 
-/// Nothing fits any more. Whoever may find that out only by running a request would begin anew for each.
+/// Nothing fits any more. Whoever may find that out only by running a request would begin anew for
+/// each.
 #[test]
 fn when_the_reserve_is_used_up_nothing_is_run_in_vain() {
     for local in [false, true] {

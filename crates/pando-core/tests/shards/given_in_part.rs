@@ -1,5 +1,5 @@
-//! A shard is about to give a slot away, and comes to a block that it cannot read: it gives nothing away, drops nothing, and
-//! what was closed for the exchange is open again.
+//! A shard is about to give a slot away, and comes to a block that it cannot read: it gives nothing
+//! away, drops nothing, and what was closed for the exchange is open again.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! What shards tell of the components of a path whose directories' ids are guessed (InfiniFS §3.3.2), when the directories
-//! are split: where the name is, and nothing that would have to be waited for, or refused.
+//! What shards tell of the components of a path whose directories' ids are guessed (InfiniFS
+//! §3.3.2), when the directories are split: where the name is, and nothing that would have to be
+//! waited for, or refused.
 
 use pando_placement::DirMap;
 use pando_types::op::Op;

@@ -1,4 +1,5 @@
-//! Shards that are added to a running cluster (GIGA+ §3.4; DESIGN §4): what they are told, and what they take.
+//! Shards that are added to a running cluster (GIGA+ §3.4; DESIGN §4): what they are told, and what
+//! they take.
 
 use crate::support::Cluster;
 use pando_placement::shard_of;
@@ -103,8 +104,8 @@ fn a_rename_of_a_directory_waits_for_a_shard_that_was_added() {
     c.rename(ROOT, "known", ROOT, "known again").unwrap();
 }
 
-/// §3.4, Figure 2, with shards that run: 5 with 3 partitions each, P0 to P14 round robin; two more, P15 to P20 in sequence.
-/// Nothing that there was has moved.
+/// §3.4, Figure 2, with shards that run: 5 with 3 partitions each, P0 to P14 round robin; two more,
+/// P15 to P20 in sequence. Nothing that there was has moved.
 #[test]
 fn figure_2_a_directory_splits_onto_shards_that_were_added() {
     let mut c = Cluster::with(5, |config| {

@@ -1,5 +1,5 @@
-//! Handovers of slots (DESIGN §4) step by step: what moves and what stays, what is served meanwhile, what a restart at any step
-//! leaves.
+//! Handovers of slots (DESIGN §4) step by step: what moves and what stays, what is served
+//! meanwhile, what a restart at any step leaves.
 
 use std::collections::BTreeSet;
 
@@ -128,9 +128,9 @@ fn a_link_inode_goes_with_its_names_and_opens() {
     assert!(!answers(&mut c, to), "it was the last");
 }
 
-/// GIGA+ §4.2: partitions are where the first split has put them, wherever their directory's home goes.
-/// The old owner says whose a slot is as soon as that is decided. Who hears it of himself waits for the decision: before it he has
-/// nothing of the directory to answer with.
+/// GIGA+ §4.2: partitions are where the first split has put them, wherever their directory's home
+/// goes. The old owner says whose a slot is as soon as that is decided. Who hears it of himself
+/// waits for the decision: before it he has nothing of the directory to answer with.
 #[test]
 fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     let mut c = Cluster::new(3, 1_000);
@@ -168,7 +168,8 @@ fn who_is_told_that_a_slot_is_his_waits_for_the_decision() {
     assert_eq!(home(&mut c, dir), to);
 }
 
-/// A target that gave a slot up is left alone for a while, and the while ends though nothing else wakes the source.
+/// A target that gave a slot up is left alone for a while, and the while ends though nothing else
+/// wakes the source.
 #[test]
 fn a_target_that_was_not_ready_is_tried_again_by_a_shard_that_has_nothing_else_to_do() {
     let mut c = Cluster::new(3, 1_000);
@@ -300,7 +301,8 @@ fn changes_are_sent_while_a_slot_is_copied_so_that_they_never_are_too_many() {
     assert_eq!(names(&mut c, dir).len(), 101);
 }
 
-/// Another partition of the directory on the same shard stays; what changes there, however much, has nothing to do with the copy.
+/// Another partition of the directory on the same shard stays; what changes there, however much,
+/// has nothing to do with the copy.
 #[test]
 fn changes_of_other_partitions_are_not_kept_in_mind() {
     let mut c = Cluster::with(3, |config| {
@@ -403,7 +405,8 @@ fn a_repetition_finds_its_outcome_where_the_slot_has_gone() {
     assert!(c.run_as(to, id_set, set).is_ok());
 }
 
-/// The slot's next request was about something that stays: so what goes along is that the request has run, and no more.
+/// The slot's next request was about something that stays: so what goes along is that the request
+/// has run, and no more.
 #[test]
 pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
     let mut c = Cluster::new(3, 1_000);
@@ -423,8 +426,8 @@ pub fn a_late_copy_does_not_run_again_where_a_slot_has_gone() {
     assert!(!names(&mut c, dir).contains("once"));
 }
 
-/// A late copy of a request, by a way that has changed, comes to where the name was: what that says of the request is no outcome of it,
-/// and does not go along with other slots as one.
+/// A late copy of a request, by a way that has changed, comes to where the name was: what that says
+/// of the request is no outcome of it, and does not go along with other slots as one.
 #[test]
 fn who_comes_by_a_way_that_has_changed_to_where_a_slot_was_has_not_run() {
     let mut c = Cluster::new(3, 1_000);
@@ -459,7 +462,8 @@ fn what_cannot_be_handed_over_stays() {
     assert_eq!(home(&mut c, dir), to);
 }
 
-/// Of two shards, partition 0 splits off 1 to the other, and then 2 here: that half is counted, and the slot stays till then.
+/// Of two shards, partition 0 splits off 1 to the other, and then 2 here: that half is counted, and
+/// the slot stays till then.
 #[test]
 fn a_slot_stays_while_half_of_its_partition_is_counted() {
     let mut c = Cluster::with(2, |config| {
@@ -511,7 +515,8 @@ fn a_directory_dies_and_is_born_where_its_slot_is() {
     assert_eq!(names(&mut c, again).len(), 1);
 }
 
-/// Every shard has had the slot, so that all can say where it is. That it is no news must not send who asks to and fro.
+/// Every shard has had the slot, so that all can say where it is. That it is no news must not send
+/// who asks to and fro.
 #[test]
 fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     let mut c = Cluster::new(3, 10);
@@ -522,7 +527,8 @@ fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     assert!(again.id == dir.id && again.ino != dir.ino);
     let slot = dir.id.slot();
     let mut from = home(&mut c, again);
-    // To where a name is linked to, in the end: that shard knows the partitions of the later life by its own.
+    // To where a name is linked to, in the end: that shard knows the partitions of the later life
+    // by its own.
     let others: Vec<_> = shards(&c).filter(|shard| *shard != from).collect();
     let last = ShardIndex(0);
     for to in others.into_iter().filter(|shard| *shard != last).chain([ShardIndex(1), last]) {
@@ -546,8 +552,8 @@ fn who_asks_for_a_name_of_an_earlier_life_of_the_directory_gets_an_answer() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// The id has another life, whose partitions lie elsewhere since the slot has gone to another shard: what a shard remembers of the
-/// earlier one must not send it to and fro.
+/// The id has another life, whose partitions lie elsewhere since the slot has gone to another
+/// shard: what a shard remembers of the earlier one must not send it to and fro.
 #[test]
 fn what_is_remembered_of_an_earlier_life_is_forgotten_when_the_later_one_lies_elsewhere() {
     for (first, second) in [(1, 2), (2, 1)].map(|(a, b)| (ShardIndex(a), ShardIndex(b))) {

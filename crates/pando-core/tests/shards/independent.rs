@@ -1,5 +1,6 @@
-//! Splits that nobody coordinates (GIGA+ §3.2): a server splits its partitions by itself, and has to do with nobody but the
-//! one that the new partition goes to; and partitions of a directory that fills evenly do not all split at once.
+//! Splits that nobody coordinates (GIGA+ §3.2): a server splits its partitions by itself, and has
+//! to do with nobody but the one that the new partition goes to; and partitions of a directory that
+//! fills evenly do not all split at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,12 +41,13 @@ fn name_in(c: &Cluster, (index, radix): (u32, u8), n: &mut u64) -> String {
     }
 }
 
-/// Two partitions on different shards split at the same time, while nobody else hears anything: neither shard 0, nor the home,
-/// nor any other owner. Nor is anybody else told anything.
+/// Two partitions on different shards split at the same time, while nobody else hears anything:
+/// neither shard 0, nor the home, nor any other owner. Nor is anybody else told anything.
 #[test]
 fn partitions_split_at_the_same_time_without_anybody_else() {
     let mut c = cluster(40);
-    // P1 and P2 split to the shards 5 and 6 beyond the home; neither that nor shard 0 is to have a part in it.
+    // P1 and P2 split to the shards 5 and 6 beyond the home; neither that nor shard 0 is to have a
+    // part in it.
     let mut made = (0..).map(|n| {
         let dir = c.mkdir(ROOT, &format!("big{n}")).unwrap();
         (dir, c.home(dir).0)
@@ -118,7 +120,8 @@ fn partitions(c: &mut Cluster, dir: DirRef) -> Vec<(Range<u64>, (u32, u8), Shard
     list
 }
 
-/// Entries of each partition at the moment it began to split, of a directory that grows to one partition a shard.
+/// Entries of each partition at the moment it began to split, of a directory that grows to one
+/// partition a shard.
 fn sizes_at_splits(c: &mut Cluster, dir: DirRef) -> BTreeMap<(u32, u8), u64> {
     let mut sizes = BTreeMap::new();
     let mut known = partitions(c, dir);
@@ -144,8 +147,9 @@ fn sizes_at_splits(c: &mut Cluster, dir: DirRef) -> BTreeMap<(u32, u8), u64> {
     sizes
 }
 
-/// Thresholds are staggered: each partition has its own, at most an eighth below the configured one. So those of one directory,
-/// which fill evenly, split at different sizes, and so do those of different directories.
+/// Thresholds are staggered: each partition has its own, at most an eighth below the configured
+/// one. So those of one directory, which fill evenly, split at different sizes, and so do those of
+/// different directories.
 #[test]
 fn partitions_that_fill_evenly_split_at_different_sizes() {
     const THRESHOLD: u64 = 400;

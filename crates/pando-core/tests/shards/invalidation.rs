@@ -1,4 +1,5 @@
-//! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN §6, §8).
+//! Versions: who learns of a change of a directory, when, and who is refused (InfiniFS §3.4, DESIGN
+//! §6, §8).
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
-/// Every shard's version, and whether a trail through these directories at `version` is refused there.
+/// Every shard's version, and whether a trail through these directories at `version` is refused
+/// there.
 fn refused(c: &mut Cluster, version: u64, dirs: &[DirRef]) -> Vec<bool> {
     let dirs: Vec<Ino> = dirs.iter().map(|dir| dir.ino).collect();
     (0..SHARDS)
@@ -177,8 +179,8 @@ fn a_silent_shard_makes_a_rename_fail_after_a_while_and_nothing_moves() {
     assert_eq!(c.in_flight()[0], 0, "nothing is locked");
 }
 
-/// What every shard knows. A walk through one that knows less is refused by the others, if a version between names a directory
-/// on its way.
+/// What every shard knows. A walk through one that knows less is refused by the others, if a
+/// version between names a directory on its way.
 fn known(c: &mut Cluster) -> Vec<u64> {
     (0..SHARDS).map(|shard| version_at(c, shard)).collect()
 }
@@ -403,7 +405,8 @@ fn split(c: &mut Cluster, parent: DirRef, name: &str) -> DirRef {
     dir
 }
 
-/// Who may search `dir`, as everybody hears who looks up one of these names by a way: they are in several partitions.
+/// Who may search `dir`, as everybody hears who looks up one of these names by a way: they are in
+/// several partitions.
 fn told(c: &mut Cluster, dir: DirRef, names: &[String]) -> BTreeSet<(ShardIndex, Search)> {
     let version = c.newest_version();
     let mut told = BTreeSet::new();

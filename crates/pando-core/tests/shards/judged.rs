@@ -1,4 +1,5 @@
-//! Requests of callers of whom only user and first group are known, as their kernels have judged them.
+//! Requests of callers of whom only user and first group are known, as their kernels have judged
+//! them.
 
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags};
 use pando_types::{Capability, Credentials, DirRef, Errno, Judge, Powers, SetAttr};
@@ -38,7 +39,8 @@ fn cluster(shards: u16) -> (Cluster, DirRef) {
     (c, dir)
 }
 
-/// Operations in a directory, each of which needs more than the caller's user and first group give it.
+/// Operations in a directory, each of which needs more than the caller's user and first group give
+/// it.
 fn acts(c: &Cluster, dir: DirRef) -> Vec<Op> {
     let name = |name| c.name(name);
     vec![

@@ -179,7 +179,8 @@ fn number(op: &Op) -> usize {
     }
 }
 
-/// Whatever is asked without session and sequence changes nothing, but that sessions begin; and in another's session nothing runs.
+/// Whatever is asked without session and sequence changes nothing, but that sessions begin; and in
+/// another's session nothing runs.
 #[test]
 fn of_each_operation_what_it_needs_is_asked_for() {
     let all = all_ops();
@@ -239,7 +240,8 @@ fn another_keys_session_is_not_ended_renewed_or_used() {
     assert_eq!(c.run(HERE, Op::EndSession(liar)), Ok(Body::Done));
 }
 
-/// What waits for its session's beginning is not replaced by another key's request of the same identity.
+/// What waits for its session's beginning is not replaced by another key's request of the same
+/// identity.
 #[test]
 fn what_waits_keeps_its_place() {
     let (mut c, _, _) = two_keys(3);
@@ -335,7 +337,8 @@ fn opens_and_locks_are_of_ones_own_session() {
     assert_eq!(c.rows_of_table(Table::Open), before);
     let unlock = Op::Unlock(attr.ino, LockSpace::Record, LockOwner(1), lock().range);
     assert_eq!(c.on_owner(&unlock), Ok(Body::Done), "of nothing");
-    // Whether it is in the way is told as to anybody: not even by naming its session it becomes one's own.
+    // Whether it is in the way is told as to anybody: not even by naming its session it becomes
+    // one's own.
     for session in [honest, c.session()] {
         let id = RequestId { session, slot: 0, sequence: 0 };
         let shards = (0..2).map(ShardIndex);
@@ -375,7 +378,8 @@ fn a_piece_names_objects_of_its_own_session_only() {
     let cut = SetAttr { size: Some(0), ..SetAttr::default() };
     assert!(c.run(HERE, Op::SetAttr(file, cut)).is_ok());
     assert_eq!(c.run(HERE, Op::Garbage(HERE, 10)), Ok(Body::Objects(Vec::new())));
-    // Even for the owner, and even of a session of the same key that is over: the bytes are stored again.
+    // Even for the owner, and even of a session of the same key that is over: the bytes are stored
+    // again.
     let read = Op::ReadData {
         file: FileRef { ino: victim.ino, at: FileAt::Name(ROOT, c.name("victim")) },
         offset: 0,

@@ -1,6 +1,7 @@
-//! One shard is killed, or loses its power, after each message of a change that spans shards: the change is made as a whole or
-//! not at all, and who asks again, as clients do, is told what became of it. The same if a shard cannot read something on its way, or has no
-//! room for what came of an input.
+//! One shard is killed, or loses its power, after each message of a change that spans shards: the
+//! change is made as a whole or not at all, and who asks again, as clients do, is told what became
+//! of it. The same if a shard cannot read something on its way, or has no room for what came of an
+//! input.
 
 use std::fmt::Write;
 
@@ -16,7 +17,8 @@ const SHARDS: u16 = 4;
 /// A change that can be asked for: of whom, and what.
 type Change = fn(&mut Cluster) -> (ShardIndex, Op);
 
-/// All that can be seen of a tree: names, directories, who may do what by entry, by content and by partition, who is whose parent.
+/// All that can be seen of a tree: names, directories, who may do what by entry, by content and by
+/// partition, who is whose parent.
 fn picture(c: &mut Cluster, dir: DirRef, path: &str, to: &mut String) {
     let Ok(Body::Dir(attr)) = c.on_owner(&Op::DirGetAttr(dir)) else { panic!("{path} is there") };
     let Ok(Body::Parent(parent, name)) = c.on_owner(&Op::Parent(dir)) else { panic!("{path}") };
@@ -58,8 +60,8 @@ fn new_cluster(change: Change) -> (Cluster, ShardIndex, Op) {
     (c, shard, op)
 }
 
-/// Two directories in different parents, each with something in it; homes of all are on different shards, and not where the
-/// request goes.
+/// Two directories in different parents, each with something in it; homes of all are on different
+/// shards, and not where the request goes.
 fn two_dirs(c: &mut Cluster) -> [(String, DirRef, DirRef); 2] {
     [("one", 1, 2), ("other", 3, 0)].map(|(stem, parent_home, home)| {
         let (_, parent) = dir_at(c, ROOT, stem, |at| at.0 == parent_home);
@@ -135,7 +137,8 @@ impl Expected {
     }
 }
 
-/// How many messages there were, how often all was done when everything had settled, and how often nothing.
+/// How many messages there were, how often all was done when everything had settled, and how often
+/// nothing.
 fn kill_at_each_message(what: &str, change: Change) {
     let expected = Expected::of(change);
     let (mut done, mut undone, mut told_before) = (0, 0, 0);
@@ -165,10 +168,12 @@ fn kill_at_each_message(what: &str, change: Change) {
                 assert!(is_done || told.is_none() || power, "{case}: was told {told:?}");
                 *if is_done { &mut done } else { &mut undone } += 1;
                 told_before += u64::from(told.is_some());
-                // That a decision is forgotten waits for the next sync, which nothing asks for here.
+                // That a decision is forgotten waits for the next sync, which nothing asks for
+                // here.
                 let [locks, _, prepared, _] = c.in_flight();
                 assert_eq!((locks, prepared), (0, 0), "{case}");
-                // He asks again. If it is done it is not done twice, and he is told what there was to tell.
+                // He asks again. If it is done it is not done twice, and he is told what there was
+                // to tell.
                 let again = c.run_as(coordinator, c.id_of(tag), op);
                 let body = again.unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
                 assert!(expected.is_it(&body), "{case}: {body:?}");
@@ -210,11 +215,12 @@ fn an_exchange_of_two_directories_is_done_or_not_whoever_is_killed() {
     kill_at_each_message("exchange", exchange);
 }
 
-/// What goes wrong: the read after so many fails, or what the input after so many writes and says is dropped.
+/// What goes wrong: the read after so many fails, or what the input after so many writes and says
+/// is dropped.
 type Fault = fn(&mut Cluster, u64);
 
-/// An input comes to nothing, whichever it is: the change is made as a whole or not at all, nobody waits for ever, and who is told
-/// `EIO` can rely on it that nothing was done.
+/// An input comes to nothing, whichever it is: the change is made as a whole or not at all, nobody
+/// waits for ever, and who is told `EIO` can rely on it that nothing was done.
 fn fail_at_each(what: &str, change: Change, fault: Fault) {
     let expected = Expected::of(change);
     let (mut done, mut refused) = (0, 0);
@@ -291,8 +297,9 @@ fn a_rename_of_a_directory_is_done_or_refused_whatever_input_is_dropped() {
     fail_at_each("exchange", exchange, INPUT);
 }
 
-/// A directory's mode changes, and the shard of its entry loses its power; before it hears once more what was decided, the mode changes
-/// again, or the directory moves. The entry says in the end what the directory says.
+/// A directory's mode changes, and the shard of its entry loses its power; before it hears once
+/// more what was decided, the mode changes again, or the directory moves. The entry says in the end
+/// what the directory says.
 #[test]
 fn what_an_entry_says_of_a_directory_is_never_of_an_older_change() {
     let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };

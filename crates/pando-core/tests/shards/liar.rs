@@ -1,8 +1,9 @@
-//! A client that is wrong on purpose, beside one that is not: random operations with random and mutated arguments, identities of both
-//! sessions, every number that it has ever seen. No shard stops or panics, and what the honest client has is what it expects.
+//! A client that is wrong on purpose, beside one that is not: random operations with random and
+//! mutated arguments, identities of both sessions, every number that it has ever seen. No shard
+//! stops or panics, and what the honest client has is what it expects.
 //!
-//! The liar acts for a user of its own, as a server sees to that gives it no more. The honest client's files are in a directory that is
-//! closed to that user; both use another one.
+//! The liar acts for a user of its own, as a server sees to that gives it no more. The honest
+//! client's files are in a directory that is closed to that user; both use another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -387,7 +388,8 @@ impl Liar {
         }
     }
 
-    /// Every request is answered by now. Each refusal was counted, and nothing is left of what was refused.
+    /// Every request is answered by now. Each refusal was counted, and nothing is left of what was
+    /// refused.
     fn check(&mut self, c: &mut Cluster) {
         for tag in LIAR_TAGS + 1..=self.tag {
             if let Some(reply) = c.reply(tag) {
@@ -534,7 +536,8 @@ impl Honest {
     }
 }
 
-/// As many steps of the honest client as there are, or until the liar is silent; how often the liar was served, and the shards.
+/// As many steps of the honest client as there are, or until the liar is silent; how often the liar
+/// was served, and the shards.
 fn run(choices: Choices, seed: u64, steps: usize) -> (usize, Cluster) {
     let mut c = Cluster::new(SHARDS, 12);
     let home = c.mkdir(ROOT, "home").unwrap();

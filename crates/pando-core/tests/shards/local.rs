@@ -1,5 +1,5 @@
-//! Sessions of clients that end when the shards do: of what they have open, and of what came of their requests, there are no records, and
-//! nobody sees a difference but in the store.
+//! Sessions of clients that end when the shards do: of what they have open, and of what came of
+//! their requests, there are no records, and nobody sees a difference but in the store.
 
 use std::collections::BTreeMap;
 
@@ -130,7 +130,8 @@ fn nobody_sees_whether_a_session_is_local() {
         assert!(pair.count(1, Table::Open) <= pair.count(0, Table::Open));
         orphans += pair.count(1, Table::Open);
         splits += pair.both[1].counters().iter().map(|c| c.splits_moved).sum::<u64>();
-        // All die. Who is restarted with them comes back with nothing open; what it had open without a name goes with its session.
+        // All die. Who is restarted with them comes back with nothing open; what it had open
+        // without a name goes with its session.
         let gone: Vec<_> = pair.both.iter().map(|c| c.session()).collect();
         pair.same(Cluster::restart);
         pair.both[0].begin_session();
@@ -147,7 +148,8 @@ fn nobody_sees_whether_a_session_is_local() {
     assert!(repeated > 1_000 && orphans > 20 && splits > 20, "{repeated} {orphans} {splits}");
 }
 
-/// One group for a file that is made and closed: what it is, its directory's header, and the shard's count.
+/// One group for a file that is made and closed: what it is, its directory's header, and the
+/// shard's count.
 #[test]
 fn a_local_session_writes_of_a_file_what_the_file_is() {
     let mut c = Cluster::new(1, 100);

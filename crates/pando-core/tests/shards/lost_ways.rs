@@ -1,5 +1,5 @@
-//! Ways that are lost, by chmod, chown or chgrp of a directory on them, whatever happens beside: who came by them before does not
-//! come by them after the call has returned.
+//! Ways that are lost, by chmod, chown or chgrp of a directory on them, whatever happens beside:
+//! who came by them before does not come by them after the call has returned.
 
 use pando_types::op::{NewNode, Op, RenameFlags};
 use pando_types::reply::{Body, Found, Refusal};
@@ -17,7 +17,8 @@ fn somebody() -> Credentials {
     Credentials::new(7, 70, vec![])
 }
 
-/// Who owns the directory before, who owns it after, and that it is closed by this to who came before.
+/// Who owns the directory before, who owns it after, and that it is closed by this to who came
+/// before.
 type Loss = (&'static str, SetAttr, SetAttr);
 
 fn losses() -> [Loss; 4] {
@@ -95,8 +96,8 @@ fn who_may_not_search_a_directory_any_more_is_refused_everywhere_when_the_call_r
 
 type Answer = Result<Body, Refusal>;
 
-/// A chmod of a directory that has no subdirectory yet, and the first mkdir in it, at the same time. Who looks up what is made,
-/// all the time, knows of the way through.
+/// A chmod of a directory that has no subdirectory yet, and the first mkdir in it, at the same
+/// time. Who looks up what is made, all the time, knows of the way through.
 struct Race {
     c: Cluster,
     dir: DirRef,
@@ -279,15 +280,17 @@ fn a_first_mkdir_beside_a_lost_permission_opens_no_way_in_any_order_of_their_mes
     }
 }
 
-/// A shard that hears nothing while all others are told of a rename, and has lost its list when it is back: as long as the
-/// rename waits for it, it comes in time, and refuses the old way from the answer on.
+/// A shard that hears nothing while all others are told of a rename, and has lost its list when it
+/// is back: as long as the rename waits for it, it comes in time, and refuses the old way from the
+/// answer on.
 #[test]
 fn a_shard_that_is_away_for_the_broadcast_refuses_the_old_way_when_it_is_back() {
     for (is_restarted, late) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut c = Cluster::new(4, 1000);
         c.settle();
         let (name, a) = dir_at(&mut c, ROOT, "a", |home| home == ShardIndex(1));
-        // What the old way leads to is at the shard that is away, which has nothing else to do with the rename.
+        // What the old way leads to is at the shard that is away, which has nothing else to do with
+        // the rename.
         let away = ShardIndex(2);
         assert!(c.home(ROOT) != away);
         let (_, b) = dir_at(&mut c, a, "b", |home| home == away);

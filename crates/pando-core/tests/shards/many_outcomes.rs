@@ -1,5 +1,5 @@
-//! So many sessions that what came of their requests fits into no message: splits, merges and handovers end all the same, and
-//! every repetition is answered where its name has gone to.
+//! So many sessions that what came of their requests fits into no message: splits, merges and
+//! handovers end all the same, and every repetition is answered where its name has gone to.
 
 use pando_core::Config;
 use pando_types::op::{NewNode, Op, RequestId};

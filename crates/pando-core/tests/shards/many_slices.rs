@@ -1,4 +1,5 @@
-//! Files of which no frame would hold all slices: they stay in their entry, and nobody waits for ever.
+//! Files of which no frame would hold all slices: they stay in their entry, and nobody waits for
+//! ever.
 
 use pando_core::keys::{self, Table};
 use pando_types::op::{FileAt, FileRef, ObjectId, ObjectRange, Op, Payload, Piece};
@@ -75,7 +76,8 @@ fn it_is_removed_when_nobody_has_it_open() {
     assert_eq!(c.in_flight(), [0; 4]);
 }
 
-/// Slices of the file that is removed, how many go at once, and what an input may write meanwhile: less than all of them.
+/// Slices of the file that is removed, how many go at once, and what an input may write meanwhile:
+/// less than all of them.
 const MANY: usize = 100;
 const STEP: usize = 8;
 const BYTES: usize = 2_000;

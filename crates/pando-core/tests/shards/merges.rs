@@ -1,5 +1,6 @@
-//! Partitions that have become small are given back, live: what is served meanwhile, what a restart at any step leaves, what
-//! `chmod`, `rmdir`, repetitions, open files and stale coordinators meet; and whole trees that collapse and grow again.
+//! Partitions that have become small are given back, live: what is served meanwhile, what a restart
+//! at any step leaves, what `chmod`, `rmdir`, repetitions, open files and stale coordinators meet;
+//! and whole trees that collapse and grow again.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,8 @@ const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
 
-/// A directory whose upper half, on the second of two shards, is about to be given back to its home.
+/// A directory whose upper half, on the second of two shards, is about to be given back to its
+/// home.
 struct Shrinking {
     c: Cluster,
     dir: DirRef,
@@ -43,7 +45,8 @@ fn grown(shards: u16, policy: u16) -> Shrinking {
 }
 
 impl Shrinking {
-    /// Removes names of a half, without delivering anything, until so many are left or a merge begins.
+    /// Removes names of a half, without delivering anything, until so many are left or a merge
+    /// begins.
     fn drain(&mut self, upper: bool, left: usize) {
         let half = self.names.iter().filter(|name| is_upper(&self.c, name) == upper);
         let half: Vec<_> = half.cloned().collect();
@@ -146,7 +149,8 @@ fn a_directory_is_used_while_a_partition_is_given_back() {
     assert!(after.2 > before.2, "the newest change comes along");
 }
 
-/// Between the decision and the word of it at the parent's owner, who asks there waits: names and counts alike.
+/// Between the decision and the word of it at the parent's owner, who asks there waits: names and
+/// counts alike.
 #[test]
 fn while_its_owner_is_in_doubt_a_name_and_the_counts_wait() {
     let mut s = about_to_merge();
@@ -174,8 +178,8 @@ fn while_its_owner_is_in_doubt_a_name_and_the_counts_wait() {
     }
 }
 
-/// A crash of source or target, or of both, after any message loses and doubles nothing; the merge ends or is undone, and
-/// in the end the directory is whole.
+/// A crash of source or target, or of both, after any message loses and doubles nothing; the merge
+/// ends or is undone, and in the end the directory is whole.
 #[test]
 fn a_restart_at_any_step_loses_and_doubles_nothing() {
     let whole = {
@@ -292,7 +296,8 @@ fn rmdir_and_chmod_walk_anew_at_whatever_step_a_merge_is() {
     }
 }
 
-/// The parent decides: as long as both together are too many the partition stays, and to find that out costs ever less.
+/// The parent decides: as long as both together are too many the partition stays, and to find that
+/// out costs ever less.
 #[test]
 fn a_partition_is_not_given_back_to_a_large_parent() {
     let mut s = grown(2, 1);
@@ -342,8 +347,8 @@ fn a_partition_that_grows_again_stays() {
     assert_eq!(s.c.in_flight()[..3], [0; 3]);
 }
 
-/// A merge that was given up leaves its rows at the target, if the word of it is lost. Part of them comes there for good by a
-/// split: what was left goes before, and not with it.
+/// A merge that was given up leaves its rows at the target, if the word of it is lost. Part of them
+/// comes there for good by a split: what was left goes before, and not with it.
 #[test]
 fn what_a_merge_left_behind_does_not_take_along_what_is_split_off() {
     // Partition 1 is on the shard after the home; 3, its upper half, is at home again.
@@ -415,7 +420,8 @@ fn coordinators_with_stale_hints_find_the_new_owner() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// A huge directory that is emptied is whole again, on its home, whatever the policy; and grows again.
+/// A huge directory that is emptied is whole again, on its home, whatever the policy; and grows
+/// again.
 #[test]
 fn trees_collapse_and_grow_again_under_every_policy() {
     for (policy, shards) in [(1, 4), (3, 4), (2, 5), (u16::MAX, 3), (8, 1)] {
@@ -459,7 +465,8 @@ fn trees_collapse_and_grow_again_under_every_policy() {
     }
 }
 
-/// However many partitions are small at once, each has its turn as soon as there is room: none waits out a pause for that.
+/// However many partitions are small at once, each has its turn as soon as there is room: none
+/// waits out a pause for that.
 #[test]
 fn a_tree_of_many_partitions_collapses_soon() {
     let mut c = Cluster::with(4, |config| {

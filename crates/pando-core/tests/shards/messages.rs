@@ -1,5 +1,5 @@
-//! What each operation costs in messages between shards: none where one shard has all that it concerns, and a number that is
-//! known where it has not.
+//! What each operation costs in messages between shards: none where one shard has all that it
+//! concerns, and a number that is known where it has not.
 
 use pando_core::Need;
 use pando_types::op::{
@@ -65,7 +65,8 @@ fn versions(c: &Cluster) -> u64 {
     c.counters().iter().map(|counters| counters.versions).sum()
 }
 
-/// One operation, on the shard that owns what it is about: nobody else is asked, and no transaction begun.
+/// One operation, on the shard that owns what it is about: nobody else is asked, and no transaction
+/// begun.
 fn alone(c: &mut Cluster, shard: ShardIndex, op: Op) -> Body {
     let txns = txns_begun(c);
     let Cost { answer, need, before, after } = c.cost(shard, op.clone());
@@ -230,7 +231,8 @@ fn a_file_renamed_on_its_shard_needs_no_message_and_between_two_shards_one_excha
     assert_eq!(cost.counts(), (PAIR, PAIR), "one that replaces costs no more");
 }
 
-/// The intent of InfiniFS §4.2, without a vote that is synced: a client waits for one exchange between two shards.
+/// The intent of InfiniFS §4.2, without a vote that is synced: a client waits for one exchange
+/// between two shards.
 #[test]
 fn mkdir_is_answered_after_one_exchange_and_no_sync() {
     let mut c = cluster();
@@ -255,7 +257,8 @@ fn mkdir_is_answered_after_one_exchange_and_no_sync() {
         assert_eq!((vote, from), (&Need::Committed, &ShardIndex(1)));
         assert!(matches!(asked.say, Say::Prepare(_, Prepare::NewHome(id)) if id == made.id));
         assert!(matches!(voted.say, Say::Voted(Vote::Yes(_))));
-        // The decision leaves when it is synced; who made it so says so when that is durable anyhow.
+        // The decision leaves when it is synced; who made it so says so when that is durable
+        // anyhow.
         let [(decide, to, decided), (end, from, ended)] = &cost.after[..] else {
             panic!("{cost:?}")
         };

@@ -1,5 +1,5 @@
-//! Directories that change their parent at the same time (InfiniFS §4.1, Figure 8): no loop comes of it, and none waits for one
-//! that it has nothing to do with.
+//! Directories that change their parent at the same time (InfiniFS §4.1, Figure 8): no loop comes
+//! of it, and none waits for one that it has nothing to do with.
 
 use pando_types::op::{Op, RenameFlags};
 use pando_types::peer::{Claim, Prepare, Say, Seen, Vote};
@@ -291,7 +291,8 @@ fn a_directory_deeper_than_a_claim_tells_moves_alone() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// Both moves, with one shard killed after each number of messages; the first of both, or the second, is far ahead.
+/// Both moves, with one shard killed after each number of messages; the first of both, or the
+/// second, is far ahead.
 #[test]
 fn whoever_is_killed_at_whatever_message_no_loop_comes_of_two_moves() {
     for shard in (0..SHARDS).map(ShardIndex) {
@@ -341,7 +342,8 @@ fn a_claim_lost_with_the_power_is_no_ground_to_announce_a_move() {
     figure.is_whole();
 }
 
-/// What shard 0 decides alone it need not sync; but whoever has found it on his way up depends on it.
+/// What shard 0 decides alone it need not sync; but whoever has found it on his way up depends on
+/// it.
 #[test]
 fn a_claim_waits_until_what_it_rests_on_is_durable() {
     let zero = |home: ShardIndex| home == ShardIndex(0);
@@ -367,7 +369,8 @@ fn a_claim_waits_until_what_it_rests_on_is_durable() {
     assert_eq!(reachable(&mut c).len(), count);
 }
 
-/// Who moves a directory is answered before the owner of its new parent hears of it: whoever asks that one waits.
+/// Who moves a directory is answered before the owner of its new parent hears of it: whoever asks
+/// that one waits.
 #[test]
 fn a_directory_tells_at_once_of_what_was_moved_into_it() {
     let mut c = Cluster::new(SHARDS, 100);

@@ -1,4 +1,5 @@
-//! Operations over several shards whose network is perfect: what must hold before anything goes wrong.
+//! Operations over several shards whose network is perfect: what must hold before anything goes
+//! wrong.
 
 use crate::support::Cluster;
 use pando_types::op::Op;
@@ -32,7 +33,8 @@ fn a_directory_grows_over_all_shards_and_lists_every_name_once() {
     assert_eq!(c.in_flight(), [0; 4]);
 }
 
-/// DESIGN §4: a create touches no record outside its partition, and what `stat` adds up over the partitions is right.
+/// DESIGN §4: a create touches no record outside its partition, and what `stat` adds up over the
+/// partitions is right.
 #[test]
 fn each_partition_counts_and_dates_its_own_names_and_no_others() {
     let mut c = Cluster::new(4, 8);
@@ -75,7 +77,8 @@ fn each_partition_counts_and_dates_its_own_names_and_no_others() {
     assert_eq!(counted(&c.deltas(dir)), (8, 170, 0));
 }
 
-/// DESIGN §4: times that are set count against all changes before, in every partition, and against none after.
+/// DESIGN §4: times that are set count against all changes before, in every partition, and against
+/// none after.
 #[test]
 fn times_that_are_set_begin_a_new_generation_in_every_partition() {
     let mut c = Cluster::new(4, 8);
@@ -112,7 +115,8 @@ fn times_that_are_set_begin_a_new_generation_in_every_partition() {
 
 #[test]
 fn an_id_is_taken_until_the_renamed_directory_dies() {
-    // InfiniFS §3.3.1, Figure 4: version 1 while the sibling born there lives elsewhere, version 0 again after.
+    // InfiniFS §3.3.1, Figure 4: version 1 while the sibling born there lives elsewhere, version 0
+    // again after.
     let mut c = Cluster::new(4, 100);
     let first = c.mkdir(ROOT, "b").unwrap();
     let elsewhere = c.mkdir(ROOT, "e").unwrap();

@@ -1,5 +1,5 @@
-//! Faults that are planted into shards are found, each by the test that is named here. What the simulator finds is in
-//! `pando-sim/tests/planted.rs`.
+//! Faults that are planted into shards are found, each by the test that is named here. What the
+//! simulator finds is in `pando-sim/tests/planted.rs`.
 
 use std::cell::Cell;
 

@@ -1,4 +1,5 @@
-//! Loss of power in mode `os`: votes that are not synced, and decisions that are made once more, in whatever order.
+//! Loss of power in mode `os`: votes that are not synced, and decisions that are made once more, in
+//! whatever order.
 
 use pando_types::op::Op;
 use pando_types::reply::Found;
@@ -29,8 +30,8 @@ fn dir_at(c: &mut Cluster, stem: &str, is_wanted: impl Fn(ShardIndex) -> bool) -
     panic!("no directory where one is wanted");
 }
 
-/// What makes the new directory is done once more; were what removed the old one, too, and later, it would take the new one
-/// away.
+/// What makes the new directory is done once more; were what removed the old one, too, and later,
+/// it would take the new one away.
 #[test]
 fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     let mut c = Cluster::new(2, 1000);
@@ -51,8 +52,8 @@ fn an_id_is_promised_to_its_next_life_when_the_last_is_durably_over() {
     c.rmdir(ROOT, &name).unwrap();
 }
 
-/// The lock of an entry whose directory's permissions are changed may be lost; what is said of it later finds it removed, or
-/// moved, and leaves that be.
+/// The lock of an entry whose directory's permissions are changed may be lost; what is said of it
+/// later finds it removed, or moved, and leaves that be.
 #[test]
 fn what_is_decided_once_more_does_not_miss_an_entry_that_is_gone() {
     for is_moved in [false, true] {

@@ -157,7 +157,8 @@ fn to_take_off_and_nothing_else_is_the_owners_and_roots() {
     }
 }
 
-/// Of whom only the first group is known may be of the file's, or not: more is asked for, and nothing is done until then.
+/// Of whom only the first group is known may be of the file's, or not: more is asked for, and
+/// nothing is done until then.
 #[test]
 fn setgid_of_a_group_that_is_not_the_callers_first_waits_for_all_of_them() {
     let (mut c, file) = file(FileKind::Regular, 0o755);

@@ -31,7 +31,8 @@ fn names(answer: Option<Result<Body, Refusal>>) -> Vec<String> {
     }
 }
 
-/// Makes directories until one waits for the shard that is away, where its home is to be: its name, and the request's tag.
+/// Makes directories until one waits for the shard that is away, where its home is to be: its name,
+/// and the request's tag.
 fn stuck_mkdir(c: &mut Cluster, parent: DirRef) -> (String, u64) {
     for n in 0..100 {
         let name = format!("dir-{n}");
@@ -225,7 +226,8 @@ fn a_directory_that_is_touched_where_a_shard_is_away_goes_on_elsewhere() {
 
 const ROOT: DirRef = DirRef::ROOT;
 
-/// As after a loss of power, until a decision is heard again: the home says that a partition is elsewhere, and that shard sends back.
+/// As after a loss of power, until a decision is heard again: the home says that a partition is
+/// elsewhere, and that shard sends back.
 #[test]
 fn a_step_that_two_shards_send_to_each_other_does_not_go_to_and_fro_for_ever() {
     let mut c = Cluster::new(3, 20);

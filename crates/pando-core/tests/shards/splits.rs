@@ -1,5 +1,6 @@
-//! Live splits (DESIGN §5) step by step: what is served while a half is copied, what waits and for how long, what a
-//! restart at any step leaves. And GIGA+ with real shards: growth, policies, servers added, nested directories.
+//! Live splits (DESIGN §5) step by step: what is served while a half is copied, what waits and for
+//! how long, what a restart at any step leaves. And GIGA+ with real shards: growth, policies,
+//! servers added, nested directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use pando_types::{DirRef, FileKind, Order, SetAttr, ShardIndex};
 const ROOT: DirRef = DirRef::ROOT;
 const THRESHOLD: u64 = 40;
 
-/// A directory one entry below its first split, which goes to the other of two shards, and its home.
+/// A directory one entry below its first split, which goes to the other of two shards, and its
+/// home.
 fn about_to_split() -> (Cluster, DirRef, ShardIndex) {
     about_to_split_at(THRESHOLD, 4096)
 }
@@ -62,8 +64,8 @@ pub fn sum(c: &Cluster, of: impl Fn(&pando_core::Counters) -> u64) -> u64 {
     c.counters().iter().map(of).sum()
 }
 
-/// Who is sent on by what is not durable waits for a sync that is asked for, and not for the next that comes by itself (which once
-/// was the slowest creation of a growing directory: 200 ms).
+/// Who is sent on by what is not durable waits for a sync that is asked for, and not for the next
+/// that comes by itself (which once was the slowest creation of a growing directory: 200 ms).
 #[test]
 fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for() {
     let (mut c, dir, home) = about_to_split();
@@ -74,8 +76,8 @@ fn who_is_sent_to_the_target_does_not_wait_for_a_sync_that_nobody_has_asked_for(
     assert_eq!(c.last_need, Some(Need::Synced));
 }
 
-/// DESIGN §5: serving goes on while the half is copied; what changes behind the copy is sent again; only the exchange makes
-/// names of the moving half wait, others never.
+/// DESIGN §5: serving goes on while the half is copied; what changes behind the copy is sent again;
+/// only the exchange makes names of the moving half wait, others never.
 #[test]
 fn a_directory_is_used_while_its_half_is_copied() {
     let (mut c, dir, home) = about_to_split();
@@ -102,7 +104,8 @@ fn a_directory_is_used_while_its_half_is_copied() {
             None => waited.push(steps),
         }
         expected.insert(upper);
-        // A name of the half that was there when the copy began goes, from behind the cursor as from before it.
+        // A name of the half that was there when the copy began goes, from behind the cursor as
+        // from before it.
         let old = expected.iter().find(|n| n.starts_with('f') && is_upper(&c, n)).cloned();
         if let Some(old) = old
             && waited.is_empty()
@@ -127,8 +130,8 @@ fn a_directory_is_used_while_its_half_is_copied() {
     assert_eq!(c.in_flight()[..3], [0; 3]);
 }
 
-/// A half that changes faster than it is sent is closed before that has gone on for long: what is left is sent with the half
-/// frozen, and is no more than came in while as much was sent.
+/// A half that changes faster than it is sent is closed before that has gone on for long: what is
+/// left is sent with the half frozen, and is no more than came in while as much was sent.
 #[test]
 fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
     let (mut c, dir, home) = about_to_split();
@@ -156,8 +159,8 @@ fn a_half_that_changes_faster_than_it_is_sent_is_closed() {
     assert_eq!(names(&mut c, dir), expected);
 }
 
-/// What moves stands still for the exchange only, and neither log has more to sync in it than came in since a moment ago: both are
-/// synced before, while the half is open.
+/// What moves stands still for the exchange only, and neither log has more to sync in it than came
+/// in since a moment ago: both are synced before, while the half is open.
 #[test]
 fn both_logs_are_synced_before_a_half_is_closed() {
     let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 4096);
@@ -184,7 +187,8 @@ fn both_logs_are_synced_before_a_half_is_closed() {
     c.settle();
 }
 
-/// A half that is closed while a page is on its way stands still no longer than a frozen one, whatever becomes of the page.
+/// A half that is closed while a page is on its way stands still no longer than a frozen one,
+/// whatever becomes of the page.
 #[test]
 fn a_half_that_is_closed_beside_a_page_is_given_up_as_soon_as_a_frozen_one() {
     let (mut c, dir, home) = about_to_split_at(4 * THRESHOLD, 12);
@@ -229,8 +233,8 @@ fn names_at(c: &mut Cluster, shard: ShardIndex, dir: DirRef) -> BTreeSet<String>
     }
 }
 
-/// A crash of source or target, or of both, after any message of a split loses and doubles nothing; the split ends or is
-/// undone, and nothing is left of it.
+/// A crash of source or target, or of both, after any message of a split loses and doubles nothing;
+/// the split ends or is undone, and nothing is left of it.
 #[test]
 fn a_restart_at_any_step_loses_and_doubles_nothing() {
     let whole = {
@@ -275,7 +279,8 @@ fn a_restart_at_any_step_loses_and_doubles_nothing() {
     assert!(ended > 10 && undone > 10, "{ended} ended, {undone} were undone");
 }
 
-/// `chmod` does not wait for a split, nor hears that it should come again for as long as that takes.
+/// `chmod` does not wait for a split, nor hears that it should come again for as long as that
+/// takes.
 #[test]
 fn a_copy_yields_to_who_wants_the_partition() {
     let (mut c, dir, home) = about_to_split();
@@ -292,7 +297,8 @@ fn a_copy_yields_to_who_wants_the_partition() {
     assert_eq!(sum(&c, |n| n.splits_moved), 1);
 }
 
-/// A target that does not answer costs the directory nothing: the split is given up, and tried again later.
+/// A target that does not answer costs the directory nothing: the split is given up, and tried
+/// again later.
 #[test]
 fn a_silent_target_is_given_up() {
     let (mut c, dir, home) = about_to_split();
@@ -309,8 +315,9 @@ fn a_silent_target_is_given_up() {
     assert_eq!(sum(&c, |n| n.splits_moved), 1);
 }
 
-/// GIGA+ §3.4, Figure 2, with real shards: 5 with 3 partitions each hold P0 to P14 round robin, beginning at the home; two are
-/// added, and P15 to P20 go to them in sequence. Nothing that was where it was moves, but what splits.
+/// GIGA+ §3.4, Figure 2, with real shards: 5 with 3 partitions each hold P0 to P14 round robin,
+/// beginning at the home; two are added, and P15 to P20 go to them in sequence. Nothing that was
+/// where it was moves, but what splits.
 #[test]
 fn figure_2_five_servers_and_two_more() {
     let mut c = Cluster::with(5, |config| {
@@ -369,7 +376,8 @@ fn policies_one_several_continuous() {
     }
 }
 
-/// The poster: with a power of two of shards, once each has a partition, splits stay where they are and copy nothing.
+/// The poster: with a power of two of shards, once each has a partition, splits stay where they are
+/// and copy nothing.
 #[test]
 fn with_a_power_of_two_shards_only_the_first_splits_move() {
     let mut c = Cluster::with(4, |config| {

@@ -1,4 +1,5 @@
-//! Callers whom the shard alone judges, as those of a squashed key: whatever their client asks, by whichever number it knows.
+//! Callers whom the shard alone judges, as those of a squashed key: whatever their client asks, by
+//! whichever number it knows.
 
 use pando_types::op::{FileAt, FileRef, NewNode, Op, Payload, Piece, Target, XattrMode};
 use pando_types::reply::{Body, Refusal};

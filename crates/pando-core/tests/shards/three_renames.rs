@@ -1,13 +1,14 @@
-//! Three directories are renamed at once, by path, by clients that all know the tree as it was before: in whatever order the
-//! parts of their transactions come, it is as if the renames had come one after the other.
+//! Three directories are renamed at once, by path, by clients that all know the tree as it was
+//! before: in whatever order the parts of their transactions come, it is as if the renames had come
+//! one after the other.
 //!
 //! ```text
 //!   one rename:  walks up │ has its claim, locks its names │ is announced to all shards │ is decided, and ends
 //! ```
 //!
-//! All orders of these twelve parts are tried, for all threes of some renames that stand in each other's way, among them loops
-//! of two (InfiniFS, Figure 8). Who is refused as overtaken walks anew and tries again. A rename within its parent needs no claim: its first
-//! part is empty.
+//! All orders of these twelve parts are tried, for all threes of some renames that stand in each
+//! other's way, among them loops of two (InfiniFS, Figure 8). Who is refused as overtaken walks
+//! anew and tries again. A rename within its parent needs no claim: its first part is empty.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A block that cannot be read, and inputs that come to nothing: who needs it is refused, and all else goes on.
+//! A block that cannot be read, and inputs that come to nothing: who needs it is refused, and all
+//! else goes on.
 
 use pando_core::keys::{self, Kind};
 use pando_types::op::{FileAt, FileRef, Op, RenameFlags, RequestId};
@@ -213,7 +214,8 @@ fn however_often_a_shard_begins_anew_who_is_silent_is_taken_for_dead() {
     assert_eq!(living, [c.session()], "{silent:?} has not been heard of for five leases");
 }
 
-/// The coordinator's own step of a decision comes to nothing, once the last vote is there: whoever voted lets go of its lock at once.
+/// The coordinator's own step of a decision comes to nothing, once the last vote is there: whoever
+/// voted lets go of its lock at once.
 #[test]
 fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
     let (mut lost, near) = (0, ShardIndex(0));
@@ -249,7 +251,8 @@ fn nothing_stays_locked_after_a_decision_that_came_to_nothing() {
     assert!(lost > 1, "{lost}");
 }
 
-/// The tick in which a question is asked again comes to nothing: the question is asked a third time, and nobody is refused.
+/// The tick in which a question is asked again comes to nothing: the question is asked a third
+/// time, and nobody is refused.
 #[test]
 fn who_is_asked_for_again_has_nothing_to_do_with_the_rest_of_a_tick() {
     let mut c = Cluster::new(2, 1_000);

@@ -1,4 +1,5 @@
-//! Messages that cannot be, as a server sends them that is at fault: each is refused and counted, and the shard goes on.
+//! Messages that cannot be, as a server sends them that is at fault: each is refused and counted,
+//! and the shard goes on.
 
 use crate::support::Cluster;
 use pando_core::keys::{self, Kind};
@@ -75,7 +76,8 @@ fn works(c: &mut Cluster) {
     c.rmdir(ROOT, "d").unwrap();
 }
 
-/// Rows that are no part of what moves: of the target's own, of another directory, of no length, that cannot be read.
+/// Rows that are no part of what moves: of the target's own, of another directory, of no length,
+/// that cannot be read.
 fn bad_rows(dir: DirId) -> Vec<RowChange> {
     let entry = Entry { crowded: false, is: None }.encode();
     let end = keys::dir(dir, Kind::Entry, 1 << 61);

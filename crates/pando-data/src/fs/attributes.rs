@@ -25,8 +25,9 @@ impl DataFs {
         Ok(attr)
     }
 
-    /// The same of one that has become a program of its owner or group since somebody wrote to it here, or that this mount did not know
-    /// to be one: its bytes are stored now, so that no attributes but the shard's are told.
+    /// The same of one that has become a program of its owner or group since somebody wrote to it
+    /// here, or that this mount did not know to be one: its bytes are stored now, so that no
+    /// attributes but the shard's are told.
     fn getattr_stored(&self, inode: &Inode) -> Result<Attr, Errno> {
         let mut state = self.write_state(inode);
         self.flush_aside(inode, &mut state);
@@ -39,8 +40,8 @@ impl DataFs {
         Ok(attr)
     }
 
-    /// Shows this mount's unflushed writes in attributes that came with another answer, which may be older than the
-    /// last flush: then they are asked for again.
+    /// Shows this mount's unflushed writes in attributes that came with another answer, which may
+    /// be older than the last flush: then they are asked for again.
     pub fn show(&self, attr: &mut Attr) -> Result<(), Errno> {
         if let Some(inode) = self.file(attr.ino) {
             let state = super::read(&inode.state);
@@ -54,9 +55,10 @@ impl DataFs {
         Ok(())
     }
 
-    /// Changes attributes. Times come after the writes that were before them, so those are flushed first. So they are before a mode that
-    /// they would take something off again. A truncation is done first and then cuts what is unflushed, so that it makes room even
-    /// where a flush finds none.
+    /// Changes attributes. Times come after the writes that were before them, so those are flushed
+    /// first. So they are before a mode that they would take something off again. A truncation is
+    /// done first and then cuts what is unflushed, so that it makes room even where a flush finds
+    /// none.
     pub fn setattr(
         &self,
         credentials: &Credentials,

@@ -1,7 +1,8 @@
 //! From dirty extents to objects and metadata.
 //!
-//! Small files go inline, in the request itself. A file that is inline and grows out of it is rewritten: its inline bytes
-//! become part of an object, under the data version they were read at. All others get pieces laid over what they are.
+//! Small files go inline, in the request itself. A file that is inline and grows out of it is
+//! rewritten: its inline bytes become part of an object, under the data version they were read at.
+//! All others get pieces laid over what they are.
 
 use std::sync::atomic::Ordering;
 
@@ -30,8 +31,8 @@ pub(crate) struct Plan {
 }
 
 impl DataFs {
-    /// Hands what was written to the shards. For `close`. If bytes of the file were lost since and nobody was told, that is `EIO`, once. A
-    /// file without unflushed writes costs nothing.
+    /// Hands what was written to the shards. For `close`. If bytes of the file were lost since and
+    /// nobody was told, that is `EIO`, once. A file without unflushed writes costs nothing.
     pub fn flush(&self, ino: Ino) -> Result<(), Errno> {
         let inode = self.open_file(ino)?;
         if super::read(&inode.state).dirty.is_empty() && !self.losses.is_untold(ino) {
@@ -60,13 +61,14 @@ impl DataFs {
         self.file(ino).is_none_or(|inode| super::read(&inode.state).dirty.is_empty())
     }
 
-    /// A count that changes when something that was written is stored: attributes that were read before may be older.
+    /// A count that changes when something that was written is stored: attributes that were read
+    /// before may be older.
     pub fn stored(&self) -> u64 {
         self.stored.load(Ordering::SeqCst)
     }
 
-    /// Whether a flush of this file has objects to store, or must wait for someone who uses the file: not for a thread
-    /// that others wait for.
+    /// Whether a flush of this file has objects to store, or must wait for someone who uses the
+    /// file: not for a thread that others wait for.
     pub fn flush_waits(&self, ino: Ino) -> bool {
         let Some(inode) = self.file(ino) else { return false };
         match inode.state.try_read() {
@@ -110,8 +112,8 @@ impl DataFs {
         result
     }
 
-    /// Flushes under the lock. On an error that may pass, the data stays dirty; on one that will not, it is dropped, and
-    /// the caller must tell or note it.
+    /// Flushes under the lock. On an error that may pass, the data stays dirty; on one that will
+    /// not, it is dropped, and the caller must tell or note it.
     pub(super) fn flush_state(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         if state.dirty.is_empty() {
             return Ok(());
@@ -157,16 +159,18 @@ impl DataFs {
                     self.discard(&plan.objects);
                     return Err(errno);
                 }
-                // The objects may be in use. `settled` waits until that is known, and whoever knows says so.
+                // The objects may be in use. `settled` waits until that is known, and whoever knows
+                // says so.
                 Err(WriteError::Unsure(errno)) => return Err(errno),
             }
         }
         Err(Errno::EAGAIN)
     }
 
-    /// Nobody knows whether a shard's log has this plan. So its objects are not deleted, and what is sent next is the same: a shard that fails
-    /// for long is not sent new objects each time. It is made only if nothing was made since it was thought of: else what it names
-    /// may have been laid over, and be gone.
+    /// Nobody knows whether a shard's log has this plan. So its objects are not deleted, and what
+    /// is sent next is the same: a shard that fails for long is not sent new objects each time. It
+    /// is made only if nothing was made since it was thought of: else what it names may have been
+    /// laid over, and be gone.
     fn keep(&self, state: &mut State, mut plan: Plan) {
         if plan.objects.is_empty() {
             return;
@@ -189,7 +193,8 @@ impl DataFs {
                 of: state.dirty.changes(),
             });
         }
-        // While it is not known whether an earlier flush runs, nothing can be written, and what would be stored for it stayed.
+        // While it is not known whether an earlier flush runs, nothing can be written, and what
+        // would be stored for it stayed.
         self.metadata.settled(inode.ino)?;
         let mut inline = Vec::new();
         let mut base = None;
@@ -241,8 +246,9 @@ impl DataFs {
         }
     }
 
-    /// Deletes objects that no metadata names and none ever will. What the store does not delete now is tried again beside the requests. What
-    /// a shard's log may have named stays: it is collected when the session is over.
+    /// Deletes objects that no metadata names and none ever will. What the store does not delete
+    /// now is tried again beside the requests. What a shard's log may have named stays: it is
+    /// collected when the session is over.
     fn discard(&self, objects: &[ObjectId]) {
         for &id in objects.iter().filter(|_| !is_planted!(ReplacedKept)) {
             if !lock(&self.perhaps_named).contains(&id) && self.objects.delete(id).is_err() {
@@ -251,7 +257,8 @@ impl DataFs {
         }
     }
 
-    /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could not be deleted before.
+    /// Deletes what nobody needs: of writes that were not made, as is known by now, and what could
+    /// not be deleted before.
     pub fn discard_again(&self) {
         let mut objects = std::mem::take(&mut *lock(&self.undeleted));
         objects.extend(self.metadata.unneeded());
@@ -274,8 +281,8 @@ impl DataFs {
 
 /// An object being filled, and those already stored.
 ///
-/// All pieces of one object lie within `SLICE_MAX` bytes of the file: where a piece is overwritten, the shards look that
-/// far for others that still use its object, and no farther.
+/// All pieces of one object lie within `SLICE_MAX` bytes of the file: where a piece is overwritten,
+/// the shards look that far for others that still use its object, and no farther.
 struct Packer<'a> {
     fs: &'a DataFs,
     open: Option<Open>,
@@ -337,8 +344,8 @@ impl Packer<'_> {
     }
 }
 
-/// Whether the same flush may succeed later. What is asked for on behalf of those who have the file open is refused only until one
-/// who may opens it, or until its owner lets them again.
+/// Whether the same flush may succeed later. What is asked for on behalf of those who have the file
+/// open is refused only until one who may opens it, or until its owner lets them again.
 fn may_pass(errno: Errno) -> bool {
     matches!(
         errno,

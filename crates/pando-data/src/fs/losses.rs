@@ -1,4 +1,5 @@
-//! What programs wrote and could not be stored: of which files, since when, and whether somebody was told.
+//! What programs wrote and could not be stored: of which files, since when, and whether somebody
+//! was told.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -18,7 +19,8 @@ const NAMED_MAX: usize = 1024;
 pub struct Loss {
     /// Which file.
     pub ino: Ino,
-    /// Its names from the root on, as they were when the loss was looked into. Until then its own, if that is known.
+    /// Its names from the root on, as they were when the loss was looked into. Until then its own,
+    /// if that is known.
     pub path: Vec<Name>,
     /// Whether `path` begins at the root.
     pub is_whole_path: bool,
@@ -74,7 +76,8 @@ impl Losses {
 }
 
 impl DataFs {
-    /// Files of which bytes were lost, by ino, as many as are remembered. The other bytes of [`DataFs::lost_bytes`] are of further files.
+    /// Files of which bytes were lost, by ino, as many as are remembered. The other bytes of
+    /// [`DataFs::lost_bytes`] are of further files.
     pub fn losses(&self) -> Vec<Loss> {
         lock(&self.losses.known).files.values().map(|lost| lost.loss.clone()).collect()
     }
@@ -84,7 +87,8 @@ impl DataFs {
         self.losses.is_untold(ino)
     }
 
-    /// Drops what is dirty, which cannot be stored. The next who asks is told, unless `is_told` says that somebody was.
+    /// Drops what is dirty, which cannot be stored. The next who asks is told, unless `is_told`
+    /// says that somebody was.
     pub(super) fn lose(&self, inode: &Inode, state: &mut State, errno: Errno, is_told: bool) {
         let bytes = state.dirty.bytes();
         self.forget_dirty(state, 0, u64::MAX);
@@ -109,7 +113,8 @@ impl DataFs {
         }
     }
 
-    /// Asks by which names files are found of which bytes were lost. What fails is tried at the next call.
+    /// Asks by which names files are found of which bytes were lost. What fails is tried at the
+    /// next call.
     pub(super) fn look_into_losses(&self) {
         let open =
             |known: &Known| known.files.iter().find_map(|(&ino, lost)| Some((ino, lost.dir?)));

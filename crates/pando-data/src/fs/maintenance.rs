@@ -13,7 +13,8 @@ use crate::inode::State;
 
 /// How long written data may wait for its flush.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
-/// How long a flush that failed is not tried again, if nobody asks for it. Twice as long after each further failure.
+/// How long a flush that failed is not tried again, if nobody asks for it. Twice as long after each
+/// further failure.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// But no longer.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -64,7 +65,8 @@ impl DataFs {
         self.flush_where(|state| state.dirty_since.elapsed() >= age);
     }
 
-    /// The same, but for those of which it has failed a short time ago: each attempt may store objects that stay.
+    /// The same, but for those of which it has failed a short time ago: each attempt may store
+    /// objects that stay.
     pub fn flush_due(&self, age: Duration) {
         self.flush_where(|state| {
             let is_due = state.retry.is_none_or(|(at, _)| Instant::now() >= at);
@@ -91,8 +93,8 @@ impl DataFs {
         }
     }
 
-    /// Stores what was written to any file, for somebody who is none of the programs that wrote it: they are told of errors all the same.
-    /// Returns the first error, after trying all.
+    /// Stores what was written to any file, for somebody who is none of the programs that wrote it:
+    /// they are told of errors all the same. Returns the first error, after trying all.
     pub fn store_all(&self) -> Result<(), Errno> {
         let files: Vec<_> =
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();

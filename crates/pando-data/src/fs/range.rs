@@ -136,7 +136,8 @@ impl DataFs {
         Ok(true)
     }
 
-    /// Where the next data or hole at or after `offset` begins; the end of the file is a hole. `ENXIO` beyond it.
+    /// Where the next data or hole at or after `offset` begins; the end of the file is a hole.
+    /// `ENXIO` beyond it.
     pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64, Errno> {
         let inode = self.open_file(ino)?;
         let mut state = self.write_state(&inode);
@@ -186,7 +187,8 @@ impl DataFs {
             match result {
                 Ok(copied) => {
                     done += copied as u64;
-                    // The end of the source as it was: what is copied behind it is not copied again.
+                    // The end of the source as it was: what is copied behind it is not copied
+                    // again.
                     if (copied as u64) < step {
                         break;
                     }

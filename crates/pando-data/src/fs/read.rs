@@ -60,7 +60,8 @@ impl DataFs {
         Ok(Vec::new())
     }
 
-    /// A layout that tells where these bytes are: the one at hand, while it is of the version known, or a new one.
+    /// A layout that tells where these bytes are: the one at hand, while it is of the version
+    /// known, or a new one.
     pub(super) fn window(
         &self,
         inode: &Inode,

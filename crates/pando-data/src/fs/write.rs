@@ -18,8 +18,9 @@ const ROOM_ATTEMPTS: u32 = 20;
 const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 impl DataFs {
-    /// Writes `data` at `offset`, or at the end of the file, as this mount knows it. Returns where that was. What the write takes off
-    /// the file is taken off at the shard together with the data's being stored, and shown in no attributes before.
+    /// Writes `data` at `offset`, or at the end of the file, as this mount knows it. Returns where
+    /// that was. What the write takes off the file is taken off at the shard together with the
+    /// data's being stored, and shown in no attributes before.
     pub fn write(
         &self,
         ino: Ino,
@@ -91,7 +92,8 @@ impl DataFs {
         Ok(())
     }
 
-    /// Waits until `len` more bytes are within the budget. Past twice the budget nothing more is taken.
+    /// Waits until `len` more bytes are within the budget. Past twice the budget nothing more is
+    /// taken.
     fn make_room(&self, len: u64) -> Result<(), Errno> {
         for _ in 0..ROOM_ATTEMPTS {
             self.relieve(len);
@@ -107,8 +109,8 @@ impl DataFs {
         Ok(())
     }
 
-    /// Flushes other files until `len` more bytes fit. Those that are being written or flushed are left alone; their
-    /// failures are kept for their own `close` or `fsync`.
+    /// Flushes other files until `len` more bytes fit. Those that are being written or flushed are
+    /// left alone; their failures are kept for their own `close` or `fsync`.
     fn relieve(&self, len: u64) {
         let files: Vec<_> =
             lock(&self.files).values().map(|file| Arc::clone(&file.inode)).collect();
@@ -122,7 +124,8 @@ impl DataFs {
         }
     }
 
-    /// Flushes on nobody's behalf. A failure that costs data is told to the next who closes or syncs the file.
+    /// Flushes on nobody's behalf. A failure that costs data is told to the next who closes or
+    /// syncs the file.
     pub(super) fn flush_aside(&self, inode: &Inode, state: &mut State) {
         let _ = self.flush_state(inode, state);
     }

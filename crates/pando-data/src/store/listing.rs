@@ -9,8 +9,8 @@ use pando_types::op::ObjectId;
 
 use super::local::PER_FOLDER;
 
-/// Iterator over ids and bytes on disk. An object that is deleted meanwhile may be left out; files that are not named
-/// like objects are. Ends after an error.
+/// Iterator over ids and bytes on disk. An object that is deleted meanwhile may be left out; files
+/// that are not named like objects are. Ends after an error.
 pub struct Listing {
     root: PathBuf,
     sessions: VecDeque<u64>,
@@ -98,8 +98,8 @@ impl Iterator for Listing {
     }
 }
 
-/// Names in a folder that are hexadecimal numbers of at least so many digits, as the store writes them: ascending, each once. A folder that
-/// is gone has none.
+/// Names in a folder that are hexadecimal numbers of at least so many digits, as the store writes
+/// them: ascending, each once. A folder that is gone has none.
 fn numbers(folder: &Path, digits: usize) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -4,8 +4,9 @@
 //! FOLDER/0000000000000007/0/0002f     session ‖ counter div 4096 ‖ counter mod 4096, hexadecimal
 //! ```
 //!
-//! An object is written under its own name at once: its id is never given again, and nothing names it before the write
-//! has succeeded, what `close` tells included. A crash in between leaves a file that nothing names.
+//! An object is written under its own name at once: its id is never given again, and nothing names
+//! it before the write has succeeded, what `close` tells included. A crash in between leaves a file
+//! that nothing names.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,7 +23,8 @@ use rustix::io::Errno;
 use super::listing::Listing;
 use super::{ObjectStore, Space, StoreError};
 
-/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each, where it can be relied on.
+/// Beyond this many unsynced objects, one `syncfs` is cheaper than an `fsync` each, where it can be
+/// relied on.
 const SINGLE_SYNCS_MAX: usize = 64;
 /// Objects of one session in one folder.
 pub(super) const PER_FOLDER: u64 = 4096;
@@ -36,7 +38,8 @@ pub struct LocalStore {
     /// Whether `syncfs` makes all durable.
     syncs_whole: bool,
     pending: Mutex<Pending>,
-    /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True once one failed.
+    /// Held during a sync, so that whoever finds nothing pending waits for the sync under way. True
+    /// once one failed.
     sync: Mutex<bool>,
     durable: Mutex<Durable>,
     syncs: Counters,
@@ -47,14 +50,16 @@ pub struct LocalStore {
 struct Pending {
     /// Nobody knows what else: a process that was here before put it.
     others: bool,
-    /// The first few with the descriptors that wrote them: theirs is every error of a write-back since.
+    /// The first few with the descriptors that wrote them: theirs is every error of a write-back
+    /// since.
     objects: Vec<(ObjectId, Option<OwnedFd>)>,
 }
 
-/// Folders whose own names are durable. None is before its first sync by this process: an earlier one may have been killed just then.
+/// Folders whose own names are durable. None is before its first sync by this process: an earlier
+/// one may have been killed just then.
 ///
-/// A folder that is removed is made again by [`LocalStore::make_folders`], which holds this lock while it does: nobody finds an object in a
-/// new folder that still counts as durable.
+/// A folder that is removed is made again by [`LocalStore::make_folders`], which holds this lock
+/// while it does: nobody finds an object in a new folder that still counts as durable.
 #[derive(Default)]
 struct Durable {
     folders: HashSet<String>,
@@ -90,7 +95,8 @@ impl LocalStore {
         Ok(Self { root, path, syncs_names, syncs_whole, pending, sync, durable, syncs })
     }
 
-    /// The same of a folder with objects of a process that may have been killed before it synced them: the first sync is of those, too.
+    /// The same of a folder with objects of a process that may have been killed before it synced
+    /// them: the first sync is of those, too.
     pub fn open_unsure(path: &Path) -> io::Result<Self> {
         let mut store = Self::open(path)?;
         let is_empty = store.list(None)?.next().is_none();
@@ -129,7 +135,8 @@ impl LocalStore {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o600);
         let name = name(id);
-        // A folder may vanish between its making and the file's, when its last object is deleted just then.
+        // A folder may vanish between its making and the file's, when its last object is deleted
+        // just then.
         for _ in 0..100 {
             match rustix::fs::openat(&self.root, &name, flags, mode) {
                 Err(Errno::NOENT) => self.make_folders(id)?,
@@ -230,13 +237,15 @@ const EXT: u32 = 0xEF53;
 const XFS: u32 = 0x5846_5342;
 const BTRFS: u32 = 0x9123_683E;
 
-/// File systems whose `syncfs` makes all durable: ext2–4, XFS, Btrfs, tmpfs (as far as it can), F2FS, ZFS, overlays, NFS. The kernel tells most of
-/// FUSE nothing of it, and says that all is well.
+/// File systems whose `syncfs` makes all durable: ext2–4, XFS, Btrfs, tmpfs (as far as it can),
+/// F2FS, ZFS, overlays, NFS. The kernel tells most of FUSE nothing of it, and says that all is
+/// well.
 const SYNC_WHOLE: [u32; 8] =
     [EXT, XFS, BTRFS, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0x6969];
 
-/// The sync of a new file makes its name durable, as these file systems have it: they write changes of names in order, or log the name with
-/// the file. ext2, which does not, shares its number with ext3 and ext4, and is told apart by the list of mounts.
+/// The sync of a new file makes its name durable, as these file systems have it: they write changes
+/// of names in order, or log the name with the file. ext2, which does not, shares its number with
+/// ext3 and ext4, and is told apart by the list of mounts.
 fn syncs_names(root: &OwnedFd, kind: u32) -> bool {
     match kind {
         XFS | BTRFS => true,
@@ -297,7 +306,8 @@ fn write_all(file: &OwnedFd, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// NFS writes back when any descriptor of a file is closed, and tells the errors there. The one that wrote the file stays open for its sync.
+/// NFS writes back when any descriptor of a file is closed, and tells the errors there. The one
+/// that wrote the file stays open for its sync.
 fn flush(file: &OwnedFd) -> io::Result<()> {
     loop {
         match nix::unistd::close(file.try_clone()?) {
@@ -365,7 +375,8 @@ impl ObjectStore for LocalStore {
     fn sync(&self) -> io::Result<()> {
         let mut failed = lock(&self.sync);
         if *failed {
-            // The kernel reports a failed write-back once, then forgets the pages: later success would be a lie.
+            // The kernel reports a failed write-back once, then forgets the pages: later success
+            // would be a lie.
             return Err(io::Error::other("an earlier sync of the object store failed"));
         }
         let pending = std::mem::take(&mut *lock(&self.pending));

@@ -1,7 +1,8 @@
 //! Objects in any store that the `object_store` crate reaches: S3-compatible ones, shared folders.
 //!
-//! Its futures want a runtime for their sockets, so one runs in a thread of its own; callers hand it a future and wait.
-//! A `put` of these stores is durable when it returns, so there is nothing to sync.
+//! Its futures want a runtime for their sockets, so one runs in a thread of its own; callers hand
+//! it a future and wait. A `put` of these stores is durable when it returns, so there is nothing to
+//! sync.
 
 use std::io;
 use std::ops::Range;

@@ -211,7 +211,8 @@ impl Shards {
         self.write_data(ino, None, pieces, None, None).unwrap();
     }
 
-    /// Sometimes another client rewrites the file: the same bytes, another version, perhaps another form.
+    /// Sometimes another client rewrites the file: the same bytes, another version, perhaps another
+    /// form.
     fn interfere(&self, file: &mut File) {
         let every = self.interfere_every.load(Ordering::Relaxed);
         let count = self.writes.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Directories: content, entry and partitions of each belong together. The content record is the truth about an id.
+//! Directories: content, entry and partitions of each belong together. The content record is the
+//! truth about an id.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +76,8 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Entries that lead to a directory: those the sweep saw, and that where its content says it is.
+    /// Entries that lead to a directory: those the sweep saw, and that where its content says it
+    /// is.
     fn entries_of(&mut self, id: DirId) -> Result<Vec<Leads>, String> {
         let mut found: BTreeMap<Vec<u8>, Leads> = BTreeMap::new();
         let mut orders = Vec::new();
@@ -204,7 +206,8 @@ impl Judge<'_, '_> {
         );
     }
 
-    /// A directory that no entry leads to. It is put back where it says it is, if nothing else is there.
+    /// A directory that no entry leads to. It is put back where it says it is, if nothing else is
+    /// there.
     fn without_entry(&mut self, id: DirId, content: &Seen<Content>) -> Result<(), String> {
         let parent = content.record.parent;
         let detail = match &content.record.name {

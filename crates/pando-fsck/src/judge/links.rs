@@ -1,4 +1,5 @@
-//! Inodes at their link shards and the names that lead to them; numbers that two inodes have; orphans.
+//! Inodes at their link shards and the names that lead to them; numbers that two inodes have;
+//! orphans.
 
 use std::collections::BTreeSet;
 
@@ -156,7 +157,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// A name that an inode knows, and that is not there. It is forgotten if others are. False: it cannot be judged.
+    /// A name that an inode knows, and that is not there. It is forgotten if others are. False: it
+    /// cannot be judged.
     fn stale_name(
         &mut self,
         ino: Ino,

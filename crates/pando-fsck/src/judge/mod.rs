@@ -1,5 +1,6 @@
-//! Looking closely at what the sweep made suspicious: the rows concerned are read, one by one, and judged together.
-//! A finding comes with all that it follows from, so that it can be confirmed, and mended.
+//! Looking closely at what the sweep made suspicious: the rows concerned are read, one by one, and
+//! judged together. A finding comes with all that it follows from, so that it can be confirmed, and
+//! mended.
 
 mod data;
 mod dirs;

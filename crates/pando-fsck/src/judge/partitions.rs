@@ -1,5 +1,5 @@
-//! Partitions: each directory's hold every order exactly once, are where their index puts them, and agree with its
-//! content.
+//! Partitions: each directory's hold every order exactly once, are where their index puts them, and
+//! agree with its content.
 
 use pando_core::Write;
 use pando_core::keys;
@@ -124,8 +124,8 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Rows of names in a gap between a shard's partitions. Where another shard answers for those names nobody will
-    /// ever ask for them here.
+    /// Rows of names in a gap between a shard's partitions. Where another shard answers for those
+    /// names nobody will ever ask for them here.
     pub(super) fn outside(&mut self, outside: &Outside) -> Result<(), String> {
         let Outside { shard, dir, gap, rows, first } = outside;
         if self.is_unreadable(*dir) {

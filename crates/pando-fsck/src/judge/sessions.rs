@@ -12,7 +12,8 @@ use crate::cursor;
 use crate::finding::{Evidence, Finding};
 
 impl Judge<'_, '_> {
-    /// Shards hear of begins and ends in one order, from shard 0. What two of them know may differ by what one has not heard yet.
+    /// Shards hear of begins and ends in one order, from shard 0. What two of them know may differ
+    /// by what one has not heard yet.
     pub(super) fn sessions(&mut self) -> Result<(), String> {
         let tables = &self.sweep.tables;
         let zero = ShardIndex(0);
@@ -94,7 +95,8 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
-    /// To whom a session belongs, all shards on which it lives say alike. The coordinator's word is the truth: it began it.
+    /// To whom a session belongs, all shards on which it lives say alike. The coordinator's word is
+    /// the truth: it began it.
     pub(super) fn session_keys(&mut self) -> Result<(), String> {
         let coordinator = ShardIndex(0);
         for (session, shards) in &self.sweep.tables.sessions {

@@ -16,8 +16,8 @@ use crate::finding::{At, Evidence, Finding};
 use crate::locate::Spot;
 use crate::sweep::{Sweep, ino_words};
 
-/// A counter is raised to what is in use, but not so far that the numbers run out: one so high was never given, and
-/// is itself what is wrong.
+/// A counter is raised to what is in use, but not so far that the numbers run out: one so high was
+/// never given, and is itself what is wrong.
 const INOS_MAX: u64 = 1 << (Ino::COUNTER_BITS - 1);
 /// The same of transactions.
 const TXNS_MAX: u64 = 1 << 62;

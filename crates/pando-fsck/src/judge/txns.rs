@@ -1,7 +1,7 @@
 //! Transactions: what a coordinator has decided, and what its participants are prepared for.
 //!
-//! A step that is prepared and that its coordinator does not know is no damage: it is undone at the next start. A
-//! decision without its participant is, for that shard never makes its part of it.
+//! A step that is prepared and that its coordinator does not know is no damage: it is undone at the
+//! next start. A decision without its participant is, for that shard never makes its part of it.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,9 @@ impl Judge<'_, '_> {
                 .known_by(floor_row.clone())
         };
         if floor.is_void(number) {
-            // What is not prepared was finished, or no floor would be above it: its coordinator had forgotten it and lost that with
-            // its power (mode `os`). It says it again, and is told that it is over.
+            // What is not prepared was finished, or no floor would be above it: its coordinator had
+            // forgotten it and lost that with its power (mode `os`). It says it again, and is told
+            // that it is over.
             if prepared.is_none() {
                 return Ok(());
             }

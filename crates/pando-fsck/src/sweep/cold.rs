@@ -44,7 +44,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// The cold rows of the entry at `order`, whose inode has this number; what lies before belongs to nothing.
+    /// The cold rows of the entry at `order`, whose inode has this number; what lies before belongs
+    /// to nothing.
     pub(super) fn cold(
         &mut self,
         rows: &mut dyn Rows,

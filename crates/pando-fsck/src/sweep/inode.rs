@@ -39,7 +39,8 @@ impl Sweep<'_> {
         if inode.has_xattrs == has_xattrs && cold.misfit(inode).is_none() {
             return Ok(());
         }
-        // Read again, together: what was read beside each other may not belong together while the volume runs.
+        // Read again, together: what was read beside each other may not belong together while the
+        // volume runs.
         let (cold, evidence) = beside.read(rows, shard)?;
         let has_xattrs = cold.has_xattrs();
         if inode.has_xattrs != has_xattrs {

@@ -1,5 +1,5 @@
-//! One pass over all rows, shard by shard, in key order: what can be judged by rows that lie together is judged, and
-//! what concerns rows elsewhere is noted.
+//! One pass over all rows, shard by shard, in key order: what can be judged by rows that lie
+//! together is judged, and what concerns rows elsewhere is noted.
 //!
 //! ```text
 //!  shard 0: │d dir A: content headers entries ┊ xattrs ┊ inline ┊ slices│d dir B …│l inodes …│s tables …│

@@ -1,4 +1,5 @@
-//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens, transactions, garbage, locks.
+//! The shards' own tables. Keys come in the order numbers, stat, sessions, slots, opens,
+//! transactions, garbage, locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,8 @@ impl Tables {
         self.heard.get(&shard).copied().unwrap_or_default()
     }
 
-    /// Whether a session may have begun of which this shard has not heard. Shard 0 has heard of all.
+    /// Whether a session may have begun of which this shard has not heard. Shard 0 has heard of
+    /// all.
     pub fn may_have_begun(&self, shard: ShardIndex, session: SessionId) -> bool {
         shard != ShardIndex(0) && session.number() > self.heard_by(shard).last
     }
@@ -175,7 +177,8 @@ impl Sweep<'_> {
                     return Ok(());
                 }
                 self.decode::<LockSet>(shard, &what, key, value);
-                // Whose sessions are over is looked at when the shard hears that the slot is its own.
+                // Whose sessions are over is looked at when the shard hears that the slot is its
+                // own.
                 if self.busy.is_arrived(shard, ino.slot()) {
                     return Ok(());
                 }
@@ -260,7 +263,8 @@ impl Sweep<'_> {
         });
     }
 
-    /// Whether a session has a record on this shard, or may have begun without having been heard of there; else its row is a finding.
+    /// Whether a session has a record on this shard, or may have begun without having been heard of
+    /// there; else its row is a finding.
     fn of_session(
         &mut self,
         shard: ShardIndex,

@@ -1,4 +1,5 @@
-//! One damage: it is found, called by its name and nothing else, and mended where that needs no guess.
+//! One damage: it is found, called by its name and nothing else, and mended where that needs no
+//! guess.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! A few real shards over real stores in one thread, with messages delivered at once, which can be stopped at any
-//! moment, damaged, checked and started again.
+//! A few real shards over real stores in one thread, with messages delivered at once, which can be
+//! stopped at any moment, damaged, checked and started again.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part of this")]
 
 pub mod finds;

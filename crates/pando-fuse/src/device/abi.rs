@@ -1,4 +1,5 @@
-//! The kernel's structures, as `include/uapi/linux/fuse.h` has them: native byte order, all padding spelled out.
+//! The kernel's structures, as `include/uapi/linux/fuse.h` has them: native byte order, all padding
+//! spelled out.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,8 +1,9 @@
 //! Who does what: threads, and the posts they hold.
 //!
-//! A *post* is a thing that at most one thread does at a time: reading one channel of the device, or going on with tasks
-//! that were woken. Whoever reads a request also handles it, since a wake-up on another CPU costs more than most
-//! requests do. If that takes long, another thread gets the post:
+//! A *post* is a thing that at most one thread does at a time: reading one channel of the device,
+//! or going on with tasks that were woken. Whoever reads a request also handles it, since a wake-up
+//! on another CPU costs more than most requests do. If that takes long, another thread gets the
+//! post:
 //!
 //! ```text
 //! reader ── knows that it will wait (fsync, an object to store): steps aside ─┐
@@ -11,8 +12,9 @@
 //!
 //! The one who was relieved finishes its request, answers it itself, and becomes a spare.
 //!
-//! A post's stamp is even while its holder waits for the kernel (or a task), odd while it works on something. Only the
-//! holder makes it odd; who makes an odd one even again decides what becomes of the post.
+//! A post's stamp is even while its holder waits for the kernel (or a task), odd while it works on
+//! something. Only the holder makes it odd; who makes an odd one even again decides what becomes of
+//! the post.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,8 +26,9 @@ use super::session::Session;
 
 /// Threads beyond which work that waits is queued instead of getting one of its own.
 const THREADS_MAX: usize = 128;
-/// Threads beyond which nobody is relieved: all of them wait for something that ends, and reading goes on then. Each needs a
-/// request under way, so that a user with many processes could have any number of them.
+/// Threads beyond which nobody is relieved: all of them wait for something that ends, and reading
+/// goes on then. Each needs a request under way, so that a user with many processes could have any
+/// number of them.
 const THREADS_EVER: usize = 512;
 /// Threads kept for the next time that one is needed.
 const SPARES: usize = 1;
@@ -81,8 +84,8 @@ pub(super) fn is_crew() -> bool {
     CREW_OF.with_borrow(Option::is_some)
 }
 
-/// To be called before the calling thread waits for long: if it is one that answers requests, another one reads them from
-/// then on. False if there is none to spare.
+/// To be called before the calling thread waits for long: if it is one that answers requests,
+/// another one reads them from then on. False if there is none to spare.
 pub fn step_aside() -> bool {
     CREW_OF.with_borrow(|session| session.as_ref().is_none_or(Session::step_aside))
 }
@@ -186,8 +189,8 @@ impl Session {
         Ok(())
     }
 
-    /// Before a wait: somebody else gets this thread's post. False, and nothing changes, if there is nobody: the work is
-    /// then to be queued.
+    /// Before a wait: somebody else gets this thread's post. False, and nothing changes, if there
+    /// is nobody: the work is then to be queued.
     pub(super) fn step_aside(self: &Arc<Self>) -> bool {
         let Some(post) = POST.get() else { return true };
         let mut floor = self.crew.lock();
@@ -221,7 +224,8 @@ impl Session {
     pub(super) fn relieve(self: &Arc<Self>, role: usize, stamp: u64) {
         let mut floor = self.crew.lock();
         let is_spare = floor.idle > floor.open.len() + floor.jobs.len();
-        // Beyond the first limit, too: somebody should read what would end the waiting of all others.
+        // Beyond the first limit, too: somebody should read what would end the waiting of all
+        // others.
         if !is_spare && (floor.threads >= THREADS_EVER || self.hire(&mut floor).is_err()) {
             return;
         }

@@ -1,9 +1,11 @@
 //! Pages are dropped by a process of its own, if there is one for it.
 //!
-//! Who has the kernel drop pages waits until nobody reads them from here any more, and not even `SIGKILL` ends that wait. A mount that
-//! is killed meanwhile would never end: the waiting thread keeps its descriptors, with them the kernel keeps the
-//! connection, and the readers wait for answers that cannot come. The answer to a read that is under way can be given up with the channel
-//! it was read from, but the reader then asks again. So another process waits, and does what is left to do once the mount is gone:
+//! Who has the kernel drop pages waits until nobody reads them from here any more, and not even
+//! `SIGKILL` ends that wait. A mount that is killed meanwhile would never end: the waiting thread
+//! keeps its descriptors, with them the kernel keeps the connection, and the readers wait for
+//! answers that cannot come. The answer to a read that is under way can be given up with the
+//! channel it was read from, but the reader then asks again. So another process waits, and does
+//! what is left to do once the mount is gone:
 //!
 //! ```text
 //! mount ── number, node ──► dropper ── INVAL_INODE ──► kernel        stdin: a channel of its own   stdout: the socket
@@ -35,7 +37,8 @@ use super::session::{BUFFER_SIZE, write};
 
 /// A question or an answer: two numbers.
 type Words = [u64; 2];
-/// While nothing is asked of it, a dropper whose mount is gone looks so often whether anybody waits still.
+/// While nothing is asked of it, a dropper whose mount is gone looks so often whether anybody waits
+/// still.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -80,7 +83,8 @@ impl Dropper {
         Self { program, helper: Mutex::default() }
     }
 
-    /// Has all pages of a node dropped, and waits until they are. Nothing: there is no process for it.
+    /// Has all pages of a node dropped, and waits until they are. Nothing: there is no process for
+    /// it.
     pub(super) fn drop_pages(&self, channel: &OwnedFd, node: u64) -> Option<Result<(), Errno>> {
         let helper = self.helper(channel).ok()?;
         let (tell, told) = mpsc::channel();
@@ -153,7 +157,8 @@ impl Helper {
     }
 }
 
-/// The process's side: `device` is a channel of the mount, `mount` the socket at which it asks. Ends with the mount.
+/// The process's side: `device` is a channel of the mount, `mount` the socket at which it asks.
+/// Ends with the mount.
 pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     let (device, mount) = (Arc::new(device), Arc::new(UnixStream::from(mount)));
     let (underway, sending) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
@@ -183,7 +188,8 @@ pub fn drop_pages(device: OwnedFd, mount: OwnedFd) {
     bury(&device, &underway);
 }
 
-/// Nobody answers requests any more, and whoever has pages dropped may wait for one: they fail, until none of them waits.
+/// Nobody answers requests any more, and whoever has pages dropped may wait for one: they fail,
+/// until none of them waits.
 fn bury(device: &OwnedFd, underway: &AtomicUsize) {
     // A request may be withdrawn between a look and the read.
     let _ = rustix::fs::fcntl_setfl(device, OFlags::NONBLOCK);

@@ -2,26 +2,30 @@
 //!
 //! - `PARALLEL_DIROPS`: lookups and listings of one directory need not wait for each other;
 //! - `ATOMIC_O_TRUNC`: `open(O_TRUNC)` is one request, so that truncation is part of the open;
-//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: attributes ride on a listing when the kernel guesses they are wanted; only
-//!   with timeouts above zero, since without them the kernel would ask for each attribute again;
-//! - `HANDLE_KILLPRIV_V2`: setuid and setgid are taken off by us on write, truncation and change of owner. Left to the
-//!   kernel, it would ask for an extended attribute before each write, and change the mode in the name of the writer, who
-//!   need not be the owner;
+//! - `DO_READDIRPLUS` with `READDIRPLUS_AUTO`: attributes ride on a listing when the kernel guesses
+//!   they are wanted; only with timeouts above zero, since without them the kernel would ask for
+//!   each attribute again;
+//! - `HANDLE_KILLPRIV_V2`: setuid and setgid are taken off by us on write, truncation and change of
+//!   owner. Left to the kernel, it would ask for an extended attribute before each write, and
+//!   change the mode in the name of the writer, who need not be the owner;
 //! - `MAX_PAGES`, `BIG_WRITES`: a write brings up to 1 MiB;
-//! - not `ASYNC_DIO`: with it the kernel drops the pages that it has of what is written before the write has reached us, and not once it has, so
-//!   that a buffered reader beside AIO with `O_DIRECT` puts old bytes back (xfstests generic/451). Without, such a write is over when it is
-//!   submitted;
-//! - `NO_EXPORT_SUPPORT`: a file handle cannot be opened once the kernel has forgotten its node, so `name_to_handle_at` says
-//!   `EOPNOTSUPP` at once;
+//! - not `ASYNC_DIO`: with it the kernel drops the pages that it has of what is written before the
+//!   write has reached us, and not once it has, so that a buffered reader beside AIO with
+//!   `O_DIRECT` puts old bytes back (xfstests generic/451). Without, such a write is over when it
+//!   is submitted;
+//! - `NO_EXPORT_SUPPORT`: a file handle cannot be opened once the kernel has forgotten its node, so
+//!   `name_to_handle_at` says `EOPNOTSUPP` at once;
 //! - not `WRITEBACK_CACHE`: a write reaches us at once, so that size and times are ours;
-//! - `POSIX_LOCKS`, `FLOCK_LOCKS` for a file system that keeps locks: else the kernel does, within the mount.
+//! - `POSIX_LOCKS`, `FLOCK_LOCKS` for a file system that keeps locks: else the kernel does, within
+//!   the mount.
 
 use super::abi::{self, init};
 use super::request::InitRequest;
 
 /// Largest `write` request, bytes.
 pub const WRITE_SIZE_MAX: u32 = 1 << 20;
-/// Unit of `max_pages`, bytes. On machines with larger pages this asks for more than needed, which the kernel cuts.
+/// Unit of `max_pages`, bytes. On machines with larger pages this asks for more than needed, which
+/// the kernel cuts.
 const PAGE_SIZE: u32 = 4096;
 /// Requests the kernel may have under way in the background (readahead, releases).
 const BACKGROUND_MAX: u16 = 256;

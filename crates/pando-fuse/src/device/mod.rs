@@ -1,5 +1,5 @@
-//! The FUSE protocol, by hand: what is read from the device and written to it, and by which threads. Knows nothing of any
-//! file system; [`FileSystem`] is what it serves.
+//! The FUSE protocol, by hand: what is read from the device and written to it, and by which
+//! threads. Knows nothing of any file system; [`FileSystem`] is what it serves.
 //!
 //! ```text
 //! /dev/fuse ─► session: parse ─► FileSystem::handle ─┬─ answers at once, on the thread that read
@@ -8,14 +8,15 @@
 //!     └──── reply ◄── pending: who is still to be answered ◄── watch: signals, threads that are stuck
 //! ```
 //!
-//! There is a library for this (`fuser`); it cannot answer an interrupt, which leaves programs that cannot be killed,
-//! and binds each request to the thread that read it.
+//! There is a library for this (`fuser`); it cannot answer an interrupt, which leaves programs that
+//! cannot be killed, and binds each request to the thread that read it.
 //!
 //! Invariants:
 //! 1. Every request that wants an answer gets exactly one, whatever becomes of its handler.
 //! 2. Per post one thread at most: one reader a channel, one task runner ([`crew`]).
 //! 3. A waker runs nothing but itself ([`task`]).
-//! 4. Whoever is told that an answer did not arrive undoes what the kernel does not know of ([`Undelivered`]).
+//! 4. Whoever is told that an answer did not arrive undoes what the kernel does not know of
+//!    ([`Undelivered`]).
 
 pub mod abi;
 mod crew;

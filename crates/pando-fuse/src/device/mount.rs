@@ -1,4 +1,5 @@
-//! Mounting and unmounting: by system call for root, by `fusermount3`, which is setuid root, for anybody else.
+//! Mounting and unmounting: by system call for root, by `fusermount3`, which is setuid root, for
+//! anybody else.
 
 use std::ffi::{CString, OsString};
 use std::io::{self, IoSliceMut};
@@ -39,8 +40,8 @@ pub struct MountOptions {
     pub default_permissions: bool,
 }
 
-/// How a mount can be undone. May be used from any thread, as often as wanted: what others mount at the same path later
-/// is never touched.
+/// How a mount can be undone. May be used from any thread, as often as wanted: what others mount at
+/// the same path later is never touched.
 #[derive(Debug)]
 pub struct Unmounter {
     mountpoint: PathBuf,
@@ -50,7 +51,8 @@ pub struct Unmounter {
     helper: Option<&'static str>,
 }
 
-/// Mounts at an existing directory, an absolute path; what the kernel then asks is read from the channel.
+/// Mounts at an existing directory, an absolute path; what the kernel then asks is read from the
+/// channel.
 pub fn mount(mountpoint: &Path, options: &MountOptions) -> io::Result<(OwnedFd, Unmounter)> {
     let device = open_device()?;
     let (channel, helper) = match mount_directly(&device, mountpoint, options) {
@@ -257,7 +259,8 @@ pub fn clone_channel(channel: &OwnedFd) -> io::Result<OwnedFd> {
     const CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
     let clone = open_device()?;
     let mut number = channel.as_raw_fd().cast_unsigned();
-    // SAFETY: this request of /dev/fuse reads one u32, a descriptor, where it is pointed to, and writes nothing.
+    // SAFETY: this request of /dev/fuse reads one u32, a descriptor, where it is pointed to, and
+    // writes nothing.
     unsafe {
         let request = rustix::ioctl::Updater::<CLONE, u32>::new(&mut number);
         rustix::ioctl::ioctl(clone.as_fd(), request)?;
@@ -278,18 +281,20 @@ impl Unmounter {
         &self.mountpoint
     }
 
-    /// Unmounts, if nobody uses it: else `EBUSY`, also if something else is mounted over it. That it is not mounted any
-    /// more is no error.
+    /// Unmounts, if nobody uses it: else `EBUSY`, also if something else is mounted over it. That
+    /// it is not mounted any more is no error.
     pub fn unmount(&self) -> io::Result<()> {
         if self.is_there()? { self.by_call(UnmountFlags::empty(), &[]) } else { Ok(()) }
     }
 
-    /// Detaches it from the tree; who uses it may go on. `EBUSY` if something else is mounted over it.
+    /// Detaches it from the tree; who uses it may go on. `EBUSY` if something else is mounted over
+    /// it.
     pub fn detach(&self) -> io::Result<()> {
         if self.is_there()? { self.by_call(UnmountFlags::DETACH, &["-z"]) } else { Ok(()) }
     }
 
-    /// Whether an unmount at the path meets this mount: false if it is gone, an error if it is below another one.
+    /// Whether an unmount at the path meets this mount: false if it is gone, an error if it is
+    /// below another one.
     fn is_there(&self) -> io::Result<bool> {
         let devices = devices_at(&self.mountpoint)?;
         if devices.last() == Some(&self.device) || !devices.contains(&self.device) {
@@ -302,8 +307,8 @@ impl Unmounter {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
     }
 
-    /// Ends it: whoever waits for an answer gets `ECONNABORTED`, and so does everybody who comes later. True if so; only
-    /// root can, and for others it is detached.
+    /// Ends it: whoever waits for an answer gets `ECONNABORTED`, and so does everybody who comes
+    /// later. True if so; only root can, and for others it is detached.
     pub fn abort(&self) -> bool {
         if !self.is_there().unwrap_or(false) {
             return false;
@@ -345,8 +350,9 @@ fn by_helper(helper: &str, mountpoint: &Path, flags: &[&str]) -> io::Result<()> 
     Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
-/// Unmounts or detaches what is mounted at a path, absolute and free of links, for whoever did not mount it: its process may be gone.
-/// Users other than root have the helper do it, which lets them unmount what is theirs.
+/// Unmounts or detaches what is mounted at a path, absolute and free of links, for whoever did not
+/// mount it: its process may be gone. Users other than root have the helper do it, which lets them
+/// unmount what is theirs.
 pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
@@ -364,8 +370,9 @@ pub fn unmount_at(path: &Path, detach: bool) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Ends the connection of what is mounted at a path, absolute and free of links, and of which no process is to be found: one that was
-/// killed may wait for an answer that only it could have given, and whoever else waits for one gets `ECONNABORTED`.
+/// Ends the connection of what is mounted at a path, absolute and free of links, and of which no
+/// process is to be found: one that was killed may wait for an answer that only it could have
+/// given, and whoever else waits for one gets `ECONNABORTED`.
 pub fn abort_at(path: &Path) {
     let Some(device) = devices_at(path).ok().and_then(|mut devices| devices.pop()) else { return };
     let minor = device.rsplit(|&byte| byte == b':').next().unwrap_or_default();
@@ -382,8 +389,8 @@ pub(crate) fn is_listed(path: &Path) -> io::Result<bool> {
     devices_at(path).map(|devices| !devices.is_empty())
 }
 
-/// Devices of all that is mounted at `path`, absolute and free of links, by the kernel's own list: the topmost is last.
-/// No request goes to any of them.
+/// Devices of all that is mounted at `path`, absolute and free of links, by the kernel's own list:
+/// the topmost is last. No request goes to any of them.
 fn devices_at(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     std::fs::read("/proc/self/mountinfo").map(|list| devices_in(&list, path))
 }

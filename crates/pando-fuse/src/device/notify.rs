@@ -10,20 +10,23 @@ use super::abi::{self, notify};
 use super::crew::is_crew;
 use super::session::Session;
 
-/// Tells the kernel what is out of date. It may take locks of the directory or file meant, which whoever waits for an
-/// answer may hold: threads that answer requests are refused with [`io::ErrorKind::Deadlock`].
+/// Tells the kernel what is out of date. It may take locks of the directory or file meant, which
+/// whoever waits for an answer may hold: threads that answer requests are refused with
+/// [`io::ErrorKind::Deadlock`].
 #[derive(Clone, Debug)]
 pub struct Notifier(pub(super) Weak<Session>);
 
 impl Notifier {
-    /// Attributes of a node, and its pages from `offset` on: `len` bytes, 0 for all; with a negative offset no pages.
+    /// Attributes of a node, and its pages from `offset` on: `len` bytes, 0 for all; with a
+    /// negative offset no pages.
     pub fn inval_inode(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
         let out = abi::InvalInodeOut { ino, off: offset, len };
         self.send(notify::INVAL_INODE, &[out.as_bytes()])
     }
 
-    /// Attributes of a node and all its pages: waits until nobody reads one of them from here. If this process is killed
-    /// meanwhile it ends all the same, where there is a [process for it](super::drop_pages()).
+    /// Attributes of a node and all its pages: waits until nobody reads one of them from here. If
+    /// this process is killed meanwhile it ends all the same, where there is a [process for
+    /// it](super::drop_pages()).
     pub fn drop_pages(&self, ino: u64) -> io::Result<()> {
         let session: Arc<Session> = self.0.upgrade().ok_or(Errno::NODEV)?;
         match session.drop_pages(ino) {
@@ -34,7 +37,8 @@ impl Notifier {
         }
     }
 
-    /// Attributes of a node, no pages. Any thread may say so: the kernel waits for nothing that a caller of ours holds.
+    /// Attributes of a node, no pages. Any thread may say so: the kernel waits for nothing that a
+    /// caller of ours holds.
     pub fn forget_attributes(&self, ino: u64) -> io::Result<()> {
         let out = abi::InvalInodeOut { ino, off: -1, len: 0 };
         self.say(notify::INVAL_INODE, &[out.as_bytes()])
@@ -45,7 +49,8 @@ impl Notifier {
         self.0.upgrade().is_some_and(|session| session.pending.contains(request))
     }
 
-    /// All names: each is asked for anew when next used. `EINVAL` before Linux 6.16. Any thread may say so.
+    /// All names: each is asked for anew when next used. `EINVAL` before Linux 6.16. Any thread may
+    /// say so.
     pub fn forget_names(&self) -> io::Result<()> {
         self.say(notify::INC_EPOCH, &[])
     }
@@ -55,12 +60,14 @@ impl Notifier {
         self.entry(parent, name, 0)
     }
 
-    /// A name in a directory: it is asked for anew when next used, and keeps what is mounted on it. From Linux 6.2 on.
+    /// A name in a directory: it is asked for anew when next used, and keeps what is mounted on it.
+    /// From Linux 6.2 on.
     pub fn expire_entry(&self, parent: u64, name: &[u8]) -> io::Result<()> {
         self.entry(parent, name, notify::EXPIRE_ONLY)
     }
 
-    /// A name is gone, and so is what it led to, if that still is `child`: watchers hear of a removal.
+    /// A name is gone, and so is what it led to, if that still is `child`: watchers hear of a
+    /// removal.
     pub fn delete(&self, parent: u64, child: u64, name: &[u8]) -> io::Result<()> {
         let out = abi::DeleteOut { parent, child, namelen: name.len() as u32, padding: 0 };
         self.send(notify::DELETE, &[out.as_bytes(), name, b"\0"])

@@ -1,7 +1,7 @@
 //! Requests under way, and what is known of signals to those who wait for them.
 //!
-//! A request has one answer. Whoever takes its entry out of here may give it: the handler when it is done, or the
-//! [watch](super::watch) with `EINTR` before that.
+//! A request has one answer. Whoever takes its entry out of here may give it: the handler when it
+//! is done, or the [watch](super::watch) with `EINTR` before that.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
-/// Interrupts kept that came before their request; the next request shows which of them are about nothing.
+/// Interrupts kept that came before their request; the next request shows which of them are about
+/// nothing.
 const EARLY_MAX: usize = 256;
 
 /// One request that was read and is not answered.
@@ -32,7 +33,8 @@ pub(super) struct Underway {
 pub(super) struct Patience {
     /// A signal that does not kill is heeded after this time.
     pub(super) after_signal: Duration,
-    /// It is also asked for by a process that is ending, whom no signal reaches any more (`close` at exit).
+    /// It is also asked for by a process that is ending, whom no signal reaches any more (`close`
+    /// at exit).
     pub(super) at_exit: bool,
 }
 
@@ -94,8 +96,8 @@ impl Pending {
         self.lock().requests.remove(&unique)
     }
 
-    /// A signal came to whoever waits for `early.target`. Returns the request, or what must be answered `EAGAIN` if too
-    /// many interrupts wait for theirs.
+    /// A signal came to whoever waits for `early.target`. Returns the request, or what must be
+    /// answered `EAGAIN` if too many interrupts wait for theirs.
     pub(super) fn interrupt(&self, early: Early) -> Result<Underway, Option<Early>> {
         let mut inner = self.lock();
         if let Some(request) = inner.requests.get_mut(&early.target) {
@@ -122,7 +124,8 @@ impl Pending {
         self.lock().requests.is_empty()
     }
 
-    /// Those of which it is to be asked whether somebody still waits, with whether their time is up anyway.
+    /// Those of which it is to be asked whether somebody still waits, with whether their time is up
+    /// anyway.
     pub(super) fn doubtful(&self, now: Instant, at_exit_after: Duration) -> Vec<(u64, u32, bool)> {
         let mut doubtful = Vec::new();
         for (&unique, request) in &mut self.lock().requests {

@@ -10,10 +10,11 @@ use zerocopy::{Immutable, IntoBytes};
 use super::abi;
 use super::session::Session;
 
-/// Where the answer to one request goes. It may be given by any thread, at any time; dropped without one, it says `EIO`.
+/// Where the answer to one request goes. It may be given by any thread, at any time; dropped
+/// without one, it says `EIO`.
 ///
-/// Every answer tells whether it arrived. If it did not ([`Undelivered`]), the kernel knows nothing of what was done:
-/// a node that was looked up must be forgotten, a handle released.
+/// Every answer tells whether it arrived. If it did not ([`Undelivered`]), the kernel knows nothing
+/// of what was done: a node that was looked up must be forgotten, a handle released.
 #[must_use = "a request wants an answer"]
 pub struct Reply {
     session: Arc<Session>,
@@ -73,7 +74,8 @@ impl Reply {
         self.send(errno.raw_os_error(), &[])
     }
 
-    /// Whether somebody waits for the answer who was not sent a signal since: for operations that wait for long.
+    /// Whether somebody waits for the answer who was not sent a signal since: for operations that
+    /// wait for long.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.session.pending.is_wanted(self.unique)
@@ -149,7 +151,8 @@ impl Reply {
         self.send(0, &[&listing.bytes])
     }
 
-    /// Goes on with this request in a future: on this thread as long as it is ready, later by another one.
+    /// Goes on with this request in a future: on this thread as long as it is ready, later by
+    /// another one.
     pub fn run<F>(self, work: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -158,8 +161,8 @@ impl Reply {
         session.tasks.begin(work(self));
     }
 
-    /// Goes on with this request in some other thread, which may wait for as long as it likes: for when there
-    /// is none to [step aside](super::step_aside) for.
+    /// Goes on with this request in some other thread, which may wait for as long as it likes: for
+    /// when there is none to [step aside](super::step_aside) for.
     pub fn queue(self, job: impl FnOnce(Self) + Send + 'static) {
         let session = Arc::clone(&self.session);
         session.queue(Box::new(move || job(self)));
@@ -205,12 +208,14 @@ impl Listing {
         self.bytes.is_empty()
     }
 
-    /// Adds an entry after which a listing goes on at `position`; `mode` tells what it is. True if there is no room.
+    /// Adds an entry after which a listing goes on at `position`; `mode` tells what it is. True if
+    /// there is no room.
     pub fn add(&mut self, ino: u64, position: u64, mode: u32, name: &[u8]) -> bool {
         self.push(None, ino, position, mode, name)
     }
 
-    /// The same in a listing with attributes. With an entry it counts as looked up; `.` and `..` come without.
+    /// The same in a listing with attributes. With an entry it counts as looked up; `.` and `..`
+    /// come without.
     pub fn add_plus(
         &mut self,
         entry: Option<&Entry>,

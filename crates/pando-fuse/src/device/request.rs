@@ -1,4 +1,5 @@
-//! From bytes to a request. Nothing the kernel (or whoever plays it) sends can do more than be refused.
+//! From bytes to a request. Nothing the kernel (or whoever plays it) sends can do more than be
+//! refused.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -163,7 +164,8 @@ pub enum Operation<'a> {
         unique: u64,
     },
     Destroy,
-    /// One that nobody here knows, or that is of no use here: to be answered `ENOSYS`, after which Linux does without.
+    /// One that nobody here knows, or that is of no use here: to be answered `ENOSYS`, after which
+    /// Linux does without.
     Other {
         opcode: u32,
     },

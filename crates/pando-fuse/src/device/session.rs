@@ -25,14 +25,17 @@ use super::watch::{Watch, is_doomed};
 
 /// Room for the largest request: what a write brings, and what stands before it.
 pub(super) const BUFFER_SIZE: usize = WRITE_SIZE_MAX as usize + 4096;
-/// Answers up to this size are written in one piece: all but contents, listings and long attributes.
+/// Answers up to this size are written in one piece: all but contents, listings and long
+/// attributes.
 const SMALL_ANSWER: usize = 256;
 /// Failures to read in a row after which a mount is given up, and how long it waits after each.
 const READ_FAILURES_MAX: u32 = 100;
 const READ_PAUSE: Duration = Duration::from_millis(10);
-/// How long a reader looks for the next request before it sleeps: some wake-ups' worth (docs/BENCHMARKS-HISTORY.md).
+/// How long a reader looks for the next request before it sleeps: some wake-ups' worth
+/// (docs/BENCHMARKS-HISTORY.md).
 const LINGER: Duration = Duration::from_micros(50);
-/// How much of that passes before it does what was put off: whoever is busy asks for the next thing sooner.
+/// How much of that passes before it does what was put off: whoever is busy asks for the next thing
+/// sooner.
 const PUT_OFF_FOR: Duration = Duration::from_micros(20);
 /// Requests read in a row after which what was put off is done, though there are more to read.
 const IN_A_ROW_MAX: u32 = 32;
@@ -47,16 +50,18 @@ const OPCODES: usize = 64;
 
 /// What is served. Methods run in threads of the session.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers a request now, or sees to it that it is answered later ([`Reply::run`], [`Reply::queue`]). Any but INIT,
-    /// DESTROY, INTERRUPT, FORGET and BATCH_FORGET.
+    /// Answers a request now, or sees to it that it is answered later ([`Reply::run`],
+    /// [`Reply::queue`]). Any but INIT, DESTROY, INTERRUPT, FORGET and BATCH_FORGET.
     fn handle(&self, request: &Request<'_>, reply: Reply);
     /// The kernel forgets `count` lookups of a node.
     fn forget(&self, node: u64, count: u64);
     /// A thread begins that will call the others.
     fn thread_begins(&self) {}
-    /// Answers have left, and there is nothing to read at the moment: to be done now is what they did not have to wait for.
+    /// Answers have left, and there is nothing to read at the moment: to be done now is what they
+    /// did not have to wait for.
     fn afterwards(&self) {}
-    /// Whether there are requests whose callers do not wait, kept for a moment in which nobody else does.
+    /// Whether there are requests whose callers do not wait, kept for a moment in which nobody else
+    /// does.
     fn has_put_off(&self) -> bool {
         false
     }
@@ -83,7 +88,8 @@ pub struct Config {
     pub readdir_plus: bool,
     /// Whether locks of files are asked for here.
     pub file_locks: bool,
-    /// A signal that does not kill is heeded after this time, by operations on names and attributes.
+    /// A signal that does not kill is heeded after this time, by operations on names and
+    /// attributes.
     pub signal_patience: Duration,
     /// The same of operations on contents, which may rightly take longer.
     pub content_patience: Duration,
@@ -140,7 +146,8 @@ impl Running {
         self.main.is_finished()
     }
 
-    /// Has pages dropped by a process of its own: what is run for it calls [`drop_pages`](super::drop_pages()).
+    /// Has pages dropped by a process of its own: what is run for it calls
+    /// [`drop_pages`](super::drop_pages()).
     pub fn drop_pages_by(&self, program: Vec<OsString>) {
         let _ = self.session.dropper.set(Dropper::new(program));
     }
@@ -151,7 +158,8 @@ impl Running {
         Notifier(Arc::downgrade(&self.session))
     }
 
-    /// Requests read so far, for each kind with any, named as the kernel's; and what the file system itself counts.
+    /// Requests read so far, for each kind with any, named as the kernel's; and what the file
+    /// system itself counts.
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         let count = |code: u32| self.session.requests.get(code as usize);
@@ -212,7 +220,8 @@ pub fn shake_hands(channel: &OwnedFd, config: &Config) -> io::Result<()> {
     }
 }
 
-/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels, of which there must be one at least.
+/// Begins to serve, after [`shake_hands`]. Readers are spread over the channels, of which there
+/// must be one at least.
 pub fn start(
     channels: Vec<OwnedFd>,
     fs: Arc<dyn FileSystem>,
@@ -317,9 +326,9 @@ impl Session {
         self.crew.end()
     }
 
-    /// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs both sides more than that.
-    /// Meanwhile what was put off is done, all of it before this thread sleeps; then whoever else could use this CPU gets it.
-    /// Nothing: somebody else has the post.
+    /// Looks for the next request for a moment before sleeping: a wake-up from another CPU costs
+    /// both sides more than that. Meanwhile what was put off is done, all of it before this thread
+    /// sleeps; then whoever else could use this CPU gets it. Nothing: somebody else has the post.
     fn linger(&self, channel: usize, mut post: Post) -> Option<Post> {
         let begun = Instant::now();
         let (until, busy) = (begun + self.linger, begun + PUT_OFF_FOR.min(self.linger));
@@ -402,7 +411,8 @@ impl Session {
         );
         let Config { signal_patience, content_patience, .. } = self.config;
         let after_signal = match operation {
-            // Whoever waits for a lock looks himself ([`Reply::is_wanted`]), so that he is not given one that nobody wants.
+            // Whoever waits for a lock looks himself ([`Reply::is_wanted`]), so that he is not
+            // given one that nobody wants.
             Operation::Setlk { waits: true, .. } => Duration::MAX,
             _ if is_content => content_patience,
             _ => signal_patience,
@@ -438,7 +448,8 @@ impl Session {
             // The kernel does not wait for it any more, or is gone.
             Err(Errno::NOENT | Errno::NODEV | Errno::PIPE) => Err(Undelivered),
             Err(_) => {
-                // It did not like the answer (no memory, or a fault of ours), and still waits for one.
+                // It did not like the answer (no memory, or a fault of ours), and still waits for
+                // one.
                 let _ = self.write(channel, unique, Errno::IO.raw_os_error(), &[]);
                 Err(Undelivered)
             }
@@ -452,11 +463,13 @@ impl Session {
         error: i32,
         parts: &[&[u8]],
     ) -> Result<(), Errno> {
-        // Answers tell errors as negative numbers; notifications, which have no number, their code as it is.
+        // Answers tell errors as negative numbers; notifications, which have no number, their code
+        // as it is.
         write(&self.channels[channel], unique, error, parts)
     }
 
-    /// Has the kernel drop all pages of a node, and waits until it has. Nothing: this process is to do so itself.
+    /// Has the kernel drop all pages of a node, and waits until it has. Nothing: this process is to
+    /// do so itself.
     pub(super) fn drop_pages(&self, node: u64) -> Option<Result<(), Errno>> {
         self.dropper.get()?.drop_pages(&self.channels[0], node)
     }
@@ -472,7 +485,8 @@ impl Session {
         self.crew.close();
     }
 
-    /// Waits for the last reader, and ends what is left: operations under way have [`GRACE`] to come to an end.
+    /// Waits for the last reader, and ends what is left: operations under way have [`GRACE`] to
+    /// come to an end.
     fn see_to_the_end(&self, watch: JoinHandle<()>) -> io::Result<()> {
         self.crew.await_close();
         let deadline = Instant::now() + GRACE;

@@ -1,10 +1,11 @@
 //! What the kernel would break if it forgot all names of a mount at once, in any mount namespace.
 //!
 //! - What is mounted on a directory of the mount would be taken off with its name.
-//! - An overlay (`overlayfs`) over a tree of the mount holds that tree by a name, and would answer `ESTALE` from then on.
+//! - An overlay (`overlayfs`) over a tree of the mount holds that tree by a name, and would answer
+//!   `ESTALE` from then on.
 //!
-//! Both are read from `/proc/PID/mountinfo`. Where a list leaves something open, it is taken for what would be broken: that costs whoever
-//! joins a few seconds, and nothing else.
+//! Both are read from `/proc/PID/mountinfo`. Where a list leaves something open, it is taken for
+//! what would be broken: that costs whoever joins a few seconds, and nothing else.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -14,8 +15,8 @@ use std::{fs, io};
 
 use super::mount::unescape;
 
-/// Whether anything depends on names of the mount with this device, `MAJOR:MINOR`, in any mount namespace that a process which can
-/// be seen is in.
+/// Whether anything depends on names of the mount with this device, `MAJOR:MINOR`, in any mount
+/// namespace that a process which can be seen is in.
 pub(crate) fn has_submounts(device: &[u8]) -> io::Result<bool> {
     let mut seen = Seen::new(device);
     let mut complete = HashSet::new();
@@ -69,8 +70,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// A line: number, number of the parent, `MAJOR:MINOR`, root, where it is mounted, its options, optional fields, a hyphen, type,
-    /// source, options of the file system.
+    /// A line: number, number of the parent, `MAJOR:MINOR`, root, where it is mounted, its options,
+    /// optional fields, a hyphen, type, source, options of the file system.
     fn add_mount(&mut self, line: &[u8]) -> Option<()> {
         let mut fields = line.split(|byte| *byte == b' ');
         let (number, parent, device) = (fields.next()?, fields.next()?, fields.next()?);
@@ -101,8 +102,9 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Trees in the options of an overlay. A comma, or another byte that would divide options, is escaped by `/proc`. Within a value a colon
-/// divides trees, and a backslash takes the meaning of what follows; not in all options of all kernels, so it is tried both ways.
+/// Trees in the options of an overlay. A comma, or another byte that would divide options, is
+/// escaped by `/proc`. Within a value a colon divides trees, and a backslash takes the meaning of
+/// what follows; not in all options of all kernels, so it is tried both ways.
 fn layers(options: &[u8]) -> HashSet<PathBuf> {
     let mut layers = HashSet::new();
     for option in options.split(|byte| *byte == b',') {

@@ -1,5 +1,6 @@
-//! Requests that may not be ready at once: futures, polled first by the thread that read the request (if need be twice, the
-//! second time with a waker), and later by whichever has the post of the task runner. A waker only puts its task into the queue.
+//! Requests that may not be ready at once: futures, polled first by the thread that read the
+//! request (if need be twice, the second time with a waker), and later by whichever has the post of
+//! the task runner. A waker only puts its task into the queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;

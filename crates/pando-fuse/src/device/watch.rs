@@ -1,13 +1,16 @@
-//! The watch: a thread that looks on while requests are under way, and sleeps when there are none. It relieves who works
-//! on one thing for long, and answers for those whose caller wants to wait no longer.
+//! The watch: a thread that looks on while requests are under way, and sleeps when there are none.
+//! It relieves who works on one thing for long, and answers for those whose caller wants to wait no
+//! longer.
 //!
-//! **Signals.** Linux tells us when a signal comes to whoever waits (once a request), and goes on to wait for our answer,
-//! even if the signal kills. So:
-//! - a caller that is being killed, is ending or is gone gets `EINTR` at once, whatever it waits for;
-//! - for any other signal, an operation has some more time: programs do not expect `stat` or `mkdir` to fail with
-//!   `EINTR` for an alarm clock, and most operations are done before anybody looks;
-//! - what is cut short goes on behind the scenes: nobody can know whether a shard ran it. Its answer finds nobody, and
-//!   what it would leave behind (an open, a lookup) is taken back.
+//! **Signals.** Linux tells us when a signal comes to whoever waits (once a request), and goes on
+//! to wait for our answer, even if the signal kills. So:
+//! - a caller that is being killed, is ending or is gone gets `EINTR` at once, whatever it waits
+//!   for;
+//! - for any other signal, an operation has some more time: programs do not expect `stat` or
+//!   `mkdir` to fail with `EINTR` for an alarm clock, and most operations are done before anybody
+//!   looks;
+//! - what is cut short goes on behind the scenes: nobody can know whether a shard ran it. Its
+//!   answer finds nobody, and what it would leave behind (an open, a lookup) is taken back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -50,7 +53,8 @@ impl Watch {
         self.changed.notify_all();
     }
 
-    /// Waits for a tick; or, if all is `quiet` and stays so, until something happens. False: it is over.
+    /// Waits for a tick; or, if all is `quiet` and stays so, until something happens. False: it is
+    /// over.
     fn wait(&self, quiet: bool, is_still_quiet: impl FnOnce() -> bool) -> bool {
         let mut is_over = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_over {
@@ -118,14 +122,15 @@ impl Session {
     }
 }
 
-/// Whether a thread is being killed, is ending, or is gone. A signal that kills without a core file becomes a SIGKILL
-/// of each thread.
+/// Whether a thread is being killed, is ending, or is gone. A signal that kills without a core file
+/// becomes a SIGKILL of each thread.
 pub(super) fn is_doomed(pid: u32) -> bool {
     if pid == 0 {
         // In a container whose processes we do not see.
         return false;
     }
-    // `stat` would not do: reading it waits for a process in the middle of `execve`, which may be waiting for us.
+    // `stat` would not do: reading it waits for a process in the middle of `execve`, which may be
+    // waiting for us.
     match std::fs::read(format!("/proc/{pid}/status")) {
         Ok(status) => is_being_killed(&status) || is_ending(&status),
         Err(error) => {

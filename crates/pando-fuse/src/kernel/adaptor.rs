@@ -1,6 +1,7 @@
-//! [`Vfs`] as a file system of the [`device`](crate::device): each request is one call. What concerns names is a future, ready
-//! at once if the shard is in this process and free. What concerns contents is done by the thread that read the request;
-//! if it has to store something it steps aside first, so that names need not wait for contents.
+//! [`Vfs`] as a file system of the [`device`](crate::device): each request is one call. What
+//! concerns names is a future, ready at once if the shard is in this process and free. What
+//! concerns contents is done by the thread that read the request; if it has to store something it
+//! steps aside first, so that names need not wait for contents.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,7 +30,8 @@ const INODES_FREE: u64 = 1 << 40;
 const COPY_MAX: u64 = 64 << 20;
 /// Largest answer of a request for extended attributes.
 const XATTR_LIST_MAX: usize = 65536;
-/// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is named.
+/// Answers `reply` with a future over what is at hand: the inner adaptor, the reply, and what is
+/// named.
 macro_rules! later {
     ($inner:expr, $reply:expr, |$this:ident, $answer:ident| $work:expr) => {{
         let $this = Arc::clone($inner);
@@ -37,8 +39,8 @@ macro_rules! later {
     }};
 }
 
-/// Makes a request about these nodes on behalf of `$caller`; again, with all that the caller may, if a shard refuses what is known
-/// of it. `$work` is an expression of `Result` that uses `$by`.
+/// Makes a request about these nodes on behalf of `$caller`; again, with all that the caller may,
+/// if a shard refuses what is known of it. `$work` is an expression of `Result` that uses `$by`.
 macro_rules! judged {
     ($inner:expr, $caller:expr, $nodes:expr, |$by:ident| $work:expr) => {{
         let mut by = $inner.caller($caller, $nodes);
@@ -77,7 +79,8 @@ pub(super) struct Inner {
     /// If `/proc` tells of callers.
     pub(super) sight: Option<Sight>,
     listings: Listings,
-    /// Of files and directories. To a file's contents it says nothing, as they belong to the ino; its locks may be of it.
+    /// Of files and directories. To a file's contents it says nothing, as they belong to the ino;
+    /// its locks may be of it.
     next_handle: AtomicU64,
     closing: Closing,
     /// It is unmounted.
@@ -148,9 +151,11 @@ impl Inner {
         keep | if no_flush { fopen::NOFLUSH } else { 0 }
     }
 
-    /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is forgotten.
+    /// Answers with what a name leads to, which counts as looked up; one that nobody heard of is
+    /// forgotten.
     fn entry(&self, reply: Reply, attr: &Attr, was_settled: bool) -> Delivery {
-        // Looked at first: it may have to wait for a disk, which whoever is not alone any more would wait for, too.
+        // Looked at first: it may have to wait for a disk, which whoever is not alone any more
+        // would wait for, too.
         let is_settled = was_settled && self.is_settled(attr);
         let delivery = {
             let telling = self.memory.telling();
@@ -162,7 +167,8 @@ impl Inner {
         delivery
     }
 
-    /// Whether what is told of a file is all there is: nothing that was written to it is to be stored yet.
+    /// Whether what is told of a file is all there is: nothing that was written to it is to be
+    /// stored yet.
     fn is_settled(&self, attr: &Attr) -> bool {
         attr.kind != FileKind::Regular || self.fs.data().is_stored(attr.ino)
     }

@@ -1,4 +1,5 @@
-//! Being alone on the volume: asked for, made use of, and given up before another session begins (docs/design/alone.md).
+//! Being alone on the volume: asked for, made use of, and given up before another session begins
+//! (docs/design/alone.md).
 //!
 //! ```text
 //!   several ──shard 0 says yes──► alone ──another session wants to begin──► nothing more is told with a timeout,
@@ -18,8 +19,8 @@ use crate::device::{Notifier, has_submounts};
 
 /// How often a session that is not alone asks whether it is.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// A thread that was answered before the recall may take in a node after the kernel forgot all attributes. So the kernel
-/// forgets them again, after these times from one another.
+/// A thread that was answered before the recall may take in a node after the kernel forgot all
+/// attributes. So the kernel forgets them again, after these times from one another.
 const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 /// The thread that keeps a session alone. Ends when it is dropped.
@@ -149,9 +150,11 @@ impl Inner {
         }
     }
 
-    /// The kernel asks for each name anew when it is next used: at once, or when it has remembered all of them for as long as it may.
+    /// The kernel asks for each name anew when it is next used: at once, or when it has remembered
+    /// all of them for as long as it may.
     fn forget_names(&self, ending: &Ending) {
-        // What is mounted on a directory would be taken off with its name, and an overlay would lose what it lies over.
+        // What is mounted on a directory would be taken off with its name, and an overlay would
+        // lose what it lies over.
         let has_submounts =
             self.device().is_none_or(|device| has_submounts(device).unwrap_or(true));
         let forgets = |notifier: &Notifier| !has_submounts && notifier.forget_names().is_ok();

@@ -1,14 +1,16 @@
 //! Which writes of a file that is open with `O_APPEND` go to its end.
 //!
-//! The kernel sends the flags of the file and an offset. It has put the offset to the end as it knows it, which another mount may
-//! have moved since, so that such a write goes to the end as the shards know it. A caller may ask for another place
-//! (`RWF_NOAPPEND`); the request does not say so. But then its offset is none that the kernel took for the end.
+//! The kernel sends the flags of the file and an offset. It has put the offset to the end as it
+//! knows it, which another mount may have moved since, so that such a write goes to the end as the
+//! shards know it. A caller may ask for another place (`RWF_NOAPPEND`); the request does not say
+//! so. But then its offset is none that the kernel took for the end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many of the last sizes count: between the kernel's look at the size and its request, answers may tell it others.
+/// How many of the last sizes count: between the kernel's look at the size and its request, answers
+/// may tell it others.
 const SIZES: usize = 8;
 
 /// What the kernel takes, and took, for the sizes of files that are appended to.
@@ -57,7 +59,8 @@ impl Appends {
         self.change(node, |sizes| sizes.push(size));
     }
 
-    /// A write at what the kernel took for the end, up to `end`: it takes that for the end now, and nothing else any more.
+    /// A write at what the kernel took for the end, up to `end`: it takes that for the end now, and
+    /// nothing else any more.
     pub(super) fn appended(&self, node: u64, end: u64) {
         self.change(node, |sizes| sizes.0 = [end; SIZES]);
     }

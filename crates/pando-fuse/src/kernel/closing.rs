@@ -1,9 +1,10 @@
 //! Files that were closed, and whose shards are told together, in a moment in which nobody waits.
 //!
-//! Linux does not wait for the answer to RELEASE: whoever closed the file goes on, and often asks for the next name at once.
-//! That request is answered first. What is put off is done when there has been nothing to read for a while, before a request that
-//! could tell the difference, and after some others in any case ([`FileSystem::catch_up`](crate::device::FileSystem)): a request of
-//! its own for each would take a third as long as to create the file did.
+//! Linux does not wait for the answer to RELEASE: whoever closed the file goes on, and often asks
+//! for the next name at once. That request is answered first. What is put off is done when there
+//! has been nothing to read for a while, before a request that could tell the difference, and after
+//! some others in any case ([`FileSystem::catch_up`](crate::device::FileSystem)): a request of its
+//! own for each would take a third as long as to create the file did.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,8 +54,9 @@ impl Closing {
     }
 }
 
-/// Whether it makes no difference to a request that a file which was closed before counts as open. It does to whoever
-/// removes or changes it (an open file outlives its name, and its attributes are those of its contents).
+/// Whether it makes no difference to a request that a file which was closed before counts as open.
+/// It does to whoever removes or changes it (an open file outlives its name, and its attributes are
+/// those of its contents).
 pub(super) const fn may_overtake_a_close(operation: &Operation<'_>) -> bool {
     matches!(
         operation,

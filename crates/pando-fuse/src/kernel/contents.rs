@@ -1,5 +1,5 @@
-//! Requests about the contents of files, and their end: done by the thread that read them, which steps aside if something has to be
-//! stored first, so that names need not wait for contents.
+//! Requests about the contents of files, and their end: done by the thread that read them, which
+//! steps aside if something has to be stored first, so that names need not wait for contents.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::kernel::convert::kill;
 use crate::vfs::{OpenFlags, Vfs};
 
 impl Inner {
-    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes for a program of its owner or group is
-    /// none any more when this returns, for shards and kernel; of any other nothing is asked, and what is stored says it again.
+    /// A content is about to be changed, which takes `kill` off the file. One that the kernel takes
+    /// for a program of its owner or group is none any more when this returns, for shards and
+    /// kernel; of any other nothing is asked, and what is stored says it again.
     pub(super) fn kill(&self, ino: Ino, kill: Option<Kill>) -> Result<(), Errno> {
         let Some(kill) = kill.filter(|_| self.memory.is_program(ino.0)) else { return Ok(()) };
         self.fs.data().kill(ino, kill)?;
@@ -21,7 +22,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What a change of content takes off that is made by a caller without `CAP_FSETID`: not an idle setgid of one of its groups.
+    /// What a change of content takes off that is made by a caller without `CAP_FSETID`: not an
+    /// idle setgid of one of its groups.
     pub(super) fn killed_by(&self, caller: Caller, node: u64) -> Kill {
         let is_other = |told: &Judged| Kill::concerns(told.mode) && told.gid != caller.gid;
         let told = self.memory.told_of(node).filter(is_other);
@@ -36,8 +38,9 @@ impl Inner {
         self.forget_attributes_of(node);
     }
 
-    /// What a change takes off of which the kernel does not say whether its caller has `CAP_FSETID`: none but user 0 is taken to have
-    /// it. Of a user 0 who has not, the kernel takes it off by a SETATTR.
+    /// What a change takes off of which the kernel does not say whether its caller has
+    /// `CAP_FSETID`: none but user 0 is taken to have it. Of a user 0 who has not, the kernel takes
+    /// it off by a SETATTR.
     fn killed_unflagged(&self, caller: Caller, node: u64) -> Option<Kill> {
         (caller.uid != 0).then(|| self.killed_by(caller, node))
     }
@@ -49,15 +52,17 @@ impl Adaptor {
         let node = Ino(request.node);
         let fs = &self.0.fs;
         match request.operation {
-            // Small ones are mostly of inline data, or of a block at hand. Measured on a local store: stepping aside costs
-            // a large read nothing, and the worst wait of others beside it is shorter.
+            // Small ones are mostly of inline data, or of a block at hand. Measured on a local
+            // store: stepping aside costs a large read nothing, and the worst wait of others beside
+            // it is shorter.
             Operation::Read { offset, size, .. } => {
                 self.aside(u64::from(size) > INLINE_MAX, reply, move |fs, reply| {
                     data(reply, fs.read(node, offset, size));
                 });
             }
             Operation::Write { offset, data, write_flags, flags } => {
-                // Pages written through a mapping belong where they are, whatever the handle they come by.
+                // Pages written through a mapping belong where they are, whatever the handle they
+                // come by.
                 let from_mapping = write_flags & write::CACHE != 0;
                 let appends = &self.0.memory.appends;
                 let append = !from_mapping
@@ -200,7 +205,8 @@ impl Adaptor {
         });
     }
 
-    /// Does `work` here; if it `waits`, after another thread has taken over, or by another one if there is none to spare.
+    /// Does `work` here; if it `waits`, after another thread has taken over, or by another one if
+    /// there is none to spare.
     pub(super) fn aside(
         &self,
         waits: bool,

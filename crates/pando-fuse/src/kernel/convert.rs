@@ -52,8 +52,8 @@ pub(super) const fn kill(caller: Caller) -> Kill {
     Kill::UnlessOf(caller.gid)
 }
 
-/// What a SETATTR asks for. One that asks for nothing is what the kernel makes of `chown(-1, -1)`, and of what it takes off before it
-/// has somebody without `CAP_FSETID` change a content.
+/// What a SETATTR asks for. One that asks for nothing is what the kernel makes of `chown(-1, -1)`,
+/// and of what it takes off before it has somebody without `CAP_FSETID` change a content.
 pub(super) fn set_attr(set: &abi::SetattrIn, caller: Caller) -> SetAttr {
     let has = |bit| set.valid & bit != 0;
     let time_set = |given, now, seconds, nanos| match (has(given), has(now)) {

@@ -1,8 +1,9 @@
 //! Directories that are removed, but still held by a program on this mount.
 //!
-//! On Linux a descriptor or a working directory outlives its directory: `fstat`, `fchmod` and `getdents` go on, the last one
-//! finds nothing, and no name can be made or found in it. Shards keep nothing of a directory that is removed. So the mount
-//! answers for it, from what the kernel was told last, until the kernel forgets the node.
+//! On Linux a descriptor or a working directory outlives its directory: `fstat`, `fchmod` and
+//! `getdents` go on, the last one finds nothing, and no name can be made or found in it. Shards
+//! keep nothing of a directory that is removed. So the mount answers for it, from what the kernel
+//! was told last, until the kernel forgets the node.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +57,8 @@ impl Gone {
         attr
     }
 
-    /// Changes attributes of a removed directory, whose caller the kernel has judged; none if it is not removed.
+    /// Changes attributes of a removed directory, whose caller the kernel has judged; none if it is
+    /// not removed.
     pub(super) fn set(&self, node: u64, set: &SetAttr) -> Option<Attr> {
         if self.is_empty() {
             return None;
@@ -113,7 +115,8 @@ impl Inner {
         }
     }
 
-    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still holds.
+    /// Attributes of a directory that is removed, as `errno` tells of it, and that a program still
+    /// holds.
     pub(super) fn removed(&self, node: u64, errno: Errno) -> Option<Attr> {
         if errno != Errno::ESTALE || !self.fs.namespace().is_dir(Ino(node)) {
             return None;
@@ -154,7 +157,8 @@ impl Inner {
     }
 }
 
-/// What is known of a removed directory. Its times are those of the moment at which this mount noticed.
+/// What is known of a removed directory. Its times are those of the moment at which this mount
+/// noticed.
 fn removed(node: u64, Judged { mode, uid, gid }: Judged) -> Attr {
     let now = now();
     Attr {

@@ -1,7 +1,9 @@
-//! Which listings the kernel may keep while this mount is alone on its volume (docs/design/alone.md, "Listings").
+//! Which listings the kernel may keep while this mount is alone on its volume
+//! (docs/design/alone.md, "Listings").
 //!
-//! A handle that was opened with the kernel's leave to keep its listing (`FOPEN_CACHE_DIR`) has that leave until it is closed, also after
-//! the mount is not alone any more. So handles belong to the *period* of being alone in which they were opened.
+//! A handle that was opened with the kernel's leave to keep its listing (`FOPEN_CACHE_DIR`) has
+//! that leave until it is closed, also after the mount is not alone any more. So handles belong to
+//! the *period* of being alone in which they were opened.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +70,8 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A directory is being opened by a mount alone: flags of the answer, and the leave that they give.
+    /// A directory is being opened by a mount alone: flags of the answer, and the leave that they
+    /// give.
     pub(super) fn open(&self, node: u64, parent: Option<Ino>) -> (u32, Option<Leave>) {
         let mut state = self.lock();
         let period = state.period;
@@ -90,8 +93,9 @@ impl Kept {
         (flags, Some(Leave { node, period, drops }))
     }
 
-    /// The kernel asks for a listing by a handle with this leave. False if that is of an older period, or if names may change
-    /// unheard of: then the kernel must drop what it has of this directory before it hears of the listing's end.
+    /// The kernel asks for a listing by a handle with this leave. False if that is of an older
+    /// period, or if names may change unheard of: then the kernel must drop what it has of this
+    /// directory before it hears of the listing's end.
     pub(super) fn is_listed(&self, leave: Leave) -> bool {
         let mut state = self.lock();
         let is_current = state.period == leave.period;
@@ -118,7 +122,8 @@ impl Kept {
         }
     }
 
-    /// How often that was said. What a handle has fetched at another count may be of before a change.
+    /// How often that was said. What a handle has fetched at another count may be of before a
+    /// change.
     pub(super) fn changes(&self, leave: Leave) -> u64 {
         self.lock().dirs.get(&leave.node).map_or(0, |dir| dir.changes)
     }
@@ -143,7 +148,8 @@ impl Kept {
         }
     }
 
-    /// The mount is not alone any more: directories of which open handles may use what the kernel keeps.
+    /// The mount is not alone any more: directories of which open handles may use what the kernel
+    /// keeps.
     pub(super) fn end_period(&self) -> Vec<u64> {
         let mut state = self.lock();
         state.period += 1;

@@ -15,11 +15,13 @@ use crate::kernel::gone::Refused;
 use crate::kernel::kept::{Kept, Leave};
 use crate::vfs::DirHandle;
 
-/// How long a recall waits for the kernel to drop what it keeps of open directories. It does so at once, unless a program
-/// holds up its own listing of one, by reading it into memory that it lets nobody have.
+/// How long a recall waits for the kernel to drop what it keeps of open directories. It does so at
+/// once, unless a program holds up its own listing of one, by reading it into memory that it lets
+/// nobody have.
 const DROPS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Threads that wait for that at the same time. Beyond them nothing is dropped any more, and the kernel keeps nothing more.
+/// Threads that wait for that at the same time. Beyond them nothing is dropped any more, and the
+/// kernel keeps nothing more.
 const DROPS_MAX: usize = 16;
 
 /// See the module.
@@ -38,8 +40,8 @@ struct Open {
     fetched_at: AtomicU64,
 }
 
-/// Threads that have the kernel drop listings. Each of them may have to wait for a program that holds up its own listing, and no other
-/// program is to wait for that.
+/// Threads that have the kernel drop listings. Each of them may have to wait for a program that
+/// holds up its own listing, and no other program is to wait for that.
 #[derive(Default)]
 struct Dropping(Arc<AtomicUsize>);
 
@@ -65,7 +67,8 @@ impl Drop for Turn {
 }
 
 impl Turn {
-    /// Has the kernel drop its listings of these, and then `work` done. Without a thread neither is done.
+    /// Has the kernel drop its listings of these, and then `work` done. Without a thread neither is
+    /// done.
     fn drop_then(self, notifier: &Notifier, nodes: Vec<u64>, work: impl FnOnce() + Send + 'static) {
         let notifier = notifier.clone();
         let job = move || {

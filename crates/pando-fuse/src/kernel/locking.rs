@@ -1,13 +1,16 @@
 //! Whose locks there are, towards the kernel, and when they end.
 //!
-//! The kernel names an owner by a number that it uses again once the process or open file is gone; towards the shards each owner
-//! has a number of its own, which is never given again. An owner ends
+//! The kernel names an owner by a number that it uses again once the process or open file is gone;
+//! towards the shards each owner has a number of its own, which is never given again. An owner ends
 //!
-//! - with a FLUSH that names it: a process closes any descriptor of the file, and its `fcntl` locks of it go;
-//! - with the RELEASE of the last handle by which it locked: an open file is closed, and its `flock` and `F_OFD_*` locks go (the
-//!   kernel does not say which of both it is that it asks for, so handles of processes are kept in mind as well; they go earlier).
+//! - with a FLUSH that names it: a process closes any descriptor of the file, and its `fcntl` locks
+//!   of it go;
+//! - with the RELEASE of the last handle by which it locked: an open file is closed, and its
+//!   `flock` and `F_OFD_*` locks go (the kernel does not say which of both it is that it asks for,
+//!   so handles of processes are kept in mind as well; they go earlier).
 //!
-//! Linux does not wait for the answer to RELEASE. Who is refused for the sake of an owner that is just ending waits until it has.
+//! Linux does not wait for the answer to RELEASE. Who is refused for the sake of an owner that is
+//! just ending waits until it has.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::future::poll_fn;

@@ -1,8 +1,9 @@
 //! `flock` and `fcntl` locks, as programs ask for them.
 //!
-//! A lock that holds across mounts is of use only if what was written under it is seen under the next one. So what this mount has
-//! written is handed to the shards before a lock is given back, or made a shared one; and when one was given, what is known of
-//! the file is asked for anew, and pages the kernel has from before are dropped if somebody else has changed it since.
+//! A lock that holds across mounts is of use only if what was written under it is seen under the
+//! next one. So what this mount has written is handed to the shards before a lock is given back, or
+//! made a shared one; and when one was given, what is known of the file is asked for anew, and
+//! pages the kernel has from before are dropped if somebody else has changed it since.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -64,7 +65,8 @@ impl Adaptor {
                     };
                     reply.run(move |reply| async move {
                         match kind {
-                            // Whoever locks it next would not see what could not be stored yet, and be written over by it later.
+                            // Whoever locks it next would not see what could not be stored yet, and
+                            // be written over by it later.
                             None if flushed.is_err() => empty(reply, flushed),
                             None => inner.unlock(reply, (ino, owner), &lock, range).await,
                             Some(_) if flushed.is_err() => empty(reply, flushed),
@@ -114,8 +116,8 @@ impl Inner {
             if !is_over || !matches!(granted, Ok(()) | Err(Errno::EBADF)) {
                 break (owner, is_new, granted);
             }
-            // The owner has ended while it waited: its process has gone, or closed another descriptor of the file, which ends what
-            // it had then and not what it asks for.
+            // The owner has ended while it waited: its process has gone, or closed another
+            // descriptor of the file, which ends what it had then and not what it asks for.
             namespace.forget_locks(ino, space, owner).await;
             if !is_wanted() {
                 break (owner, false, Err(Errno::EINTR));
@@ -126,11 +128,13 @@ impl Inner {
             Err(errno) => Err(errno),
         };
         if granted.is_ok() && done.is_err() {
-            // Nobody works with what he may not see. What fails here is given back when the owner ends.
+            // Nobody works with what he may not see. What fails here is given back when the owner
+            // ends.
             let _ = namespace.unlock(ino, space, owner, range).await;
         }
         let delivery = reply.done(done.map_err(super::errno));
-        // Nobody knows of it. Of an owner who had something before, the rest is not touched: it may keep others out for longer.
+        // Nobody knows of it. Of an owner who had something before, the rest is not touched: it may
+        // keep others out for longer.
         if delivery.is_err() && is_new {
             match self.locking.end_if(ino, space, lock.owner, owner) {
                 Some(ending) => self.end_owner(ino, ending).await,
@@ -184,7 +188,8 @@ impl Inner {
         })
     }
 
-    /// Gives back what an owner has that is ending, if that can be done in the time that a call may take.
+    /// Gives back what an owner has that is ending, if that can be done in the time that a call may
+    /// take.
     pub(super) async fn let_go(&self, ino: Ino, ending: &Ending) {
         let (space, number) = (ending.space, ending.number);
         // Whatever comes of it, `end_owner` sees to the rest.
@@ -196,8 +201,9 @@ impl Inner {
         self.fs.namespace().forget_locks(ino, ending.space, ending.number).await;
     }
 
-    /// Owners are gone whose file could not be stored. They keep their locks until it is, or is lost for good: whoever has the next
-    /// lock would not see it otherwise, and be written over by it later.
+    /// Owners are gone whose file could not be stored. They keep their locks until it is, or is
+    /// lost for good: whoever has the next lock would not see it otherwise, and be written over by
+    /// it later.
     pub(super) fn end_when_stored(self: &Arc<Self>, ino: Ino, endings: Vec<Ending>) {
         let inner = Arc::clone(self);
         let work = move || {
@@ -229,7 +235,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The kernel drops its pages of a file. By a thread of its own: it may wait for pages that others are reading just now.
+    /// The kernel drops its pages of a file. By a thread of its own: it may wait for pages that
+    /// others are reading just now.
     async fn drop_pages(&self, ino: Ino) -> Result<(), Errno> {
         #[derive(Default)]
         struct Dropped {

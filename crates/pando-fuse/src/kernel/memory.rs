@@ -1,7 +1,8 @@
-//! What the kernel may answer from its own memory, for how long, and what shards are told of its callers (docs/design/alone.md).
+//! What the kernel may answer from its own memory, for how long, and what shards are told of its
+//! callers (docs/design/alone.md).
 //!
-//! The kernel judges its callers (`default_permissions`), by attributes that it was told, and that may have changed since. So shards
-//! judge them, too.
+//! The kernel judges its callers (`default_permissions`), by attributes that it was told, and that
+//! may have changed since. So shards judge them, too.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,14 +16,16 @@ use super::session::Options;
 use super::told::Told;
 use crate::device::Caller;
 
-/// How long a kernel that is alone, and can forget all names at once, may remember them. Where something is mounted on one of
-/// them it must not, and a recall waits for so long: less than the patience of whoever it waits for.
+/// How long a kernel that is alone, and can forget all names at once, may remember them. Where
+/// something is mounted on one of them it must not, and a recall waits for so long: less than the
+/// patience of whoever it waits for.
 const NAMES_KEPT: Duration = Duration::from_secs(5);
 /// The same of one that never can.
 const NAMES_KEPT_BRIEFLY: Duration = Duration::from_secs(1);
 /// How long a kernel that is alone may remember attributes of anything but directories.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(60);
-/// The same of directories. It may take times and counts of before a change of its own for newer ones.
+/// The same of directories. It may take times and counts of before a change of its own for newer
+/// ones.
 const DIRECTORIES_KEPT: Duration = Duration::from_secs(1);
 /// Less than the kernel's unit of time, which this is rounded up to.
 const ONE_JIFFY: Duration = Duration::from_nanos(1);
@@ -70,7 +73,8 @@ impl Programs {
     }
 }
 
-/// What is said to the kernel while this lives is said to a kernel that is alone, or to one that is not.
+/// What is said to the kernel while this lives is said to a kernel that is alone, or to one that is
+/// not.
 pub(super) struct Telling<'a> {
     memory: &'a Memory,
     is_alone: RwLockReadGuard<'a, bool>,
@@ -109,7 +113,8 @@ impl Memory {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// It is not alone any more. When this returns, all that was told to a kernel alone has been told.
+    /// It is not alone any more. When this returns, all that was told to a kernel alone has been
+    /// told.
     pub(super) fn end_alone(&self) {
         *self.is_alone.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
@@ -131,8 +136,8 @@ impl Memory {
         caller.uid != 0 && nodes.iter().any(needs)
     }
 
-    /// For how long the kernel may remember the name and the attributes of a file that it hears of by a listing. It takes these in after
-    /// a recall, too, so they are as for one of several.
+    /// For how long the kernel may remember the name and the attributes of a file that it hears of
+    /// by a listing. It takes these in after a recall, too, so they are as for one of several.
     pub(super) fn listed(&self, attr: &Attr) -> (Duration, Duration) {
         (self.entry_timeout, if is_program(attr) { Duration::ZERO } else { self.attr_timeout })
     }
@@ -163,7 +168,8 @@ impl Memory {
         self.programs.has(node)
     }
 
-    /// Shards have taken these off a file, and the kernel is about to be told to forget its attributes.
+    /// Shards have taken these off a file, and the kernel is about to be told to forget its
+    /// attributes.
     pub(super) fn no_program(&self, node: u64) {
         self.programs.remove(node);
     }
@@ -200,8 +206,8 @@ impl Telling<'_> {
         if *self.is_alone { self.memory.names_kept() } else { Duration::ZERO }
     }
 
-    /// The kernel is about to be told these attributes: for how long it may remember them. `is_settled`: nothing of the file
-    /// is to be stored yet.
+    /// The kernel is about to be told these attributes: for how long it may remember them.
+    /// `is_settled`: nothing of the file is to be stored yet.
     pub(super) fn attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let given = self.memory.attr_timeout;
         self.memory.tells(node, attr);
@@ -220,7 +226,8 @@ impl Telling<'_> {
         if node == Ino::ROOT.0 { given.max(ONE_JIFFY) } else { given }
     }
 
-    /// The same, with a name that leads there: what its path was just looked up for need not be asked for again.
+    /// The same, with a name that leads there: what its path was just looked up for need not be
+    /// asked for again.
     pub(super) fn entry_attributes(&self, node: u64, attr: &Attr, is_settled: bool) -> Duration {
         let time = self.attributes(node, attr, is_settled);
         if attr.kind == FileKind::Directory { time.max(ONE_JIFFY) } else { time }

@@ -20,7 +20,8 @@ macro_rules! name {
     };
 }
 
-/// Answers with what `$work` makes of a name: `$by` and `$parent` are who does it, and in which directory.
+/// Answers with what `$work` makes of a name: `$by` and `$parent` are who does it, and in which
+/// directory.
 macro_rules! named {
     ($inner:expr, $reply:expr, $request:expr, $name:ident, |$this:ident, $by:ident, $parent:ident| $work:expr, $answer:expr) => {{
         let (caller, dir) = ($request.caller, $request.node);

@@ -1,17 +1,21 @@
 //! Supplementary groups and capabilities of a caller, read from `/proc` where they decide.
 //!
-//! A request names the thread that made it. The thread waits in the kernel until its request is answered, even if it is killed
-//! meanwhile. So its number is no other's until then, and what it may do does not change: Linux keeps credentials by thread, and
-//! only a thread itself changes its own. An interrupted request is answered early, though, and a thread that was answered may end,
-//! or become another program. So what was read counts only if the request is still unanswered *after* it was read.
+//! A request names the thread that made it. The thread waits in the kernel until its request is
+//! answered, even if it is killed meanwhile. So its number is no other's until then, and what it
+//! may do does not change: Linux keeps credentials by thread, and only a thread itself changes its
+//! own. An interrupted request is answered early, though, and a thread that was answered may end,
+//! or become another program. So what was read counts only if the request is still unanswered
+//! *after* it was read.
 //!
-//! A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is believed only if it shows the user and
-//! group of the request. One that writes asynchronously (`libaio`) does not wait; of a write only an idle setgid depends on this.
+//! A thread that works for others (`io_uring`, an overlay) may show what is not theirs; it is
+//! believed only if it shows the user and group of the request. One that writes asynchronously
+//! (`libaio`) does not wait; of a write only an idle setgid depends on this.
 
 //!
-//! `/proc` shows numbers as this process's user namespace has them. Where that has not all users and groups, a group that it does not
-//! have is shown as the overflow group, which may also be somebody's: it counts as nobody's. The map of its own namespace is shown as
-//! the one around it has it, which is not by which requests count.
+//! `/proc` shows numbers as this process's user namespace has them. Where that has not all users
+//! and groups, a group that it does not have is shown as the overflow group, which may also be
+//! somebody's: it counts as nobody's. The map of its own namespace is shown as the one around it
+//! has it, which is not by which requests count.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -40,7 +44,8 @@ struct Part {
 }
 
 impl Sight {
-    /// None where `/proc` is not that of the processes that requests name: of this process's own PID namespace.
+    /// None where `/proc` is not that of the processes that requests name: of this process's own
+    /// PID namespace.
     pub(super) fn new() -> Option<Self> {
         let own = fs::read_link("/proc/self").ok()?;
         if own.to_str() != Some(&std::process::id().to_string()) {
@@ -58,7 +63,8 @@ impl Sight {
         Some(Self(Some(Part { namespace: fs::read_link("/proc/self/ns/user").ok()?, overflow })))
     }
 
-    /// Whether maps of this caller are shown by numbers of the namespace around; `None`: that cannot be told.
+    /// Whether maps of this caller are shown by numbers of the namespace around; `None`: that
+    /// cannot be told.
     fn is_of_own(&self, caller: Caller) -> Option<bool> {
         let Some(part) = &self.0 else { return Some(false) };
         let namespace = fs::read_link(format!("/proc/{}/ns/user", caller.pid)).ok()?;
@@ -74,8 +80,8 @@ impl Inner {
         notifier.awaits_answer(caller.request).then_some(known)
     }
 
-    /// On whose behalf a request about these nodes is made. Where another group than its first may decide, all that `caller` may is
-    /// looked up at once; else when a shard refuses.
+    /// On whose behalf a request about these nodes is made. Where another group than its first may
+    /// decide, all that `caller` may is looked up at once; else when a shard refuses.
     pub(super) fn caller(&self, caller: Caller, nodes: &[u64]) -> Credentials {
         let known = self.memory.may_need_groups(caller, nodes).then(|| self.powers_of(caller));
         let by_kernel = Credentials { uid: caller.uid, gid: caller.gid, judge: Judge::Kernel };
@@ -132,7 +138,8 @@ fn parse_map(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     map.lines().take(Powers::RANGES_MAX).map(range).collect()
 }
 
-/// Numbers of a namespace as requests count them: outside of it, unless it is this process's own. What is none there is left out.
+/// Numbers of a namespace as requests count them: outside of it, unless it is this process's own.
+/// What is none there is left out.
 fn ranges(map: &[(u32, u32, u32)], is_own: bool) -> Vec<(u32, u32)> {
     let first = |(inside, outside, count): &(u32, u32, u32)| {
         (if is_own { *inside } else { *outside }, *count)
@@ -165,7 +172,8 @@ mod tests {
         assert_eq!(parse_map(all).unwrap(), WHOLE);
         let two = "0 1000 1\n1 100000 65536\n";
         assert_eq!(parsed(two, false), Some(vec![(1000, 1), (100_000, 65536)]));
-        // Its own, of which the numbers outside are the ones around it: users 100,000 and on are none of it.
+        // Its own, of which the numbers outside are the ones around it: users 100,000 and on are
+        // none of it.
         assert_eq!(parsed(two, true), Some(vec![(0, 1), (1, 65536)]));
         // Of users that this process's namespace does not have.
         assert_eq!(parsed("0 4294967295 65536\n1 7 1\n", false), Some(vec![(7, 1)]));

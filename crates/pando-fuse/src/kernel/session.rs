@@ -1,5 +1,6 @@
-//! Mounting: options, checks before it, unmounting. The same for every file system that is served through this crate, so
-//! that a null file system measures what Pando's own costs before it does anything.
+//! Mounting: options, checks before it, unmounting. The same for every file system that is served
+//! through this crate, so that a null file system measures what Pando's own costs before it does
+//! anything.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,15 +18,17 @@ const READERS_MAX: usize = 8;
 /// How a mount behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each time, unless the session is
-    /// alone on its volume.
+    /// How long the kernel may take it for granted that a name leads to a file. Zero: it asks each
+    /// time, unless the session is alone on its volume.
     pub entry_timeout: Duration,
     /// The same of attributes.
     pub attr_timeout: Duration,
-    /// Threads that read requests at the same time; above 0. One is fastest on few CPUs, since a wake-up then finds it on
-    /// the same CPU more often; what waits for a disk or another shard gets further threads, or none, anyway.
+    /// Threads that read requests at the same time; above 0. One is fastest on few CPUs, since a
+    /// wake-up then finds it on the same CPU more often; what waits for a disk or another shard
+    /// gets further threads, or none, anyway.
     pub threads: usize,
-    /// Gives each reader its own descriptor of `/dev/fuse`, with a queue of its own for what it works on.
+    /// Gives each reader its own descriptor of `/dev/fuse`, with a queue of its own for what it
+    /// works on.
     pub clone_fd: bool,
     /// Whether users other than the one who mounts may enter.
     pub allow_other: bool,
@@ -35,12 +38,13 @@ pub struct Options {
     pub suid: bool,
     /// Whether device nodes lead to devices.
     pub dev: bool,
-    /// Whether the kernel itself judges who may do what ([`mount`](crate::mount()) always has it so).
+    /// Whether the kernel itself judges who may do what ([`mount`](crate::mount()) always has it
+    /// so).
     pub default_permissions: bool,
     /// Source shown in `/proc/mounts`.
     pub source: String,
-    /// What is run, with arguments, to have pages dropped by ([`device::drop_pages`]); if empty, this process does so, and may not end
-    /// when it is killed meanwhile.
+    /// What is run, with arguments, to have pages dropped by ([`device::drop_pages`]); if empty,
+    /// this process does so, and may not end when it is killed meanwhile.
     pub dropper: Vec<OsString>,
 }
 
@@ -63,7 +67,8 @@ impl Default for Options {
     }
 }
 
-/// A mounted file system. Dropping it unmounts; if it is in use, whoever waits for it gets `ECONNABORTED`.
+/// A mounted file system. Dropping it unmounts; if it is in use, whoever waits for it gets
+/// `ECONNABORTED`.
 #[derive(Debug)]
 pub struct Mounted {
     unmounter: Unmounter,
@@ -133,12 +138,14 @@ impl Mounted {
         self.notifier.clone()
     }
 
-    /// Unmounts, if nobody uses it: else `EBUSY`, and all goes on. May be called from any thread, while another waits.
+    /// Unmounts, if nobody uses it: else `EBUSY`, and all goes on. May be called from any thread,
+    /// while another waits.
     pub fn request_unmount(&self) -> io::Result<()> {
         if self.is_over() { Ok(()) } else { self.unmounter.unmount() }
     }
 
-    /// Unmounts and waits until the last request is answered. `EBUSY` if it is in use; it then stays mounted.
+    /// Unmounts and waits until the last request is answered. `EBUSY` if it is in use; it then
+    /// stays mounted.
     pub fn unmount(mut self) -> Result<(), (io::Error, Self)> {
         if let Err(error) = self.request_unmount() {
             return Err((error, self));
@@ -156,7 +163,8 @@ impl Mounted {
         self.join()
     }
 
-    /// Requests read from the kernel so far, for each kind with any; and what the file system itself counts.
+    /// Requests read from the kernel so far, for each kind with any; and what the file system
+    /// itself counts.
     #[must_use]
     pub fn counters(&self) -> (Counts, Counts) {
         self.running.as_ref().map(Running::counters).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Mode and owners of the nodes that the kernel knows, as it was told last.
 //!
-//! The kernel may have thrown an answer away, so nothing is permitted by this. It tells for which callers more is to be known, and
-//! what a removed directory was.
+//! The kernel may have thrown an answer away, so nothing is permitted by this. It tells for which
+//! callers more is to be known, and what a removed directory was.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -89,7 +89,8 @@ impl Vfs {
                 let (attr, info) = cut?;
                 return Ok(self.tell_opened(attr, info, flags));
             }
-            // Whatever is flushed from now on was written by somebody who opened the file after this call began: either order is right.
+            // Whatever is flushed from now on was written by somebody who opened the file after
+            // this call began: either order is right.
         }
         let attr = self.namespace.open(by, ino, flags.access(), truncates, kill).await?;
         let info = self.data.opened(&attr, truncates);
@@ -117,7 +118,8 @@ impl Vfs {
                 let info = self.data.created(&attr);
                 Ok(self.tell_opened(attr, info, flags))
             }
-            // Somebody else made it after the kernel had looked. The kernel looks again, and judges what it opens.
+            // Somebody else made it after the kernel had looked. The kernel looks again, and judges
+            // what it opens.
             Err(Errno::EEXIST) if !flags.is_exclusive() => Err(Errno::ESTALE),
             Err(errno) => Err(errno),
         }
@@ -194,7 +196,8 @@ impl Vfs {
         }
     }
 
-    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`. `kill`: what that takes off the latter.
+    /// `copy_file_range` between `(ino, offset)` and `(ino, offset)`. `kill`: what that takes off
+    /// the latter.
     pub fn copy_range(
         &self,
         from: (Ino, u64),

@@ -1,17 +1,19 @@
 //! Listings of directories.
 //!
-//! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the handle for the next
-//! request. Positions are the client's, so that a listing may also go on from any of them without what is kept.
+//! A page of the client rarely fits the kernel's buffer exactly: what is left of it stays in the
+//! handle for the next request. Positions are the client's, so that a listing may also go on from
+//! any of them without what is kept.
 //!
-//! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it forgets, and goes back to where
-//! that ended: so the last entries delivered are kept, too.
+//! The kernel asks for 4 KiB at least. What of it does not fit a program's smaller buffer it
+//! forgets, and goes back to where that ended: so the last entries delivered are kept, too.
 //!
-//! The first request of a listing that has something to deliver ends with that page, so that a program sees the first names
-//! after one page, and no other was asked for. Later ones fill the kernel's buffer: the pages for it are under way, and a request
-//! costs more than the wait.
+//! The first request of a listing that has something to deliver ends with that page, so that a
+//! program sees the first names after one page, and no other was asked for. Later ones fill the
+//! kernel's buffer: the pages for it are under way, and a request costs more than the wait.
 //!
-//! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those that come with a listing for
-//! newer than the request, and they would undo what a write has told it since.
+//! Attributes are not kept from one request to the next, nor fetched ahead: the kernel takes those
+//! that come with a listing for newer than the request, and they would undo what a write has told
+//! it since.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +24,8 @@ use pando_types::{Attr, Credentials, Errno, FileKind, Ino};
 use super::Vfs;
 use crate::namespace::Pages;
 
-/// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer, often 32 KiB or some 200 of
-/// them, was asked for in vain.
+/// Entries with attributes asked for at once. Few, since what does not fit the kernel's buffer,
+/// often 32 KiB or some 200 of them, was asked for in vain.
 const PAGE_PLUS: u32 = 64;
 /// Entries kept after they were delivered: as many as fit 4 KiB, 32 bytes each at least.
 const DELIVERED_MAX: usize = 128;
@@ -32,8 +34,8 @@ const SELF: u64 = 1;
 /// Position after "..".
 const PARENT: u64 = 2;
 
-/// An open directory. It keeps a page at most, a few entries that were delivered, and what the listing has fetched ahead
-/// ([`pando_client::BUFFERED_MAX`]).
+/// An open directory. It keeps a page at most, a few entries that were delivered, and what the
+/// listing has fetched ahead ([`pando_client::BUFFERED_MAX`]).
 pub struct DirHandle {
     ino: Ino,
     /// On whose behalf it is listed.
@@ -131,8 +133,8 @@ impl Vfs {
         Ok(DirHandle::new(ino, if is_theirs { by.clone() } else { Credentials::ROOT }))
     }
 
-    /// Delivers entries after `position` until `add` says that there is no room for one. With `plus` each one delivered
-    /// with attributes counts as looked up.
+    /// Delivers entries after `position` until `add` says that there is no room for one. With
+    /// `plus` each one delivered with attributes counts as looked up.
     pub async fn list(
         &self,
         handle: &DirHandle,
@@ -143,7 +145,8 @@ impl Vfs {
         if plus {
             return self.list_plus(handle, position, add).await;
         }
-        // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so from its own position.
+        // Taken for as long as the listing waits. Whoever lists the same handle meanwhile does so
+        // from its own position.
         let mut state = std::mem::take(&mut *handle.lock());
         if !state.seek(position) {
             state = State::at(position);
@@ -292,7 +295,8 @@ impl Vfs {
         }
     }
 
-    /// Completes an entry's attributes; if that fails (or `failed` before), the entry is not to be delivered.
+    /// Completes an entry's attributes; if that fails (or `failed` before), the entry is not to be
+    /// delivered.
     async fn with_attr(
         &self,
         dir: &DirHandle,

@@ -1,11 +1,11 @@
 //! Extended attributes.
 //!
-//! Access control lists are not there yet, so their attributes are refused rather than stored without effect. So is
-//! `security.capability`: it would have to vanish at every write to its file.
+//! Access control lists are not there yet, so their attributes are refused rather than stored
+//! without effect. So is `security.capability`: it would have to vanish at every write to its file.
 //!
-//! `security.selinux`, where it is not set, is "not supported" rather than "no such attribute". `ls -l` asks each file for it,
-//! which with the way there is half of all its requests; told so, it asks once a file system. Where SELinux runs, the
-//! kernel answers for the labels itself.
+//! `security.selinux`, where it is not set, is "not supported" rather than "no such attribute". `ls
+//! -l` asks each file for it, which with the way there is half of all its requests; told so, it
+//! asks once a file system. Where SELinux runs, the kernel answers for the labels itself.
 
 use pando_types::op::{XATTR_NAME_MAX, XATTR_VALUE_MAX, XattrMode};
 use pando_types::{Credentials, Errno, Ino};

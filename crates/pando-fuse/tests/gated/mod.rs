@@ -1,6 +1,7 @@
 //! A file system that answers some requests only when its gate is opened.
 //!
-//! The root has one file, `file`, node 2. Looking up `stuck`, making `new`, and what [`Gated::hold`] says, wait at the gate.
+//! The root has one file, `file`, node 2. Looking up `stuck`, making `new`, and what
+//! [`Gated::hold`] says, wait at the gate.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -51,8 +52,8 @@ impl Gated {
         result
     }
 
-    /// From now on this operation waits at the gate: "getattr", "flush", "fsync" (by blocking its thread) or "read" (the
-    /// same, without a word to anybody). Or it is put off: "release".
+    /// From now on this operation waits at the gate: "getattr", "flush", "fsync" (by blocking its
+    /// thread) or "read" (the same, without a word to anybody). Or it is put off: "release".
     pub fn hold(&self, operation: &'static str) {
         self.with(|state| state.held.insert(operation));
     }

@@ -78,7 +78,8 @@ fn a_file_that_is_no_bundle_is_refused() {
     }
 }
 
-/// Each byte of a certificate changed, and each beginning of one: an error, or what it said before; no panic.
+/// Each byte of a certificate changed, and each beginning of one: an error, or what it said before;
+/// no panic.
 #[test]
 fn certificates_that_were_changed_say_nothing_new_but_what_their_bytes_say() {
     let authority = Authority::create(VOLUME).unwrap();

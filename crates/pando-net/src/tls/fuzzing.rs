@@ -6,12 +6,14 @@ use super::record::{CONTENT_MAX, Fed, HEAD, OVERHEAD};
 /// A record may have so many zeros besides.
 const PADDING: usize = 256;
 
-/// An opener gets records and other bytes, as `input` says: of each part what it is, its length (two bytes), and its bytes. It is plain
-/// bytes if what it is has its highest bit set; else the true type of a record that is sealed with the right key.
+/// An opener gets records and other bytes, as `input` says: of each part what it is, its length
+/// (two bytes), and its bytes. It is plain bytes if what it is has its highest bit set; else the
+/// true type of a record that is sealed with the right key.
 ///
 /// # Panics
 ///
-/// If the opener breaks a promise: it keeps no more than one record, and an error is the last that it says.
+/// If the opener breaks a promise: it keeps no more than one record, and an error is the last that
+/// it says.
 pub fn records(input: &[u8]) {
     let [(mut sealer, _), (_, mut opener)] = pair();
     let mut rest = input;

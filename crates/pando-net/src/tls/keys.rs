@@ -68,7 +68,8 @@ struct Known {
     own: Option<Arc<SingleCertAndKey>>,
 }
 
-/// Files of a folder as they were, to know whether any has changed: name, device, inode, length, last changes.
+/// Files of a folder as they were, to know whether any has changed: name, device, inode, length,
+/// last changes.
 type Stamp = BTreeSet<(std::ffi::OsString, u64, u64, u64, Option<SystemTime>, (i64, i64))>;
 
 impl Keys {
@@ -78,7 +79,8 @@ impl Keys {
         Self::of(bundle, Source::Given(Arc::new(Trust { authorities, revoked })))
     }
 
-    /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is renewed in there, too.
+    /// A server's key that believes a volume's folder of keys, as it is at each handshake. So it is
+    /// renewed in there, too.
     pub fn of_folder(bundle: &Bundle, keys: &Path) -> Result<Self, TlsError> {
         Self::of(bundle, Source::Folder(keys.to_owned(), Mutex::default()))
     }
@@ -139,7 +141,8 @@ impl Keys {
         self.known().is_ok_and(|known| belief.is_of(&known, self.news()))
     }
 
-    /// Whom it believes, as far as nobody else has said anything. Without a change it is the same in memory.
+    /// Whom it believes, as far as nobody else has said anything. Without a change it is the same
+    /// in memory.
     fn known(&self) -> Result<Arc<Trust>, KeyError> {
         Ok(match &self.0.source {
             Source::Given(trust) => trust.clone(),
@@ -147,9 +150,10 @@ impl Keys {
         })
     }
 
-    /// Others say that these are revoked. Answers whether any is new. Who calls this has made sure that it is a server of the
-    /// volume that says so. If they are more than anybody takes in, nobody is believed any more ([`Keys::trust`]). The newest
-    /// authority is not among them: of it the word has no effect, and kept it would end that one as soon as there is a newer one.
+    /// Others say that these are revoked. Answers whether any is new. Who calls this has made sure
+    /// that it is a server of the volume that says so. If they are more than anybody takes in,
+    /// nobody is believed any more ([`Keys::trust`]). The newest authority is not among them: of it
+    /// the word has no effect, and kept it would end that one as soon as there is a newer one.
     pub fn learn(&self, revoked: impl IntoIterator<Item = Serial>) -> bool {
         let known = self.known().ok();
         let newest = known.as_ref().and_then(|known| known.newest());
@@ -181,14 +185,14 @@ impl Keys {
         self.0.news.load(Ordering::Acquire)
     }
 
-    /// Whether what the other end of a connection has shown is accepted still, by what is known and what time it is now.
-    /// `is_server`: only a server's key will do.
+    /// Whether what the other end of a connection has shown is accepted still, by what is known and
+    /// what time it is now. `is_server`: only a server's key will do.
     pub fn judge(&self, shown: &Shown, is_server: bool) -> Result<(), TlsError> {
         self.belief()?.judge(shown, is_server)
     }
 
-    /// Certificates that count no more, also while nobody can be believed: what its folder says, or said when it could be read last, and
-    /// what was heard.
+    /// Certificates that count no more, also while nobody can be believed: what its folder says, or
+    /// said when it could be read last, and what was heard.
     #[must_use]
     pub fn revoked_in_any_case(&self) -> BTreeSet<Serial> {
         let mut revoked = self.heard();

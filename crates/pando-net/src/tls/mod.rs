@@ -1,10 +1,12 @@
-//! TLS 1.3 on connections over TCP: both sides prove that they have a key of the volume, and all that follows is encrypted.
+//! TLS 1.3 on connections over TCP: both sides prove that they have a key of the volume, and all
+//! that follows is encrypted.
 //!
-//! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the one who reads and those who
-//! write have no lock in common: a [`Sealer`] is under [`crate::Outbound`]'s lock, an [`Opener`] in [`crate::Inbound`].
+//! rustls does the handshake and makes the keys. Then its secrets are taken out, so that the one
+//! who reads and those who write have no lock in common: a [`Sealer`] is under
+//! [`crate::Outbound`]'s lock, an [`Opener`] in [`crate::Inbound`].
 //!
-//! The end of a connection is not proved: whoever can cut the wire can end it. Nothing is concluded from an end but that
-//! what was not answered may not have been done.
+//! The end of a connection is not proved: whoever can cut the wire can end it. Nothing is concluded
+//! from an end but that what was not answered may not have been done.
 
 mod alert;
 #[cfg(feature = "fuzzing")]

@@ -1,11 +1,13 @@
-//! Records of TLS 1.3 after the handshake (RFC 8446, 5.2): sealed in the outgoing buffer, opened in the incoming one.
+//! Records of TLS 1.3 after the handshake (RFC 8446, 5.2): sealed in the outgoing buffer, opened in
+//! the incoming one.
 //!
 //! ```text
 //!  23 3 3 length │ messages … 23 │ tag       type (sealed), version, length; the true type is the last byte inside
 //!  └── HEAD ────┘ └── sealed ───┘ └ 16 ┘
 //! ```
 //!
-//! A [`Sealer`] belongs to who writes, an [`Opener`] to who reads. Of both only a change of keys takes a common lock.
+//! A [`Sealer`] belongs to who writes, an [`Opener`] to who reads. Of both only a change of keys
+//! takes a common lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +36,8 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const KEY_UPDATE: u8 = 24;
 
-/// Records that are sealed with one key. AES-GCM is good for 2^24.5 of full length (RFC 8446, 5.5), which is nearly three
-/// times this.
+/// Records that are sealed with one key. AES-GCM is good for 2^24.5 of full length (RFC 8446, 5.5),
+/// which is nearly three times this.
 const UPDATE_AFTER: u64 = 1 << 23;
 /// Keys that the other side may change one after the other and say nothing in between.
 const UPDATES_MAX: u32 = 32;
@@ -156,7 +158,8 @@ impl Sealer {
         Ok(Self { cipher: Cipher::new(secrets)?, shared, update_after: UPDATE_AFTER })
     }
 
-    /// Seals what follows `out[from + HEAD]`; at `from` there is room for a first head. One record where it fits.
+    /// Seals what follows `out[from + HEAD]`; at `from` there is room for a first head. One record
+    /// where it fits.
     pub(crate) fn seal(&mut self, out: &mut Vec<u8>, mut from: usize) -> Result<(), Error> {
         if self.shared.is_update_wanted.load(Ordering::Relaxed)
             || self.cipher.sequence >= self.update_after
@@ -258,7 +261,8 @@ impl Opener {
         self.kept.len()
     }
 
-    /// Takes bytes that have come; `take` gets what they say, piece by piece. After an error nothing but that error.
+    /// Takes bytes that have come; `take` gets what they say, piece by piece. After an error
+    /// nothing but that error.
     pub(crate) fn feed(
         &mut self,
         bytes: &mut [u8],

@@ -1,5 +1,5 @@
-//! The handshake: rustls speaks, over a socket that waits in tokio. What comes out is a [`Sealer`], an [`Opener`] and who is
-//! at the other end.
+//! The handshake: rustls speaks, over a socket that waits in tokio. What comes out is a [`Sealer`],
+//! an [`Opener`] and who is at the other end.
 
 use std::io;
 
@@ -20,7 +20,8 @@ use crate::stream::Stream;
 const READ: usize = 8 << 10;
 /// Most that a record of the handshake may hold, sealed or not, bytes.
 const RECORD_MAX: usize = (1 << 14) + 256;
-/// Most that waits to become a message of the handshake, bytes. A chain of certificates is far below.
+/// Most that waits to become a message of the handshake, bytes. A chain of certificates is far
+/// below.
 const WAITING_MAX: usize = 64 << 10;
 
 /// What a handshake leaves.
@@ -160,7 +161,8 @@ fn step(
     }
 }
 
-/// Bytes that have come. rustls is shown one record after the other: what follows the last one of the handshake is ours.
+/// Bytes that have come. rustls is shown one record after the other: what follows the last one of
+/// the handshake is ours.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -176,7 +178,8 @@ impl Incoming {
     /// Shows the next record; whether a whole one is there.
     fn show(&mut self) -> Result<bool, TlsError> {
         let next = &self.bytes[self.shown..];
-        // 20 to 23 are all that TLS has, and 3 is the first half of each version. Frames of Pando begin with their length.
+        // 20 to 23 are all that TLS has, and 3 is the first half of each version. Frames of Pando
+        // begin with their length.
         if !matches!(next, [] | [20..=23] | [20..=23, 3, ..]) {
             return Err(TlsError::NotTls);
         }

@@ -1,4 +1,5 @@
-//! Whether a certificate is accepted: signed by an authority of this volume, in time, not revoked, of the role that is wanted.
+//! Whether a certificate is accepted: signed by an authority of this volume, in time, not revoked,
+//! of the role that is wanted.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use rustls::{
 
 use super::{Denial, TlsError};
 
-/// Made once for each change of what is believed: it holds all that is revoked, and copies nothing of it.
+/// Made once for each change of what is believed: it holds all that is revoked, and copies nothing
+/// of it.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: Arc<RootCertStore>,
@@ -87,7 +89,8 @@ fn no_tls12() -> Error {
     PeerIncompatible::Tls12NotOffered.into()
 }
 
-/// No host name is compared: the authority says who is a server of its volume, and any of them will do.
+/// No host name is compared: the authority says who is a server of its volume, and any of them will
+/// do.
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,

@@ -1,5 +1,6 @@
-//! Known answers. Volumes on disk depend on them: if one of these fails, the code is wrong, not the test. They were
-//! computed by a separate implementation of SipHash-1-3 and BLAKE3, written from the specifications.
+//! Known answers. Volumes on disk depend on them: if one of these fails, the code is wrong, not the
+//! test. They were computed by a separate implementation of SipHash-1-3 and BLAKE3, written from
+//! the specifications.
 
 use pando_placement::Secrets;
 use pando_types::{DirId, Name, Order};

@@ -12,10 +12,11 @@ fn spread(servers: u16, per_server: u16) -> Spread {
     Spread { base: ShardIndex(0), servers, per_server }
 }
 
-/// §3.2, Figure 1: three servers, splits of P0, P0, P1, P1. S1 then has P1 at r = 3 and made P3 on S0 and P5 on S2.
+/// §3.2, Figure 1: three servers, splits of P0, P0, P1, P1. S1 then has P1 at r = 3 and made P3 on
+/// S0 and P5 on S2.
 ///
-/// Deviation: the paper's ranges are of hashes and split in the "larger half"; ours are of reversed hashes, so that
-/// low bits select a partition (§4.2) *and* a partition is contiguous.
+/// Deviation: the paper's ranges are of hashes and split in the "larger half"; ours are of reversed
+/// hashes, so that low bits select a partition (§4.2) *and* a partition is contiguous.
 #[test]
 fn figure_1_partitions_and_servers() {
     let spread = spread(3, 2);
@@ -52,14 +53,16 @@ fn figure_1_servers_know_only_their_own_split_history() {
     assert!(told(&[1]).contains(p(3)) && told(&[1]).contains(p(5)));
 }
 
-/// §3.4, Figure 2: 5 servers, 3 partitions each: P0 to P14 round robin. Two more: P15 to P20 sequential.
+/// §3.4, Figure 2: 5 servers, 3 partitions each: P0 to P14 round robin. Two more: P15 to P20
+/// sequential.
 #[test]
 fn figure_2_new_servers_take_sequential_partitions() {
     let servers: Vec<_> = (0..21).map(|i| shard_of(&spread(5, 3), p(i)).0).collect();
     assert_eq!(servers, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 5, 5, 6, 6, 6]);
 }
 
-/// §3.4: adding servers re-maps nothing that exists; the directory splits further, onto the new ones only.
+/// §3.4: adding servers re-maps nothing that exists; the directory splits further, onto the new
+/// ones only.
 #[test]
 fn figure_2_server_addition_moves_only_what_splits_to_new_servers() {
     let spread = spread(5, 3);
@@ -97,8 +100,8 @@ fn a_split_history_update_fills_the_gaps() {
     }
 }
 
-/// §4.2: "searching … by inspecting the index bitmap at the offset j determined by the r lower-order bits of H. If
-/// this is set … If not, decrease r by one and repeat until r = 0".
+/// §4.2: "searching … by inspecting the index bitmap at the offset j determined by the r
+/// lower-order bits of H. If this is set … If not, decrease r by one and repeat until r = 0".
 #[test]
 fn lookup_tries_ever_fewer_low_order_bits() {
     let mut map = DirMap::new();
@@ -111,7 +114,8 @@ fn lookup_tries_ever_fewer_low_order_bits() {
     }
 }
 
-/// User-level report §4.10.2: a bitmap for radix 32 would be 512 MB. A history's cost is that of its leaves.
+/// User-level report §4.10.2: a bitmap for radix 32 would be 512 MB. A history's cost is that of
+/// its leaves.
 #[test]
 fn one_deep_partition_does_not_cost_a_bitmap() {
     let mut map = DirMap::new();

@@ -1,5 +1,6 @@
-//! A directory that grows: servers that know their own partitions and split them by themselves, clients with stale maps.
-//! Claims of GIGA+ about what that costs (§3.2, §3.3, §5.2 to §5.4, the poster).
+//! A directory that grows: servers that know their own partitions and split them by themselves,
+//! clients with stale maps. Claims of GIGA+ about what that costs (§3.2, §3.3, §5.2 to §5.4, the
+//! poster).
 
 use std::collections::BTreeMap;
 
@@ -179,9 +180,10 @@ fn concurrent_create(directory: &mut Directory, clients: usize, each: usize, see
     errors
 }
 
-/// §5.4, Figure 9(a): "fewer than 0.05 % of the requests are addressed incorrectly", with one to 16 partitions a server on
-/// cluster sizes up to 32, each client creating 400,000 files. Here it is a quarter of that, which is harder, but for the worst case,
-/// which needs that answers tell how deep the partition is.
+/// §5.4, Figure 9(a): "fewer than 0.05 % of the requests are addressed incorrectly", with one to 16
+/// partitions a server on cluster sizes up to 32, each client creating 400,000 files. Here it is a
+/// quarter of that, which is harder, but for the worst case, which needs that answers tell how deep
+/// the partition is.
 #[test]
 fn fewer_than_5_of_10000_creates_are_misrouted() {
     let easy = [(2, 1), (8, 1), (8, 4), (8, 16), (30, 1)].map(|cluster| (cluster, 400_000 / 4));
@@ -195,9 +197,11 @@ fn fewer_than_5_of_10000_creates_are_misrouted() {
     }
 }
 
-/// §5.4, Figure 9(b), the worst case, 30 servers with 16 partitions each and 240 threads that create 50,000 files each:
-/// the second probe is right in the common case, and "the last 80 % of the work is done … without any addressing errors".
-/// That was one thread; of all threads here the last goes astray after a third. The paper saw no third probe; without coordination nobody can promise that. Threshold and threads are a quarter here.
+/// §5.4, Figure 9(b), the worst case, 30 servers with 16 partitions each and 240 threads that
+/// create 50,000 files each: the second probe is right in the common case, and "the last 80 % of
+/// the work is done … without any addressing errors". That was one thread; of all threads here the
+/// last goes astray after a third. The paper saw no third probe; without coordination nobody can
+/// promise that. Threshold and threads are a quarter here.
 #[test]
 fn misrouted_creates_find_the_server_with_the_second_probe_and_end_with_the_splits() {
     let mut directory = Directory::round_robin(30, 16);
@@ -210,10 +214,11 @@ fn misrouted_creates_find_the_server_with_the_second_probe_and_end_with_the_spli
     assert!(errors.last_misrouted_at * 100 <= errors.requests * 35, "{errors:?}");
 }
 
-/// §5.4, Figure 9(c): a new client, after the create benchmark has ended on 30 servers with 16 partitions each, looks up
-/// 10,000 names: at most 3 addressing errors for one request, at most 30 in all. One run in the paper, a thousand here:
-/// medians. And always (§3.3): no more than the depth of the tree, plus one. The paper's run saw no error after the 40th
-/// request; the median of ours sees its last of 19 at the 143rd, as names of a 512th of the directory come late.
+/// §5.4, Figure 9(c): a new client, after the create benchmark has ended on 30 servers with 16
+/// partitions each, looks up 10,000 names: at most 3 addressing errors for one request, at most 30
+/// in all. One run in the paper, a thousand here: medians. And always (§3.3): no more than the
+/// depth of the tree, plus one. The paper's run saw no error after the 40th request; the median of
+/// ours sees its last of 19 at the 143rd, as names of a 512th of the directory come late.
 #[test]
 fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     let mut directory = Directory::round_robin(30, 16);
@@ -243,7 +248,8 @@ fn a_new_client_on_30_servers_with_16_partitions_each_soon_knows_them_all() {
     assert!(last[500] <= 200);
 }
 
-/// §5.2, Lesson #1: splitting stops when all servers have their number of partitions; partitions then just grow.
+/// §5.2, Lesson #1: splitting stops when all servers have their number of partitions; partitions
+/// then just grow.
 #[test]
 fn splitting_stops_at_so_many_partitions_a_server() {
     for (servers, per_server) in [(1, 1), (4, 1), (5, 3), (16, 1), (7, 4)] {
@@ -258,7 +264,8 @@ fn splitting_stops_at_so_many_partitions_a_server() {
     }
 }
 
-/// §5.2, Figure 6(b), the policy of classic database indices: no partition stays beyond the threshold.
+/// §5.2, Figure 6(b), the policy of classic database indices: no partition stays beyond the
+/// threshold.
 #[test]
 fn continuous_splitting_goes_on_for_ever() {
     let mut directory = Directory::round_robin(16, u16::MAX);
@@ -270,8 +277,9 @@ fn continuous_splitting_goes_on_for_ever() {
     assert!(counts.iter().max() <= counts.iter().min().map(|n| n * 2).as_ref(), "{counts:?}");
 }
 
-/// §5.4 and the poster: if the servers are a power of two, then once each has a partition, all further splits stay on
-/// their server: no traffic, and no addressing errors for who knows the first D rows of the tree.
+/// §5.4 and the poster: if the servers are a power of two, then once each has a partition, all
+/// further splits stay on their server: no traffic, and no addressing errors for who knows the
+/// first D rows of the tree.
 #[test]
 fn with_a_power_of_two_servers_further_splits_stay_where_they_are() {
     for d in 0..6_u8 {
@@ -301,8 +309,8 @@ fn with_a_power_of_two_servers_further_splits_stay_where_they_are() {
     }
 }
 
-/// §5.3, Figure 7(a), Lesson #2: one partition a server balances powers of two perfectly; other numbers of servers need
-/// a few more.
+/// §5.3, Figure 7(a), Lesson #2: one partition a server balances powers of two perfectly; other
+/// numbers of servers need a few more.
 #[test]
 fn more_partitions_a_server_balance_the_load() {
     let deviation = |servers: u16, per_server| {
@@ -324,8 +332,9 @@ fn more_partitions_a_server_balance_the_load() {
     assert!(mean(4) < mean(1) / 2.0 && mean(16) < mean(4) / 2.0);
 }
 
-/// §3.4: partitions of the first servers go round robin, those of added ones sequentially, and an addition moves only what
-/// splits onto them. With clients who knew the directory before, and 8 servers of which 3 came later.
+/// §3.4: partitions of the first servers go round robin, those of added ones sequentially, and an
+/// addition moves only what splits onto them. With clients who knew the directory before, and 8
+/// servers of which 3 came later.
 #[test]
 fn clients_find_servers_that_were_added_to_a_running_directory() {
     let spread = Spread { base: ShardIndex(2), servers: 5, per_server: 3 };
@@ -365,8 +374,8 @@ fn clients_find_servers_that_were_added_to_a_running_directory() {
     }
 }
 
-/// §3.2, property of the hash: names that differ little spread evenly over a directory's partitions, and directories over
-/// homes.
+/// §3.2, property of the hash: names that differ little spread evenly over a directory's
+/// partitions, and directories over homes.
 #[test]
 fn similar_names_spread_evenly() {
     let secrets = Secrets { dir: [3; 32], name: [4; 16] };

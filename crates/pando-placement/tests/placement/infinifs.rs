@@ -1,7 +1,8 @@
 //! One test per claim of InfiniFS §3.3.1 (predictable directory ids, Figure 4) that is about ids.
 //!
-//! Deviation: no rename list and no back-pointer. The content records themselves say which versions are taken (DESIGN
-//! §3). Each test says what the paper's lists would hold and shows that the same version comes out.
+//! Deviation: no rename list and no back-pointer. The content records themselves say which versions
+//! are taken (DESIGN §3). Each test says what the paper's lists would hold and shows that the same
+//! version comes out.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +82,8 @@ fn figure_4b_a_new_sibling_of_a_renamed_directory_takes_version_1() {
     let (_, a) = contents.mkdir(DirId::ROOT, "A");
     let (born, b) = contents.mkdir(a, "B");
     assert_eq!(born, 0);
-    // The rename changes the entry, not the content: "its content metadata and ID remain unmodified".
+    // The rename changes the entry, not the content: "its content metadata and ID remain
+    // unmodified".
     let (version, second) = contents.mkdir(a, "B");
     assert_eq!(version, 1);
     assert_ne!(second, b);
@@ -97,7 +99,8 @@ fn figure_4c_version_returns_to_0_when_the_renamed_directory_is_deleted() {
     assert_eq!(contents.mkdir(a, "B"), (0, b));
 }
 
-/// Two siblings were born as B and moved away; the first dies: its version is free, the second's is not.
+/// Two siblings were born as B and moved away; the first dies: its version is free, the second's is
+/// not.
 #[test]
 fn the_first_free_version_is_taken() {
     let mut contents = Contents::new();

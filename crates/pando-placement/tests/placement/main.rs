@@ -1,4 +1,5 @@
-//! What the papers claim of placement, what must hold under any history, and the formats that may never change.
+//! What the papers claim of placement, what must hold under any history, and the formats that may
+//! never change.
 
 mod format;
 mod gigaplus;

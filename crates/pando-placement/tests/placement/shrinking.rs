@@ -20,7 +20,8 @@ struct Cluster {
     spread: Spread,
     shards: u16,
     headers: BTreeMap<PartitionIndex, Radix>,
-    /// A partition whose merge is decided, while its parent's owner does not know of it: that one holds its orders.
+    /// A partition whose merge is decided, while its parent's owner does not know of it: that one
+    /// holds its orders.
     on_its_way: Option<PartitionIndex>,
     merges: usize,
 }
@@ -120,7 +121,8 @@ impl Client {
         usize::from(self.map.locate(order).1.0)
     }
 
-    /// Wrong probes until the owner is found, while nothing changes; of late answers some come in between.
+    /// Wrong probes until the owner is found, while nothing changes; of late answers some come in
+    /// between.
     fn probe(&mut self, cluster: &Cluster, order: Order, rng: &mut Rng) -> usize {
         let true_depth = match (cluster.holder(order), cluster.on_its_way) {
             (Some((_, r)), _) => usize::from(r.0),
@@ -133,7 +135,8 @@ impl Client {
                 let at = rng.below(self.late.len());
                 let answer = self.late.swap_remove(at);
                 self.map.learn(&answer);
-                // It may bring back what is gone, or refute what is there: no more than a path of each.
+                // It may bring back what is gone, or refute what is there: no more than a path of
+                // each.
                 most += self.depth(order) + true_depth + 1;
             }
             let (i, _) = self.map.locate(order);

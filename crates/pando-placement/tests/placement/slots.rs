@@ -19,8 +19,8 @@ fn deviation_permille(counts: &[u32]) -> u32 {
     counts.iter().map(|count| count.abs_diff(mean) * 1000 / mean).max().unwrap()
 }
 
-/// Independent bids make a binomial spread: with n slots a shard, σ is nearly √n. That is 0.8 % of n for 4 shards and
-/// 3.1 % for 64, where the farthest is some 2.5 σ off.
+/// Independent bids make a binomial spread: with n slots a shard, σ is nearly √n. That is 0.8 % of
+/// n for 4 shards and 3.1 % for 64, where the farthest is some 2.5 σ off.
 #[test]
 fn slots_are_balanced_from_1_to_64_shards() {
     for shards in 1..=64 {
@@ -175,7 +175,8 @@ fn directory_ids_fall_evenly_on_slots() {
     assert!((41_000..41_850).contains(&distinct), "{distinct}");
 }
 
-/// Names that differ little fall evenly on partitions (GIGA+ §3.2: "uniformly distributed in the hash space").
+/// Names that differ little fall evenly on partitions (GIGA+ §3.2: "uniformly distributed in the
+/// hash space").
 #[test]
 fn names_fall_evenly_on_partitions() {
     let secrets = Secrets { dir: [3; 32], name: [3; 16] };

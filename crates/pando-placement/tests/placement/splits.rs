@@ -122,7 +122,8 @@ fn a_split_moves_the_upper_half_and_nothing_else() {
     });
 }
 
-/// GIGA+ §4.1: a leaf implies the splits that led to it; no more, and all leaves together the whole tree.
+/// GIGA+ §4.1: a leaf implies the splits that led to it; no more, and all leaves together the whole
+/// tree.
 #[test]
 fn leaves_imply_the_tree_and_each_a_part_of_it() {
     each_tree(|rng, tree| {
@@ -141,8 +142,8 @@ fn leaves_imply_the_tree_and_each_a_part_of_it() {
     });
 }
 
-/// What (i, r) implies, from the definition: `i` split at each depth from its birth to r, its parent at each depth up
-/// to the birth of `i`, and so on up.
+/// What (i, r) implies, from the definition: `i` split at each depth from its birth to r, its
+/// parent at each depth up to the birth of `i`, and so on up.
 fn implied(i: u32, r: u32, all: &mut BTreeSet<u32>) {
     all.insert(i);
     let birth = u32::BITS - i.leading_zeros();

@@ -102,8 +102,9 @@ fn a_stale_map_leads_to_the_owner_in_at_most_depth_plus_one_requests() {
     });
 }
 
-/// GIGA+ §3.3: "after a directory stops splitting partitions, clients soon after will no longer incur any addressing
-/// errors". Each redirect teaches a partition, so there are at most as many redirects as unknown partitions.
+/// GIGA+ §3.3: "after a directory stops splitting partitions, clients soon after will no longer
+/// incur any addressing errors". Each redirect teaches a partition, so there are at most as many
+/// redirects as unknown partitions.
 #[test]
 fn addressing_errors_end_once_splitting_ends() {
     each_cluster(|rng, shards, map| {

@@ -17,8 +17,8 @@ impl Tree {
         Self { leaves: vec![(0, 0)], map: DirMap::with_spread(spread) }
     }
 
-    /// Any legal sequence of up to `splits` splits. Half of the seeds favour the newest leaf, so that some trees are
-    /// as deep as trees can be.
+    /// Any legal sequence of up to `splits` splits. Half of the seeds favour the newest leaf, so
+    /// that some trees are as deep as trees can be.
     pub fn grown(rng: &mut Rng, splits: usize) -> Self {
         let spread = Spread {
             base: ShardIndex(rng.below(5) as u16),

@@ -63,7 +63,8 @@ impl Cell {
         }
     }
 
-    /// Takes the shard, waiting for whoever has it. What was put off until after an answer has been done.
+    /// Takes the shard, waiting for whoever has it. What was put off until after an answer has been
+    /// done.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.settle();
@@ -77,8 +78,8 @@ impl Cell {
         Some(state)
     }
 
-    /// Does what was put off until after an answer, unless somebody has the shard: he has done it. Others may have come
-    /// meanwhile, so [`Cell::attention`] is to be looked at after this.
+    /// Does what was put off until after an answer, unless somebody has the shard: he has done it.
+    /// Others may have come meanwhile, so [`Cell::attention`] is to be looked at after this.
     pub(crate) fn settle(&self) {
         drop(self.try_lock());
         fence(Ordering::SeqCst);

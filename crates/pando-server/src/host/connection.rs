@@ -1,4 +1,5 @@
-//! Shards and the world beyond this process: where replies go, and how shards of other processes are reached.
+//! Shards and the world beyond this process: where replies go, and how shards of other processes
+//! are reached.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,19 +25,20 @@ pub struct Asked {
     pub reply: u32,
 }
 
-/// The sending half of a connection from a client. Called by whichever thread ran the shard; never waits.
+/// The sending half of a connection from a client. Called by whichever thread ran the shard; never
+/// waits.
 pub trait ReplySink: Send + Sync {
     /// By which key the client came.
     fn key(&self) -> KeyId;
-    /// Takes the reply to a request; `None`: there will be none. Answers whether it must be flushed, which it need not be if
-    /// it must be already.
+    /// Takes the reply to a request; `None`: there will be none. Answers whether it must be
+    /// flushed, which it need not be if it must be already.
     fn reply(&self, asked: Asked, reply: Option<&Reply>) -> bool;
     /// Lets go what was taken.
     fn flush(&self);
 }
 
-/// Links to shards of other processes. Called by whichever thread ran a shard; never waits. What cannot be sent is
-/// lost: shards say it again.
+/// Links to shards of other processes. Called by whichever thread ran a shard; never waits. What
+/// cannot be sent is lost: shards say it again.
 pub trait PeerLinks: Send + Sync {
     /// Takes a message.
     fn send(&self, to: ShardIndex, peer: &Peer);
@@ -46,7 +48,8 @@ pub trait PeerLinks: Send + Sync {
 
 /// Where the reply to a request goes.
 pub(crate) enum ReplyTo {
-    /// To the caller who runs the shard right now. If he lets it go without, he leaves a slot instead.
+    /// To the caller who runs the shard right now. If he lets it go without, he leaves a slot
+    /// instead.
     Runner,
     /// To a caller in this process.
     Slot(Arc<Slot>),
@@ -119,8 +122,8 @@ impl Host {
         }
     }
 
-    /// How many batches a shard has begun: what was put before it earlier than the newest is in no inbox any more. A shard that
-    /// does not run here has begun all.
+    /// How many batches a shard has begun: what was put before it earlier than the newest is in no
+    /// inbox any more. A shard that does not run here has begun all.
     pub fn batches(&self, shard: ShardIndex) -> u64 {
         self.shared.cell(shard).map_or(u64::MAX, |cell| cell.counters.batches.get())
     }

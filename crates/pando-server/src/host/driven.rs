@@ -1,4 +1,5 @@
-//! A host without threads, for simulations: what the threads of a process do, its driver does, when it likes.
+//! A host without threads, for simulations: what the threads of a process do, its driver does, when
+//! it likes.
 //!
 //! ```text
 //!   Host                                   its driver
@@ -9,7 +10,8 @@
 //!   another thread has a shard             run_beside, call_beside
 //! ```
 //!
-//! All else is what a server runs. Shards leave by [`Host::give_away`], and come by [`Driven::take_over`].
+//! All else is what a server runs. Shards leave by [`Host::give_away`], and come by
+//! [`Driven::take_over`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -136,7 +138,8 @@ impl Driven {
         }
     }
 
-    /// Runs a shard while other threads have `busy` ones: what comes for those stays with them until they are run.
+    /// Runs a shard while other threads have `busy` ones: what comes for those stays with them
+    /// until they are run.
     pub fn run_beside(&self, busy: &[ShardIndex], shard: ShardIndex) {
         let busy: Vec<_> = busy.iter().map(|shard| self.cell(*shard)).collect();
         let held: Vec<_> = busy.iter().map(|cell| cell.lock()).collect();
@@ -144,7 +147,8 @@ impl Driven {
         drop(held);
     }
 
-    /// A caller in the process calls a shard while other threads have `busy` ones. What comes for those stays with them until they are run.
+    /// A caller in the process calls a shard while other threads have `busy` ones. What comes for
+    /// those stays with them until they are run.
     pub fn call_beside(
         &self,
         busy: &[ShardIndex],

@@ -6,7 +6,8 @@
 //! | synced | fsynced; the syncer is woken | the same |
 //! | durable | fsynced, whenever that comes | the same |
 //!
-//! Invariant: log positions in the queue ascend, since each message is queued with the position applied last.
+//! Invariant: log positions in the queue ascend, since each message is queued with the position
+//! applied last.
 
 use std::collections::VecDeque;
 

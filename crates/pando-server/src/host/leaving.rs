@@ -1,8 +1,10 @@
 //! A shard leaves this process for another: what the shell does (see `pando_wire::MoveAsk`).
 //!
 //! 1. Frozen, a shard runs nothing, and its log is synced: what is told then is all there will be.
-//! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one excludes the other.
-//! 3. A shard given away is never run here again, whatever happens: that it is was made durable first.
+//! 2. It thaws by itself unless it is given away; who gives it away holds the state, so that one
+//!    excludes the other.
+//! 3. A shard given away is never run here again, whatever happens: that it is was made durable
+//!    first.
 
 use std::io;
 use std::sync::Arc;
@@ -110,7 +112,8 @@ impl Host {
         Ok(Changes { groups, upto, last, epoch, clock, bytes })
     }
 
-    /// Runs nothing more of a shard for some seconds, makes durable what it has, and tells the last of it.
+    /// Runs nothing more of a shard for some seconds, makes durable what it has, and tells the last
+    /// of it.
     pub fn freeze(
         &self,
         shard: ShardIndex,
@@ -140,8 +143,9 @@ impl Host {
         synced
     }
 
-    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is another's. If that fails, nobody
-    /// knows what a start will find: the shard stops, so that it is not served by two.
+    /// Gives a frozen shard away, if `last` is its last group: `commit` makes it durable that it is
+    /// another's. If that fails, nobody knows what a start will find: the shard stops, so that it
+    /// is not served by two.
     pub fn give_away(
         &self,
         shard: ShardIndex,
@@ -186,7 +190,8 @@ impl Host {
         Ok(())
     }
 
-    /// A shard that stopped, as whether it was given away was unknown, was given away durably: it ends here. Whether it was still here.
+    /// A shard that stopped, as whether it was given away was unknown, was given away durably: it
+    /// ends here. Whether it was still here.
     pub fn was_given(&self, shard: ShardIndex) -> bool {
         let Some(cell) = self.shared.cell(shard) else { return false };
         let was_given = self.shared.with(&cell, |state| {

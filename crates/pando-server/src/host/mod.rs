@@ -1,8 +1,9 @@
 //! The shards of this process: who runs them, and when (DESIGN §2).
 //!
-//! A shard belongs to whoever holds it, for as long as he does. A caller puts his request into the inbox and tries to
-//! take the shard; if he gets it he runs everything at hand, and finds his reply in his slot without having woken
-//! anybody. If he does not, the holder sees the request before he leaves.
+//! A shard belongs to whoever holds it, for as long as he does. A caller puts his request into the
+//! inbox and tries to take the shard; if he gets it he runs everything at hand, and finds his reply
+//! in his slot without having woken anybody. If he does not, the holder sees the request before he
+//! leaves.
 //!
 //! ```text
 //!  caller                                holder
@@ -11,14 +12,16 @@
 //!  try to take: no ──► waits             attention? yes ──► takes it again
 //! ```
 //!
-//! 1. Nothing is lost: `attention` is set before the attempt to take, and read after letting go; a full fence stands
-//!    between on both sides.
-//! 2. Nobody holds two shards. What one shard says to another is put into that one's inbox, and run after the first
-//!    is let go, by the same thread: a whole operation over several shards needs no other.
-//! 3. Whoever gets the shard with a request in hand runs that last, and takes his reply along: neither inbox nor slot has a part in
-//!    it ([`Host::call_at_once`]). If the reply has to wait he leaves a slot before he lets go.
-//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on. It also copies what moves in splits and
-//!    handovers, page by page.
+//! 1. Nothing is lost: `attention` is set before the attempt to take, and read after letting go; a
+//!    full fence stands between on both sides.
+//! 2. Nobody holds two shards. What one shard says to another is put into that one's inbox, and run
+//!    after the first is let go, by the same thread: a whole operation over several shards needs no
+//!    other.
+//! 3. Whoever gets the shard with a request in hand runs that last, and takes his reply along:
+//!    neither inbox nor slot has a part in it ([`Host::call_at_once`]). If the reply has to wait he
+//!    leaves a slot before he lets go.
+//! 4. Nobody serves others for ever: after [`ROUNDS_MAX`] batches the timer's thread goes on. It
+//!    also copies what moves in splits and handovers, page by page.
 
 pub(crate) mod cell;
 mod coming;
@@ -73,7 +76,8 @@ pub use state::Planted;
 /// Batches after which a thread leaves a shard to another.
 const ROUNDS_MAX: u32 = 64;
 
-/// How often a caller looks for his reply before he sleeps, while another thread holds the shard: some microseconds.
+/// How often a caller looks for his reply before he sleeps, while another thread holds the shard:
+/// some microseconds.
 const SPINS_MAX: u32 = 400;
 
 /// When a change is acknowledged (DESIGN §10).
@@ -97,7 +101,8 @@ pub struct HostOptions {
     pub store: StoreOptions,
     /// Entries beyond which a partition splits.
     pub split_threshold: u64,
-    /// Partitions a shard at which a directory stops splitting (M, GIGA+ §3.2); `None`: it never does.
+    /// Partitions a shard at which a directory stops splitting (M, GIGA+ §3.2); `None`: it never
+    /// does.
     pub partitions_per_shard: Option<NonZeroU16>,
     /// A client that is not heard of for this long has ended.
     pub lease: Duration,
@@ -187,8 +192,8 @@ impl Host {
         Some(self.shared.cell(shard)?.epoch)
     }
 
-    /// Sets how shards of other processes are reached. Only the first call counts; before it, what is said to them is
-    /// lost, and said again.
+    /// Sets how shards of other processes are reached. Only the first call counts; before it, what
+    /// is said to them is lost, and said again.
     pub fn set_links(&self, links: Arc<dyn PeerLinks>) {
         let _ = self.shared.links.set(links);
     }
@@ -198,8 +203,9 @@ impl Host {
         let _ = self.shared.before_sync.set(hook);
     }
 
-    /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`: the host has been
-    /// stopped, or the shard does not run here (any more), and whether the request was run is unknown.
+    /// Sends a request to a shard of this process, and runs the shard if nobody else does. `None`:
+    /// the host has been stopped, or the shard does not run here (any more), and whether the
+    /// request was run is unknown.
     pub fn call(&self, shard: ShardIndex, request: impl Into<Box<Request>>) -> Call {
         let request = Some(request.into());
         Call { shared: self.shared.clone(), shard, request, slot: Arc::default() }
@@ -213,8 +219,8 @@ impl Host {
         self.shared.run_own(shard, request)
     }
 
-    /// Does what the last [`Host::call_at_once`] of this thread has left for after its answer: the shard's trees get what its log
-    /// has. Whoever takes the shard before does it himself.
+    /// Does what the last [`Host::call_at_once`] of this thread has left for after its answer: the
+    /// shard's trees get what its log has. Whoever takes the shard before does it himself.
     pub fn settle(&self) {
         if let Some(cell) = LAST.take().and_then(|shard| self.shared.cell(shard)) {
             cell.settle();
@@ -235,7 +241,8 @@ impl Host {
         self.shared.clock.mono()
     }
 
-    /// Syncs all logs and ends all threads. Calls under way and calls to come are answered with `None`.
+    /// Syncs all logs and ends all threads. Calls under way and calls to come are answered with
+    /// `None`.
     pub fn stop(&self) {
         if self.shared.is_stopped.swap(true, Ordering::SeqCst) {
             return;
@@ -275,8 +282,8 @@ impl Shared {
         self.run_all(vec![shard], Outbox::default());
     }
 
-    /// The same with a request of the caller's. Neither inbox nor slot has a part in it if he gets the shard and his reply
-    /// waits for nothing.
+    /// The same with a request of the caller's. Neither inbox nor slot has a part in it if he gets
+    /// the shard and his reply waits for nothing.
     fn run_own(self: &Arc<Self>, shard: ShardIndex, request: Box<Request>) -> AtOnce {
         let later =
             |request, slot| AtOnce::Later(Call { shared: self.clone(), shard, request, slot });
@@ -327,8 +334,8 @@ impl Shared {
         ran
     }
 
-    /// Does something while nobody else has the shard. Others may come meanwhile and leave what they want of it, whatever
-    /// becomes of this: it is run for them.
+    /// Does something while nobody else has the shard. Others may come meanwhile and leave what
+    /// they want of it, whatever becomes of this: it is run for them.
     pub(super) fn with<R>(&self, cell: &Cell, what: impl FnOnce(&mut State) -> R) -> R {
         let done = what(&mut cell.lock());
         fence(Ordering::SeqCst);
@@ -365,7 +372,8 @@ impl Shared {
         outbox: &mut Outbox,
         work: &mut Vec<ShardIndex>,
     ) {
-        // Other shards first: whoever is sent to one of them by his answer is not to come before what makes it ready for him.
+        // Other shards first: whoever is sent to one of them by his answer is not to come before
+        // what makes it ready for him.
         let mut is_said_afar = false;
         for (to, peer) in outbox.peers.drain(..) {
             let Some(cell) = self.cell(to) else {
@@ -404,8 +412,9 @@ impl Shared {
     }
 }
 
-/// Whether it is about rows that move while their names are in use. Nobody waits for that, least of all the caller whose request
-/// made a partition large enough to split: another thread sees to it, unless one that has the shard anyway comes first.
+/// Whether it is about rows that move while their names are in use. Nobody waits for that, least of
+/// all the caller whose request made a partition large enough to split: another thread sees to it,
+/// unless one that has the shard anyway comes first.
 const fn is_copying(say: &Say) -> bool {
     matches!(say, Say::Page { .. } | Say::SlotPage { .. } | Say::PageDone(_))
 }
@@ -427,8 +436,8 @@ pub enum AtOnce {
 }
 
 impl Call {
-    /// While somebody else holds the shard, it is worth a few microseconds to see whether he answers: being woken on another
-    /// CPU takes twenty.
+    /// While somebody else holds the shard, it is worth a few microseconds to see whether he
+    /// answers: being woken on another CPU takes twenty.
     fn await_holder(&self) {
         let Some(cell) = self.shared.cell(self.shard) else { return };
         for _ in 0..SPINS_MAX {
@@ -437,7 +446,8 @@ impl Call {
             }
             if !cell.is_locked() {
                 if !cell.attention.load(Ordering::SeqCst) {
-                    // It was run, and waits for something else; or its answer is being delivered just now.
+                    // It was run, and waits for something else; or its answer is being delivered
+                    // just now.
                     std::hint::spin_loop();
                     return;
                 }
@@ -488,7 +498,8 @@ impl Future for Sleep {
         if self.shared.clock.mono() >= self.until || self.shared.is_stopped() {
             return Poll::Ready(());
         }
-        // The timer keeps what it was given until its time: one that is polled often does not fill it.
+        // The timer keeps what it was given until its time: one that is polled often does not fill
+        // it.
         if !self.registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.registered = Some(context.waker().clone());
             self.shared.timer.wake_at(self.until, context.waker().clone());

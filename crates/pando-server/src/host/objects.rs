@@ -1,7 +1,7 @@
 //! Which inputs bring names of objects into a shard's log.
 //!
-//! Before a log is fsynced, all objects there are at that moment are. An object stored later must not be named by a
-//! group that the same fsync covers; so while it is under way, these inputs wait.
+//! Before a log is fsynced, all objects there are at that moment are. An object stored later must
+//! not be named by a group that the same fsync covers; so while it is under way, these inputs wait.
 
 use pando_types::op::{Op, Payload, Request};
 use pando_types::peer::{Change, EntryRows, Peer, Say, Seen, Vote};

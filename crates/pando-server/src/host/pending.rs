@@ -1,9 +1,10 @@
-//! Calls a shard has taken and not answered. A tag is a place in a table, and how often that place was used, so that a
-//! second answer to an old tag reaches nobody.
+//! Calls a shard has taken and not answered. A tag is a place in a table, and how often that place
+//! was used, so that a second answer to an old tag reaches nobody.
 //!
-//! A repetition of a request that is still waited for keeps its tag, and the answer goes to where it came from last: the
-//! earlier one is given up, since a shard answers such a request but once. A repetition comes by the same key: what another key's client
-//! sends under the same identity has a tag of its own, and is for the shard to refuse.
+//! A repetition of a request that is still waited for keeps its tag, and the answer goes to where
+//! it came from last: the earlier one is given up, since a shard answers such a request but once. A
+//! repetition comes by the same key: what another key's client sends under the same identity has a
+//! tag of its own, and is for the shard to refuse.
 
 use std::collections::HashMap;
 use std::time::Instant;

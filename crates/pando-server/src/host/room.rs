@@ -6,7 +6,8 @@ use pando_types::Errno;
 use pando_types::op::{Op, Payload, Request};
 use pando_types::peer::{Peer, Prepare, Say, Vote};
 
-/// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's state.
+/// Log bytes that any change may take besides what it carries: records, an outcome, a transaction's
+/// state.
 const CHANGE_BYTES: u64 = 8 << 10;
 /// The same of a session's locks of one file.
 const LOCKS_BYTES: u64 = 48 * pando_types::LockSet::MAX as u64;
@@ -16,7 +17,8 @@ const LOCKS_BYTES: u64 = 48 * pando_types::LockSet::MAX as u64;
 pub(crate) enum Wants {
     /// Nothing to speak of.
     Nothing,
-    /// It makes something. On a full disk the machine refuses a client's request with `ENOSPC` unless it has run; other shards hear it at once.
+    /// It makes something. On a full disk the machine refuses a client's request with `ENOSPC`
+    /// unless it has run; other shards hear it at once.
     Space(u64),
     /// It gives space back, or ends what was begun: may use the reserve.
     Reserve(u64),
@@ -116,7 +118,8 @@ fn of_peer(peer: &Peer) -> Wants {
     }
 }
 
-/// What another shard is told when there is no room for what it asks; `None`: nothing, it will send again.
+/// What another shard is told when there is no room for what it asks; `None`: nothing, it will send
+/// again.
 pub(crate) fn no_room_for(peer: &Peer) -> Option<Say> {
     match &peer.say {
         Say::Prepare(..) => Some(Say::Voted(Vote::No(Errno::ENOSPC))),

@@ -1,4 +1,5 @@
-//! Opening shards: their stores side by side, then the threads, then whatever the shards have to say to each other.
+//! Opening shards: their stores side by side, then the threads, then whatever the shards have to
+//! say to each other.
 
 use std::fmt;
 use std::io;
@@ -234,7 +235,8 @@ pub(super) fn cell(
     Ok(cell)
 }
 
-/// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody hears of it.
+/// What recovery decided (blocks of numbers that are spoken for) must be durable before anybody
+/// hears of it.
 fn make_durable(cell: &Cell) -> Result<(), String> {
     let mut state = cell.lock();
     // For what is applied already.

@@ -1,7 +1,7 @@
 //! A shard with its store and everything that waits for it: what the holder of the shard holds.
 //!
-//! One call of [`State::run`] is one batch: every input at hand is handled, then the log is written once, then what
-//! may leave leaves.
+//! One call of [`State::run`] is one batch: every input at hand is handled, then the log is written
+//! once, then what may leave leaves.
 
 mod checkpoint;
 pub(crate) mod leaving;
@@ -83,7 +83,8 @@ pub(crate) struct State {
     is_checkpointing: bool,
     /// The disk is full.
     wants_checkpoint: bool,
-    /// When the disk last said that it was full, and has not said otherwise since, by the clock of timers.
+    /// When the disk last said that it was full, and has not said otherwise since, by the clock of
+    /// timers.
     full_at: Option<u64>,
     /// So many of the blocks that could not be read people have been told of.
     unreadable_told: usize,
@@ -158,7 +159,8 @@ impl State {
         }
     }
 
-    /// Does what the last answer did not have to wait for: its group is in the log, and the next reader finds it in the trees.
+    /// Does what the last answer did not have to wait for: its group is in the log, and the next
+    /// reader finds it in the trees.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.store.settle();
@@ -172,13 +174,15 @@ impl State {
         !self.leaving.is_frozen() && !must_wait
     }
 
-    /// The caller who runs the shard lets it go without a reply to his request: it is to be left there.
+    /// The caller who runs the shard lets it go without a reply to his request: it is to be left
+    /// there.
     pub(crate) fn leave_at(&mut self, tag: ClientTag, slot: &Arc<Slot>) {
         self.pending.send_to(tag, ReplyTo::Slot(slot.clone()));
     }
 
     /// Handles all that is at hand as one batch, and after it the caller's `own` request, which
-    /// [can be run at once](State::can_run_at_once). Answers how that is known here until it is answered.
+    /// [can be run at once](State::can_run_at_once). Answers how that is known here until it is
+    /// answered.
     pub(crate) fn run(
         &mut self,
         cell: &Cell,
@@ -337,7 +341,8 @@ impl State {
         Now { nanos, wall, epoch: cell.epoch, seen, durable, is_full: false, is_spent: false }
     }
 
-    /// The reply to a request of this process that only reads, and sees nothing that is not acknowledged. `None`: it is to be [run](State::run).
+    /// The reply to a request of this process that only reads, and sees nothing that is not
+    /// acknowledged. `None`: it is to be [run](State::run).
     pub(crate) fn answer_at_once(
         &mut self,
         cell: &Cell,

@@ -19,7 +19,8 @@ pub struct ShardStatus {
     pub shard: u16,
     /// Why it has stopped, if it has.
     pub failed: Option<String>,
-    /// What of its files could not be read since the start, the first few: who needs it is told `EIO`.
+    /// What of its files could not be read since the start, the first few: who needs it is told
+    /// `EIO`.
     #[serde(default)]
     pub unreadable: Vec<String>,
     /// Inodes it counts; `None` if it does not answer.
@@ -58,7 +59,8 @@ impl Host {
         self.hosted().into_iter().filter_map(|shard| self.shard_status(shard)).collect()
     }
 
-    /// A shard begins to watch what files come to name. `None`: it does not run here; inside, it has not joined the volume yet.
+    /// A shard begins to watch what files come to name. `None`: it does not run here; inside, it
+    /// has not joined the volume yet.
     pub fn watch(&self, shard: ShardIndex, id: u64) -> Option<Option<Watching>> {
         let cell = self.shared.cell(shard).filter(|cell| !cell.has_failed())?;
         Some(self.shared.with(&cell, |state| state.machine.watch(id)))
@@ -70,7 +72,8 @@ impl Host {
         Some(self.shared.with(&cell, |state| state.machine.settle_watch(id, first)))
     }
 
-    /// Records of a shard, see [`Store::page`](crate::store::Store::page). `None`: the shard does not run here.
+    /// Records of a shard, see [`Store::page`](crate::store::Store::page). `None`: the shard does
+    /// not run here.
     pub fn page(
         &self,
         shard: ShardIndex,

@@ -15,8 +15,8 @@ use super::{Job, Made, Shared};
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Syncs when asked, and at least every second while there is something to sync. Group commit: what is written while
-    /// a sync is under way is covered by the next.
+    /// Syncs when asked, and at least every second while there is something to sync. Group commit:
+    /// what is written while a sync is under way is covered by the next.
     pub(super) fn sync_loop(&self, shard: ShardIndex) {
         let Some(cell) = self.cell(shard) else { return };
         while !self.is_stopped() && !cell.is_over() {
@@ -26,7 +26,8 @@ impl Shared {
         self.sync_once(&cell, false);
     }
 
-    /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody does.
+    /// Who asks may ask again soon, so the mark of how far the log is durable is left when nobody
+    /// does.
     pub(super) fn sync_once(&self, cell: &Cell, is_asked: bool) {
         if cell.has_failed() {
             return;
@@ -65,8 +66,8 @@ impl Shared {
     }
 }
 
-/// What goes with every sync of a shard's log, whoever makes it. Objects first: a log record that survives must find its object. Whoever
-/// saw the flag down had stored its object before.
+/// What goes with every sync of a shard's log, whoever makes it. Objects first: a log record that
+/// survives must find its object. Whoever saw the flag down had stored its object before.
 pub(super) struct Objects {
     shared: Weak<Shared>,
     cell: Weak<Cell>,

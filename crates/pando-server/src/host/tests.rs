@@ -23,8 +23,8 @@ use pando_types::peer::{Behalf, Floor, Peer, Say};
 use pando_types::reply::{Body, Refusal};
 use pando_types::{Credentials, DirId, DirRef, Errno, Ino, KeyId, Lsn, SessionId, TxnId};
 
-/// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a shard asks that shard
-/// first. `EndSession` breaks it.
+/// Writes one record a request. What it is asked decides what the reply needs; `InspectDir` of a
+/// shard asks that shard first. `EndSession` breaks it.
 struct Toy {
     shard: ShardIndex,
     asking: HashMap<u64, (ClientTag, RequestId)>,
@@ -465,7 +465,8 @@ impl ReplySink for Watching {
     fn flush(&self) {}
 }
 
-/// A client that is sent from the old owner of a partition to the new one comes after the message that makes it the owner.
+/// A client that is sent from the old owner of a partition to the new one comes after the message
+/// that makes it the owner.
 #[test]
 fn other_shards_hear_before_who_is_answered() {
     let temp = tempfile::tempdir().unwrap();

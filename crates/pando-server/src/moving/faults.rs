@@ -63,8 +63,8 @@ pub struct Faults {
     pub die_at: Option<Point>,
     /// Where what it does fails.
     pub fail_at: Option<Point>,
-    /// Whether it waits at the point that `FOLDER/run/hold` names while there is such a file, so that others can be killed
-    /// meanwhile. `FOLDER/run/held` says that it is there.
+    /// Whether it waits at the point that `FOLDER/run/hold` names while there is such a file, so
+    /// that others can be killed meanwhile. `FOLDER/run/held` says that it is there.
     pub may_be_held: bool,
 }
 

@@ -1,5 +1,6 @@
-//! What the source of a move tells whoever asks: what the target has said of it, as long as that is not long ago. Only the
-//! source can be asked by people who do not know where the shard goes: a server that has no shard is in no table.
+//! What the source of a move tells whoever asks: what the target has said of it, as long as that is
+//! not long ago. Only the source can be asked by people who do not know where the shard goes: a
+//! server that has no shard is in no table.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ impl Going {
         self.shards.insert(moving.shard, (Instant::now(), moving));
     }
 
-    /// What is known here: the last changes are told (the shard thaws by itself, whereupon the target says that it copies again), or it is
-    /// the target's.
+    /// What is known here: the last changes are told (the shard thaws by itself, whereupon the
+    /// target says that it copies again), or it is the target's.
     pub(super) fn note(&mut self, shard: ShardIndex, stage: MoveStage) {
         if let Some((heard, moving)) = self.shards.get_mut(&shard) {
             (*heard, moving.stage) = (Instant::now(), stage);

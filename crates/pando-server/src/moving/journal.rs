@@ -1,4 +1,5 @@
-//! What folders say of moves. Each file is replaced as a whole, durably, and checked when it is read.
+//! What folders say of moves. Each file is replaced as a whole, durably, and checked when it is
+//! read.
 
 use std::io;
 use std::path::PathBuf;
@@ -52,7 +53,8 @@ impl Given {
         write(place, &Self::name(self.to.shard.0), self)
     }
 
-    /// All that may fail without anything being given away: the file's contents, under another name.
+    /// All that may fail without anything being given away: the file's contents, under another
+    /// name.
     pub(super) fn draft(&self, place: &dyn Place) -> io::Result<Draft> {
         draft(place, Self::name(self.to.shard.0), self)
     }
@@ -64,7 +66,8 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// It counts. After an error nobody knows whether it does. `between`: what a test has happen before it is durable.
+    /// It counts. After an error nobody knows whether it does. `between`: what a test has happen
+    /// before it is durable.
     pub(super) fn commit(
         self,
         place: &dyn Place,
@@ -95,7 +98,8 @@ impl Coming {
         place.sync()
     }
 
-    /// Ends the move of a shard whose end the last process of this place had heard: it is kept here from now on.
+    /// Ends the move of a shard whose end the last process of this place had heard: it is kept here
+    /// from now on.
     pub fn finish(place: &dyn Place, shard: ShardIndex) -> io::Result<()> {
         put_in_place(place, shard)?;
         Self::remove(place, shard)
@@ -115,8 +119,8 @@ pub(super) fn put_in_place(place: &dyn Place, shard: ShardIndex) -> io::Result<(
     place.sync()
 }
 
-/// Ends moves to this folder that its last process had heard the end of: their shards are this folder's. To be called before
-/// shards are locked.
+/// Ends moves to this folder that its last process had heard the end of: their shards are this
+/// folder's. To be called before shards are locked.
 pub fn finish_taken(folder: &Folder) -> io::Result<()> {
     if folder.read().is_err() {
         return Ok(());

@@ -1,9 +1,11 @@
-//! Moving a shard to another process, with a folder of its own (the messages: `pando_wire::MoveAsk`).
+//! Moving a shard to another process, with a folder of its own (the messages:
+//! `pando_wire::MoveAsk`).
 //!
-//! The target copies the shard's records page by page while the source goes on serving, and follows what changes meanwhile.
-//! Pages are read at different times; that is no matter, since every change of after the copy's beginning is made again on
-//! top of them, in order, and each says what a key's value is, not how it differs. When little is left the source freezes: it
-//! tells the last changes, and either gives the shard away or goes on after some seconds.
+//! The target copies the shard's records page by page while the source goes on serving, and follows
+//! what changes meanwhile. Pages are read at different times; that is no matter, since every change
+//! of after the copy's beginning is made again on top of them, in order, and each says what a key's
+//! value is, not how it differs. When little is left the source freezes: it tells the last changes,
+//! and either gives the shard away or goes on after some seconds.
 //!
 //! ```text
 //!            FOLDER/coming-K   shard-K.coming   shard-K        source: shard-K   given-K
@@ -14,12 +16,15 @@
 //!  opened          –                 –           served            dead, removed   there
 //! ```
 //!
-//! 1. At every moment at most one process may serve the shard: the source until its `given-K` is durable, the target after it has
-//!    heard so. Each can tell from its own folder.
-//! 2. A target that is ready when it starts asks the source until that answers; a copy that is not ready is thrown away.
+//! 1. At every moment at most one process may serve the shard: the source until its `given-K` is
+//!    durable, the target after it has heard so. Each can tell from its own folder.
+//! 2. A target that is ready when it starts asks the source until that answers; a copy that is not
+//!    ready is thrown away.
 //! 3. A repetition of `GiveAway` with the same token is answered from `given-K`, for ever.
-//! 4. The copy's epoch is later than the source's from the beginning, so that its host is newer to everybody.
-//! 5. The old copy goes when the source knows a host of the later epoch: from its word, or from the table of hosts.
+//! 4. The copy's epoch is later than the source's from the beginning, so that its host is newer to
+//!    everybody.
+//! 5. The old copy goes when the source knows a host of the later epoch: from its word, or from the
+//!    table of hosts.
 
 mod ask;
 mod faults;

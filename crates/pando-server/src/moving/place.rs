@@ -1,6 +1,7 @@
 //! Where a process keeps what a move must not forget: a folder of files and of stores, by name.
 //!
-//! The real one is the volume's [`Folder`]; a simulation has one in memory, that loses what was not synced.
+//! The real one is the volume's [`Folder`]; a simulation has one in memory, that loses what was not
+//! synced.
 
 use std::fs;
 use std::io;

@@ -111,8 +111,8 @@ fn changes(changes: Changes) -> MoveTold {
     MoveTold::Changes { groups, upto, last, epoch, clock, bytes }
 }
 
-/// Whether nothing is left to be removed of a shard that was given away: it is gone by now, or has come back. `known`: the latest epoch of
-/// its host that is known here.
+/// Whether nothing is left to be removed of a shard that was given away: it is gone by now, or has
+/// come back. `known`: the latest epoch of its host that is known here.
 pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> bool {
     let place = giver.place();
     // It may have come back.
@@ -121,7 +121,8 @@ pub fn clear(giver: &impl Giver, shard: ShardIndex, known: Option<Epoch>) -> boo
     if known.is_none_or(|known| known <= given.to.epoch) {
         return false;
     }
-    // What is there may be what has come back, and is not this place's until its target has ended that.
+    // What is there may be what has come back, and is not this place's until its target has ended
+    // that.
     if !matches!(Coming::read(place, shard.0), Ok(None)) {
         return false;
     }
@@ -203,7 +204,8 @@ mod tests {
         assert!(!folder.shard(1).exists());
     }
 
-    /// Otherwise its clients would hear `EIO` there until a start, though another process serves it.
+    /// Otherwise its clients would hear `EIO` there until a start, though another process serves
+    /// it.
     #[test]
     fn a_shard_that_may_have_been_given_away_goes_when_it_was() {
         let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A thread that drives a target: it asks the source over a connection, waits, and runs the shard in the end.
+//! A thread that drives a target: it asks the source over a connection, waits, and runs the shard
+//! in the end.
 
 use std::rc::Rc;
 use std::sync::{Arc, Weak};

@@ -131,7 +131,8 @@ impl Door {
                 let what = "only servers speak for shards: it takes a server's key";
                 return Err(Refused::Key(what.to_owned()));
             }
-            // Before the welcome says what is revoked: what is revoked later is told to those who have a place.
+            // Before the welcome says what is revoked: what is revoked later is told to those who
+            // have a place.
             let keys = self.keys.as_ref();
             let place = self.guests.enter(proof, &hello.role, keys, &self.limits)?;
             self.admit(hello).map(|welcome| (welcome, (proof.who.clone(), place)))

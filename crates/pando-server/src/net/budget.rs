@@ -1,9 +1,9 @@
 //! Memory that waits in connections, all together.
 //!
-//! Three things count: frames that are not whole, requests that wait for their answers, answers that wait to be taken. While
-//! they are too much, nobody is read who holds more than his part, which is what there would be for each of as many
-//! connections as are allowed. So nobody is held up for what others hold, and all together never hold more than twice the
-//! limit (and a batch).
+//! Three things count: frames that are not whole, requests that wait for their answers, answers
+//! that wait to be taken. While they are too much, nobody is read who holds more than his part,
+//! which is what there would be for each of as many connections as are allowed. So nobody is held
+//! up for what others hold, and all together never hold more than twice the limit (and a batch).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -24,13 +24,14 @@ use super::worker::Worker;
 use super::{say_end, weight};
 use crate::host::connection::{Asked, ReplySink};
 
-/// Requests of one connection that are run at once. Replies to the first leave while the rest is at work, so that client and
-/// server work at the same time.
+/// Requests of one connection that are run at once. Replies to the first leave while the rest is at
+/// work, so that client and server work at the same time.
 const BATCH_MAX: usize = 32;
 /// While memory is short, it is looked again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What a request takes besides its frame's bytes, which are as many as its names and values have, and its lists.
+/// What a request takes besides its frame's bytes, which are as many as its names and values have,
+/// and its lists.
 const REQUEST_BYTES: usize = size_of::<Request>();
 
 /// Why the server ends a connection by itself.
@@ -164,7 +165,8 @@ async fn await_memory(
             return Ok(());
         }
         if others == 0 {
-            // What it holds is what it has sent: of that, whole requests go when they are run. What is not whole stays.
+            // What it holds is what it has sent: of that, whole requests go when they are run. What
+            // is not whole stays.
             return if is_more { Ok(()) } else { Err(End::Memory) };
         }
         if sink.out.is_closed() {
@@ -175,8 +177,8 @@ async fn await_memory(
     }
 }
 
-/// Returns when others have given something back, or the connection holds less itself: of its replies, `untaken` bytes that
-/// waited, the last is taken, or a request of its own is answered.
+/// Returns when others have given something back, or the connection holds less itself: of its
+/// replies, `untaken` bytes that waited, the last is taken, or a request of its own is answered.
 async fn is_relieved(share: &Share, sink: &Sink, untaken: usize) {
     let (is_untaken, in_flight) = (untaken > 0, sink.in_flight());
     let (mut freed, mut drained) = (pin!(share.freed()), pin!(sink.out.below(1)));
@@ -192,7 +194,8 @@ async fn is_relieved(share: &Share, sink: &Sink, untaken: usize) {
     .await;
 }
 
-/// Waits for more, and gives back what replies held once they are taken, also if nothing more comes.
+/// Waits for more, and gives back what replies held once they are taken, also if nothing more
+/// comes.
 async fn fill(
     worker: &Worker,
     inbound: &mut Inbound,
@@ -247,7 +250,8 @@ fn refuse(
     }
 }
 
-/// Whole requests at hand, so many at most, whose replies take so many bytes and one more reply; whether there may be more.
+/// Whole requests at hand, so many at most, whose replies take so many bytes and one more reply;
+/// whether there may be more.
 fn take(
     inbound: &mut Inbound,
     requests: &mut Vec<(Asked, Request)>,

@@ -1,5 +1,5 @@
-//! Connections that have not proved yet who they are. There is room for some; a new one always finds a place, at the cost of
-//! one that is silent, or has been there for longest.
+//! Connections that have not proved yet who they are. There is room for some; a new one always
+//! finds a place, at the cost of one that is silent, or has been there for longest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,8 +13,8 @@ pub(super) const MOST: usize = 512;
 /// Of one address. A mount has one a shard, when it begins.
 pub(super) const MOST_OF_ONE: usize = 64;
 
-/// From where a connection comes, as far as it is counted: an IPv4 address; of an IPv6 address, its network, all of which
-/// one machine may have.
+/// From where a connection comes, as far as it is counted: an IPv4 address; of an IPv6 address, its
+/// network, all of which one machine may have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Source(IpAddr);
 
@@ -90,7 +90,8 @@ impl Drop for Greeting {
 }
 
 impl Table {
-    /// Which one has to go before another of this source comes. Who has many there loses one before who has few.
+    /// Which one has to go before another of this source comes. Who has many there loses one before
+    /// who has few.
     fn to_leave(&self, source: Source) -> Option<u64> {
         let of_it = self.of_source.get(&source).copied().unwrap_or(0);
         let most = self.of_source.values().max().copied().unwrap_or(0);

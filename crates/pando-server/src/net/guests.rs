@@ -1,4 +1,5 @@
-//! Connections that have been let in, by whose they are: how many each may have, and to be ended when their key counts no more.
+//! Connections that have been let in, by whose they are: how many each may have, and to be ended
+//! when their key counts no more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,8 +29,8 @@ pub(super) struct Guests {
 struct Table {
     next: u64,
     guests: BTreeMap<u64, Guest>,
-    /// How many come with keys of clients. Whom the volume trusts is counted apart, so that no client takes the room of servers
-    /// and administrators.
+    /// How many come with keys of clients. Whom the volume trusts is counted apart, so that no
+    /// client takes the room of servers and administrators.
     clients: u32,
     trusted: u32,
     of_key: HashMap<KeyId, u32>,
@@ -67,8 +68,9 @@ impl Guests {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// A connection of one more, if there is room for it, and if its key is accepted still: the handshake went by what was so when it
-    /// began. Whatever changes after this finds the connection here, and cuts it.
+    /// A connection of one more, if there is room for it, and if its key is accepted still: the
+    /// handshake went by what was so when it began. Whatever changes after this finds the
+    /// connection here, and cuts it.
     pub(super) fn enter(
         self: &Arc<Self>,
         proof: &Proof,
@@ -105,8 +107,9 @@ impl Guests {
         Ok(Place { guests: self.clone(), number })
     }
 
-    /// Ends connections whose keys count no more: those that are `revoked`, and all others that came with a key if
-    /// authorities have changed. Connections of servers end in any case: they hear at their beginning what is revoked.
+    /// Ends connections whose keys count no more: those that are `revoked`, and all others that
+    /// came with a key if authorities have changed. Connections of servers end in any case: they
+    /// hear at their beginning what is revoked.
     pub(super) fn cut(&self, revoked: &BTreeSet<Serial>, is_of_others: bool) {
         self.cut_if(|guest| {
             let serial = guest.who.serial();
@@ -132,8 +135,9 @@ impl Guests {
         }
     }
 
-    /// Tells clients what is revoked since they came: a server may be among it. What is more than a page would be held for each of
-    /// them, outside of all budgets. So they are cut then, and are told all of it when they come again, at their own pace.
+    /// Tells clients what is revoked since they came: a server may be among it. What is more than a
+    /// page would be held for each of them, outside of all budgets. So they are cut then, and are
+    /// told all of it when they come again, at their own pace.
     pub(super) fn tell(&self, revoked: Vec<[u8; 16]>) {
         if revoked.is_empty() {
             return;

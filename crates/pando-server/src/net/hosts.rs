@@ -111,14 +111,16 @@ impl Hosts {
         new.iter().for_each(|hosting| self.write(hosting));
     }
 
-    /// Looks again at what other processes have written, and restores what this one has, should it be gone.
+    /// Looks again at what other processes have written, and restores what this one has, should it
+    /// be gone.
     pub fn refresh(&self) {
         let heard = self.folder.read();
         newest(&mut self.known.lock(), &heard);
         self.own().iter().for_each(|hosting| self.write(hosting));
     }
 
-    /// Whether one that says it hosts these is not what is known to be newer: `Err` names the shard.
+    /// Whether one that says it hosts these is not what is known to be newer: `Err` names the
+    /// shard.
     pub(super) fn check(&self, speakers: &[Hosting]) -> Result<(), ShardIndex> {
         let known = self.known.lock();
         for speaker in speakers {
@@ -142,8 +144,8 @@ impl Hosts {
     }
 }
 
-/// Asks servers elsewhere who hosts what. One that does not answer is named and passed over: shards that start later
-/// tell it by themselves.
+/// Asks servers elsewhere who hosts what. One that does not answer is named and passed over: shards
+/// that start later tell it by themselves.
 pub(super) async fn join(way: &Way, servers: &[Address]) {
     for address in servers {
         let attempt = async {

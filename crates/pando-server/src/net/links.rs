@@ -1,4 +1,5 @@
-//! Links to shards of other processes: one connection each, opened and opened again by the net thread.
+//! Links to shards of other processes: one connection each, opened and opened again by the net
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,7 +62,8 @@ impl Links {
         &self.links[usize::from(shard.0)]
     }
 
-    /// All links are closed, and opened again: what is hosted here has changed, and that is said at their beginning.
+    /// All links are closed, and opened again: what is hosted here has changed, and that is said at
+    /// their beginning.
     pub(super) fn reopen(&self) {
         for link in &self.links {
             if let Some(current) = link.current.lock().take() {
@@ -123,7 +125,8 @@ impl Links {
         let out = Arc::new(Outbound::new(&mut inbound));
         {
             let mut current = self.link(shard).current.lock();
-            // What changes after this finds the link here; what has changed since the handshake began is looked at again.
+            // What changes after this finds the link here; what has changed since the handshake
+            // began is looked at again.
             if let (Some(shown), Some(keys)) = (&opened.shown, &way.keys) {
                 keys.judge(shown, true).map_err(|error| error.to_string())?;
             }

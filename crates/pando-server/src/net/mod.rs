@@ -7,13 +7,15 @@
 //!   links to shards of other processes (links)           replies: one write a connection and batch
 //! ```
 //!
-//! A shard's thread reads what all its connections have brought, runs the shard once for all of it, and writes what
-//! came of it: one log write a batch, one socket write a connection. If another thread holds the shard (a caller in this
-//! process, the syncer), that one runs the requests and writes the replies itself; nobody waits for anybody.
+//! A shard's thread reads what all its connections have brought, runs the shard once for all of it,
+//! and writes what came of it: one log write a batch, one socket write a connection. If another
+//! thread holds the shard (a caller in this process, the syncer), that one runs the requests and
+//! writes the replies itself; nobody waits for anybody.
 //!
-//! Limits ([`Limits`]): who asks for too much at once is read no further until it has taken its answers; who takes none is
-//! cut off; nothing is allocated by a length that was not checked, and no connection is answered before it has proved
-//! that it may ask. What each may say is in `roles`; whose key is revoked is shown out (`revoked`, `guests`).
+//! Limits ([`Limits`]): who asks for too much at once is read no further until it has taken its
+//! answers; who takes none is cut off; nothing is allocated by a length that was not checked, and
+//! no connection is answered before it has proved that it may ask. What each may say is in `roles`;
+//! whose key is revoked is shown out (`revoked`, `guests`).
 
 mod accept;
 mod budget;
@@ -47,7 +49,8 @@ pub(crate) fn say(what: &str) {
     eprintln!("pando: {what}");
 }
 
-/// Why a connection was closed; nothing, if the other side has ended it between two frames, or is gone.
+/// Why a connection was closed; nothing, if the other side has ended it between two frames, or is
+/// gone.
 fn say_end(murmur: &Murmur, connection: &str, closed: &Closed) {
     match closed {
         Closed::End | Closed::Io(_) => {}

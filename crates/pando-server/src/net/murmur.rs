@@ -1,4 +1,5 @@
-//! Lines of the log that others can cause: so many at once, then one a second, with how many were left out.
+//! Lines of the log that others can cause: so many at once, then one a second, with how many were
+//! left out.
 
 use std::time::{Duration, Instant};
 

@@ -13,9 +13,11 @@ use tokio::time::sleep;
 use super::budget::Share;
 use super::worker::Worker;
 
-/// Bytes of messages that one connection puts before a shard which runs none of them: beyond these it is read no further.
+/// Bytes of messages that one connection puts before a shard which runs none of them: beyond these
+/// it is read no further.
 const UNRUN_MAX: usize = 1 << 20;
-/// How often it is looked whether the shard runs again: another thread may hold it, or nobody for some seconds while it moves.
+/// How often it is looked whether the shard runs again: another thread may hold it, or nobody for
+/// some seconds while it moves.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Serves it until it ends. Only the shards that were named at its beginning may speak on it.

@@ -1,5 +1,5 @@
-//! Which keys are revoked: what the volume's folder of keys says, and what other servers have told. That is kept in a file
-//! of this process's folder, `run/revoked`: a serial number a line.
+//! Which keys are revoked: what the volume's folder of keys says, and what other servers have told.
+//! That is kept in a file of this process's folder, `run/revoked`: a serial number a line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,8 @@ pub(super) struct Revoked {
 }
 
 impl Revoked {
-    /// Fails if what was heard before cannot be read: without it, keys that are revoked would count again.
+    /// Fails if what was heard before cannot be read: without it, keys that are revoked would count
+    /// again.
     pub(super) fn new(keys: Option<Keys>, run: &Path) -> Result<Self, StartError> {
         let file = run.join("revoked");
         if let Some(keys) = &keys {
@@ -43,7 +44,8 @@ impl Revoked {
         Ok(Self { keys, file, judged, is_unwritten, pace, failure })
     }
 
-    /// Takes over what another server has told. Whoever comes from now on is judged by it; the rest is done by [`Revoked::look`].
+    /// Takes over what another server has told. Whoever comes from now on is judged by it; the rest
+    /// is done by [`Revoked::look`].
     pub(super) fn learn(&self, heard: &[[u8; 16]]) {
         let Some(keys) = &self.keys else { return };
         if keys.learn(heard.iter().map(|serial| Serial(*serial))) {
@@ -66,9 +68,9 @@ impl Revoked {
         self.keys.as_ref().map_or_else(Vec::new, Keys::told_revoked)
     }
 
-    /// Looks whether anything has changed. Then connections end whose keys count no more; those to and from other servers
-    /// end, too, and begin anew, so that all servers hear of it. Clients are told. Connections end with their certificates in any
-    /// case.
+    /// Looks whether anything has changed. Then connections end whose keys count no more; those to
+    /// and from other servers end, too, and begin anew, so that all servers hear of it. Clients are
+    /// told. Connections end with their certificates in any case.
     pub(super) fn look(&self, guests: &Guests, links: &Links) {
         let Some(keys) = &self.keys else { return };
         let now = SystemTime::now();
@@ -78,7 +80,8 @@ impl Revoked {
             Ok(trust) => trust,
             Err(error) => {
                 self.note();
-                // Nobody new is let in; and whoever is in and is known to be revoked is not spared by that.
+                // Nobody new is let in; and whoever is in and is known to be revoked is not spared
+                // by that.
                 guests.cut_revoked(&keys.revoked_in_any_case());
                 let why = error.to_string();
                 let mut last = self.failure.lock();
@@ -111,8 +114,8 @@ impl Revoked {
         *judged = Some(trust);
     }
 
-    /// What the file has besides stays: other processes of the folder write there, too. The folder may be somebody else's than this
-    /// process's user: no link that was put there is followed.
+    /// What the file has besides stays: other processes of the folder write there, too. The folder
+    /// may be somebody else's than this process's user: no link that was put there is followed.
     fn write(&self, mut serials: BTreeSet<Serial>) -> Result<(), String> {
         let why = |error: &dyn std::error::Error| error.to_string();
         let run = self.file.parent().unwrap_or(&self.file);
@@ -123,8 +126,8 @@ impl Revoked {
     }
 }
 
-/// How often what was heard is written, and connections are judged anew: whoever has a server's key could else bring one serial
-/// number after the other.
+/// How often what was heard is written, and connections are judged anew: whoever has a server's key
+/// could else bring one serial number after the other.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// When it was done last.

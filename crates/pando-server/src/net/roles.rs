@@ -1,4 +1,5 @@
-//! What the other end of a connection may say, by what it has proved to be. One table for questions, one for requests.
+//! What the other end of a connection may say, by what it has proved to be. One table for
+//! questions, one for requests.
 
 use pando_keys::Squash;
 use pando_net::Who;
@@ -142,7 +143,8 @@ pub(super) const fn of_op(op: &Op) -> Kind {
     }
 }
 
-/// Lets a request pass as its key allows: changed, where the key says as whom its holder acts. `Err`: the shard is not to see it.
+/// Lets a request pass as its key allows: changed, where the key says as whom its holder acts.
+/// `Err`: the shard is not to see it.
 pub(super) fn pass(who: &Who, request: &mut Request) -> Result<(), Errno> {
     match of_op(&request.op) {
         Kind::Spreads if !who.is_trusted() => return Err(Errno::EPERM),

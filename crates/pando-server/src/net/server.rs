@@ -36,13 +36,15 @@ pub struct ServerOptions {
     pub volume: [u8; 16],
     /// Where to listen.
     pub listen: Vec<Address>,
-    /// Where to listen as well, unless somebody else does, and others are not told: where earlier processes of the folder were.
+    /// Where to listen as well, unless somebody else does, and others are not told: where earlier
+    /// processes of the folder were.
     pub also: Vec<Address>,
     /// What others are told instead of a TCP address that says "any of this machine's".
     pub advertise: Vec<Address>,
     /// Whether others are told nothing else: they come through something that stands in between.
     pub only_advertised: bool,
-    /// What this process proves to others, and whom it believes; without, it listens at Unix sockets only.
+    /// What this process proves to others, and whom it believes; without, it listens at Unix
+    /// sockets only.
     pub keys: Option<Keys>,
     /// How much others may ask.
     pub limits: Limits,
@@ -185,7 +187,8 @@ impl Server {
         self.guests.count()
     }
 
-    /// Bytes that wait in connections of clients, and in connections on which shards speak: what [`Limits`] counts.
+    /// Bytes that wait in connections of clients, and in connections on which shards speak: what
+    /// [`Limits`] counts.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         self.workers.waiting()

@@ -60,7 +60,8 @@ impl Sink {
         }
     }
 
-    /// So many requests more are under way, hold so many bytes together, and may be answered by so many.
+    /// So many requests more are under way, hold so many bytes together, and may be answered by so
+    /// many.
     pub(super) fn took(&self, requests: usize, bytes: usize, replies: usize) {
         self.promised.fetch_add(replies, Ordering::AcqRel);
         self.in_flight.fetch_add(requests as u32, Ordering::AcqRel);

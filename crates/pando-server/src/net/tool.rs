@@ -10,7 +10,8 @@ use super::murmur::Murmur;
 use super::roles::{For, of_ask};
 use super::say_end;
 
-/// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix socket.
+/// Answers questions; runs on a thread that may wait. The flag: the question came over a Unix
+/// socket.
 pub type Answer = Arc<dyn Fn(Ask, bool) -> Told + Send + Sync>;
 
 /// Serves it until it ends.

@@ -1,7 +1,9 @@
-//! How long replies may get: so that what a connection's requests bring about is known before they are run.
+//! How long replies may get: so that what a connection's requests bring about is known before they
+//! are run.
 //!
-//! These are what an honest client's replies do not exceed, news of versions and long histories of splits apart. What a connection
-//! holds in the end is bounded by [`Limits::replies_cut`](super::Limits), whatever they are.
+//! These are what an honest client's replies do not exceed, news of versions and long histories of
+//! splits apart. What a connection holds in the end is bounded by
+//! [`Limits::replies_cut`](super::Limits), whatever they are.
 
 use pando_types::op::{
     GARBAGE_MAX, LAYOUT_SLICES_MAX, Op, PAGE_MAX, XATTR_TOTAL_MAX, XATTR_VALUE_MAX,

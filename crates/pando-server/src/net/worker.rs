@@ -41,7 +41,8 @@ pub(super) struct Arriving {
 /// The threads of shards that are hosted here.
 #[derive(Clone)]
 pub(super) struct Workers {
-    /// By shard; `None`: hosted elsewhere. A thread ends, and with it all its connections, when its sender is dropped.
+    /// By shard; `None`: hosted elsewhere. A thread ends, and with it all its connections, when its
+    /// sender is dropped.
     senders: Arc<Mutex<Vec<Option<mpsc::UnboundedSender<Arriving>>>>>,
     host: Arc<Host>,
     limits: Limits,
@@ -177,8 +178,8 @@ impl Worker {
     }
 }
 
-/// Looks for the next requests for a moment before the thread sleeps: a wake-up costs more. Whoever else could use this CPU
-/// gets it in between. Returns at once if there are some.
+/// Looks for the next requests for a moment before the thread sleeps: a wake-up costs more. Whoever
+/// else could use this CPU gets it in between. Returns at once if there are some.
 async fn linger(run: &Notify) {
     let until = Instant::now() + LINGER;
     let mut next = pin!(run.notified());

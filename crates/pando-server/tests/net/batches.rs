@@ -23,7 +23,8 @@ fn the_answers_to_many_requests_leave_in_few_writes() {
             for _ in 0..REQUESTS {
                 assert!(client.reply().await.unwrap().1.result.is_ok());
             }
-            // One for each of the parts in which a long row of requests is run, and some for what a socket may tear apart.
+            // One for each of the parts in which a long row of requests is run, and some for what a
+            // socket may tear apart.
             let writes = served.server.writes() - before;
             assert!((1..=6).contains(&writes), "{writes} writes at {address}");
         }

@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 use crate::{Client, Served, Volume, run, until, wanted, within};
 
-/// Stands between a client and a server: what follows their first words waits. `begun` hears when the server has said its own, `go`
-/// lets the rest through. It ends with the connection.
+/// Stands between a client and a server: what follows their first words waits. `begun` hears when
+/// the server has said its own, `go` lets the rest through. It ends with the connection.
 fn hold_up(
     to: Address,
     begun: oneshot::Sender<()>,
@@ -258,7 +258,8 @@ fn what_others_have_heard_stays_written() {
     let _two = volume.serve(&[1], options);
     let file = path.join("revoked");
     fs::write(&file, format!("{serial}\n")).unwrap();
-    // Where the folder is somebody else's, no link of theirs leads a server that is root's to another file.
+    // Where the folder is somebody else's, no link of theirs leads a server that is root's to
+    // another file.
     let [victim, link] =
         ["victim", &format!("revoked.new-{}", std::process::id())].map(|name| path.join(name));
     fs::write(&victim, "kept").unwrap();

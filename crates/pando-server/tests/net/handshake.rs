@@ -1,4 +1,5 @@
-//! The words at the beginning of a connection, and what is told to who says others. Over a Unix socket they are in plain text.
+//! The words at the beginning of a connection, and what is told to who says others. Over a Unix
+//! socket they are in plain text.
 
 use pando_keys::KeyRole;
 use pando_net::{HandshakeError, Inbound, ListenError, Outbound, Stream};

@@ -239,7 +239,8 @@ fn a_revoked_key_is_cut_also_while_nobody_can_be_believed() {
         let client = async |keys| Client::of(served.dial(&served.tcp(), Some(keys)).await.unwrap());
         let (mut good, mut bad) = (client(&ada).await, client(&eve).await);
         assert!(good.works().await && bad.works().await);
-        // The owner revokes in a copy of the folder; in the server's own something is missing without which nobody new is let in.
+        // The owner revokes in a copy of the folder; in the server's own something is missing
+        // without which nobody new is let in.
         let (own, copy) = (volume.folder.keys(), volume.temp.path().join("copy"));
         std::fs::create_dir(&copy).unwrap();
         for file in std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()) {

@@ -86,7 +86,8 @@ fn who_sends_and_never_reads_is_held_up_and_then_cut_off_alone() {
         let deaf = served.client(&served.tcp()).await;
         let list = || Op::ReadDir { dir: DirRef::ROOT, from: Order(0), limit: 100 };
         let mut sent = 0_u64;
-        // Until the server reads no further and the socket is full; what it holds by then is bounded by its limits.
+        // Until the server reads no further and the socket is full; what it holds by then is
+        // bounded by its limits.
         while !deaf.out.is_closed() && deaf.out.waiting() < 4 << 20 {
             for _ in 0..1000 {
                 deaf.send(sent, list());
@@ -108,7 +109,8 @@ async fn all_are_looked_at(witness: &mut Client) {
     }
 }
 
-/// Asks for directories, each in a slot of its own; on whose behalf makes the frames long, if wanted.
+/// Asks for directories, each in a slot of its own; on whose behalf makes the frames long, if
+/// wanted.
 fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: usize) {
     let credentials = Credentials::new(0, 0, vec![u32::MAX; groups]);
     for slot in 0..count {
@@ -120,7 +122,8 @@ fn ask_for_directories(client: &Client, session: SessionId, count: u16, groups: 
     client.out.flush();
 }
 
-/// Takes answers until all directories are made; what else is answered on the way, with how many were made before.
+/// Takes answers until all directories are made; what else is answered on the way, with how many
+/// were made before.
 async fn await_directories(client: &mut Client, mut made: usize, count: u16) -> Vec<(u64, usize)> {
     let mut others = Vec::new();
     while made < usize::from(count) {

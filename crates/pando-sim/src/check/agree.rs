@@ -39,7 +39,8 @@ pub fn compare(event: &Event, before: &Tree, expected: &Outcome, observed: &Outc
         (_, Err(Errno::ESTALE)) if may_dangle(event, before) => {
             Verdict::Excused(Excuse::FormerName)
         }
-        // A walk that found something else than a directory, or that came to a directory that is gone.
+        // A walk that found something else than a directory, or that came to a directory that is
+        // gone.
         (Ok(Value::Stat(stat)), Err(Errno::ENOTDIR))
             if event.loose && stat.kind != FileKind::Directory =>
         {
@@ -105,7 +106,8 @@ fn same_stat(event: &Event, a: &Stat, b: &Stat) -> Verdict {
     }
 }
 
-/// A client finds a file by the name it once had. After a rename that handle dangles, unless the client holds the file open.
+/// A client finds a file by the name it once had. After a rename that handle dangles, unless the
+/// client holds the file open.
 fn may_dangle(event: &Event, before: &Tree) -> bool {
     file_of(&event.call.op).is_some_and(|ino| {
         before.node(ino).is_ok_and(|node| !node.is_dir() && node.is_moved)
@@ -113,8 +115,8 @@ fn may_dangle(event: &Event, before: &Tree) -> bool {
     })
 }
 
-/// A rename between two names of one file does nothing. The kernel sees that itself, before permissions; shards check those
-/// first.
+/// A rename between two names of one file does nothing. The kernel sees that itself, before
+/// permissions; shards check those first.
 fn is_same_file(event: &Event, before: &Tree) -> bool {
     let Op::Rename { from, name, to, new_name, .. } = &event.call.op else { return false };
     let ino = |dir: Ino, name| Some(before.node(dir).ok()?.entries.get(name)?.0);

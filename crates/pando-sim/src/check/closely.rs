@@ -1,12 +1,13 @@
-//! The search for histories on which the simple one takes too long. One early mistake (a change of whose end nobody saw
-//! anything, taken too soon or too late) shows only much later, and costs the simple search all orders of everything else that
-//! was under way in between.
+//! The search for histories on which the simple one takes too long. One early mistake (a change of
+//! whose end nobody saw anything, taken too soon or too late) shows only much later, and costs the
+//! simple search all orders of everything else that was under way in between.
 //!
-//! 1. An operation that must come, and that nothing which may still come before it has to do with, may come now: if any order
-//!    exists, one with it here does. If it disagrees with the model, no order goes on from here.
-//! 2. Why a state leads nowhere is kept in mind: operations that disagreed. Going back, a choice that has nothing to do with any
-//!    of them is not made anew; of one that has, only those alternatives are tried that have to do with it, or that must come
-//!    before such a one.
+//! 1. An operation that must come, and that nothing which may still come before it has to do with,
+//!    may come now: if any order exists, one with it here does. If it disagrees with the model, no
+//!    order goes on from here.
+//! 2. Why a state leads nowhere is kept in mind: operations that disagreed. Going back, a choice
+//!    that has nothing to do with any of them is not made anew; of one that has, only those
+//!    alternatives are tried that have to do with it, or that must come before such a one.
 //!
 //! That it finds nothing proves nothing.
 
@@ -179,8 +180,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it may matter that a lane's next operation comes before that of `tried`: because of itself, or since it must
-    /// come before another that has to do with it.
+    /// Whether it may matter that a lane's next operation comes before that of `tried`: because of
+    /// itself, or since it must come before another that has to do with it.
     fn may_help(&self, close: &Close, lane: usize, tried: usize, print: &Footprint) -> bool {
         let (Some((index, event)), Some((_, before))) = (self.event(lane), self.event(tried))
         else {

@@ -1,4 +1,5 @@
-//! What the judge forgives, by name, so that it can be counted: a rule that forgives much, or nothing, is looked at.
+//! What the judge forgives, by name, so that it can be counted: a rule that forgives much, or
+//! nothing, is looked at.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,8 @@ pub enum Excuse {
     Unordered,
     /// The same, of a call without an answer.
     PowerLost,
-    /// A run in which disks fail: the search for an order came to no end. What a shard was asked that stopped then stays unknown.
+    /// A run in which disks fail: the search for an order came to no end. What a shard was asked
+    /// that stopped then stays unknown.
     NotFound,
 }
 

@@ -1,8 +1,8 @@
-//! What an operation may read and what it may change, whatever the tree is when it comes: so that the search knows which
-//! operations have nothing to do with each other.
+//! What an operation may read and what it may change, whatever the tree is when it comes: so that
+//! the search knows which operations have nothing to do with each other.
 //!
-//! Told too widely, it costs the search steps. Told too narrowly, an order may be missed, and never one be found that is none:
-//! each operation of an order is tried on the model.
+//! Told too widely, it costs the search steps. Told too narrowly, an order may be missed, and never
+//! one be found that is none: each operation of an order is tried on the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
@@ -146,8 +146,8 @@ impl Footprint {
         self.reads.push(dir);
     }
 
-    /// Of an operation that is taken, from one tree to another: by path, of what the path leads to; and of what it changes only
-    /// what is changed.
+    /// Of an operation that is taken, from one tree to another: by path, of what the path leads to;
+    /// and of what it changes only what is changed.
     pub fn taken(event: &Event, print: &Self, (before, after): (&Tree, &Tree)) -> Self {
         let resolved = match (&event.call.op, before.resolved(&event.call)) {
             (Op::ByPath { .. }, Ok(call)) => {
@@ -189,8 +189,8 @@ impl Footprint {
         }
     }
 
-    /// Of an operation on names that nobody else touches before it comes: what it does to inodes is what it does to those
-    /// that the names lead to now.
+    /// Of an operation on names that nobody else touches before it comes: what it does to inodes is
+    /// what it does to those that the names lead to now.
     pub fn settled(&self, tree: &Tree) -> Self {
         if self.reads_emptiness { self.clone() } else { self.at(tree) }
     }
@@ -257,8 +257,8 @@ impl Footprint {
     }
 }
 
-/// Whether a handle on an inode works (who has it open, whether a name of it was moved): a thing of its own, with a number that
-/// no inode has.
+/// Whether a handle on an inode works (who has it open, whether a name of it was moved): a thing of
+/// its own, with a number that no inode has.
 const fn opens(ino: Ino) -> Ino {
     Ino(ino.0 | 1 << 63)
 }

@@ -40,14 +40,15 @@ pub struct Event {
     pub asked: bool,
     /// What shards said of it.
     pub fate: Fate,
-    /// When a shard applied what it changes, and what it made, as far as that was watched. It tells nothing of whether that lasted:
-    /// a search that begins with this order finds one soon.
+    /// When a shard applied what it changes, and what it made, as far as that was watched. It tells
+    /// nothing of whether that lasted: a search that begins with this order finds one soon.
     pub applied: Option<(u64, Option<Ino>)>,
     /// Whether its client lost a session meanwhile.
     pub lost_session: bool,
     /// What a listing tells of one name: a read of its own. Then `call` is the listing.
     pub sight: Option<Sight>,
-    /// Permissions changed while it was under way: they are checked when its names are locked, and it takes place later.
+    /// Permissions changed while it was under way: they are checked when its names are locked, and
+    /// it takes place later.
     pub checked_before: bool,
     /// Nothing else was under way: listings and directory sizes are exact.
     pub exact: bool,
@@ -62,8 +63,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Nobody heard of it, and it has not changed anything: it only reads, it was refused, or no request of it came to a
-    /// shard. (Writes are made by the system, and so not watched.)
+    /// Nobody heard of it, and it has not changed anything: it only reads, it was refused, or no
+    /// request of it came to a shard. (Writes are made by the system, and so not watched.)
     #[must_use]
     pub fn was_nothing(&self) -> bool {
         let is_watched = !matches!(
@@ -159,7 +160,8 @@ impl History {
         self.events.len() - 1
     }
 
-    /// It failed without an answer. If it has opened something, its client knows nothing of it, and lets it go some time.
+    /// It failed without an answer. If it has opened something, its client knows nothing of it, and
+    /// lets it go some time.
     pub fn lose(&mut self, event: EventIndex, errno: Errno, lost_session: bool) {
         let Event { call, invoked, .. } = &mut self.events[event];
         let opens = matches!(call.op, Op::Open { .. } | Op::Create { open: true, .. });
@@ -175,7 +177,8 @@ impl History {
         self.events[event].lost_session = lost_session;
     }
 
-    /// A changing request of an operation has come to a shard: what was said of an earlier one is not the end of it.
+    /// A changing request of an operation has come to a shard: what was said of an earlier one is
+    /// not the end of it.
     pub fn asked(&mut self, event: EventIndex, id: RequestId) {
         self.requests.insert(id, event);
         let Some(event) = self.events.get_mut(event) else { return };
@@ -258,14 +261,16 @@ impl History {
         self.events[event].invoked
     }
 
-    /// A client that may have been taken for dead since a moment is gone: what it held open goes some time.
+    /// A client that may have been taken for dead since a moment is gone: what it held open goes
+    /// some time.
     pub fn gone(&mut self, who: Who, since: u64) {
         let lane = self.lane();
         let call = Call { who, credentials: Credentials::ROOT, op: Op::EndSession };
         self.push(lane, call, since, false);
     }
 
-    /// A client that was taken for dead has a new session. What was open in the old one is held by both until shards end that.
+    /// A client that was taken for dead has a new session. What was open in the old one is held by
+    /// both until shards end that.
     pub fn begun_anew(&mut self, who: Who, since: u64) {
         let lane = self.lane();
         // Nobody else has this number.
@@ -323,8 +328,9 @@ impl History {
         }
     }
 
-    /// The same history, where each listing is told apart into what it saw of every name there ever was: an entry that existed
-    /// throughout must be seen, one that never existed meanwhile cannot be. The sights of one listing are independent.
+    /// The same history, where each listing is told apart into what it saw of every name there ever
+    /// was: an entry that existed throughout must be seen, one that never existed meanwhile cannot
+    /// be. The sights of one listing are independent.
     #[must_use]
     pub fn with_sights(&self) -> Self {
         let names = self.names();
@@ -367,7 +373,8 @@ impl History {
         (!old.is_empty()).then_some(all)
     }
 
-    /// Calls by path whose way was not judged become operations by number, with a sight of each component.
+    /// Calls by path whose way was not judged become operations by number, with a sight of each
+    /// component.
     fn loosen(&mut self) {
         for index in 0..self.events.len() {
             let event = &mut self.events[index];
@@ -421,7 +428,8 @@ impl History {
         names
     }
 
-    /// Inos that were seen but that no answered operation made: made by operations nobody saw the end of.
+    /// Inos that were seen but that no answered operation made: made by operations nobody saw the
+    /// end of.
     #[must_use]
     pub fn orphans(&self) -> Vec<Ino> {
         let mut made = BTreeSet::from([Ino::ROOT]);

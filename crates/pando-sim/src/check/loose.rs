@@ -1,7 +1,8 @@
-//! Calls by path that were refused so often that shards did not judge their way any more (docs/design/path-versions.md: the ninth walk
-//! and later ones). Each component was there at some moment of the call, if not all at one; what was asked in the end, was asked
-//! of directories by number. So such a call is judged as that operation by number, at one moment, and beside it one sight for
-//! each component, at any moment of the call.
+//! Calls by path that were refused so often that shards did not judge their way any more
+//! (docs/design/path-versions.md: the ninth walk and later ones). Each component was there at some
+//! moment of the call, if not all at one; what was asked in the end, was asked of directories by
+//! number. So such a call is judged as that operation by number, at one moment, and beside it one
+//! sight for each component, at any moment of the call.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,8 @@ use super::history::Sight;
 pub struct Walked {
     /// Directories that were found.
     found: Vec<Sight>,
-    /// Requests that have come, by the number that copies have in common: one that lingered is nothing new.
+    /// Requests that have come, by the number that copies have in common: one that lingered is
+    /// nothing new.
     come: BTreeSet<u64>,
     /// What was asked last, by number.
     last: Option<Op>,
@@ -25,8 +27,8 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// A request without a trail has come to a shard, of the operation `op` by path. Targets of symlinks and later pages are
-    /// asked for so in any walk.
+    /// A request without a trail has come to a shard, of the operation `op` by path. Targets of
+    /// symlinks and later pages are asked for so in any walk.
     pub fn asked(&mut self, op: &Op, trace: u64, wire: &Wire) {
         if !self.come.insert(trace) {
             return;
@@ -50,7 +52,8 @@ impl Walked {
         self.found.push(Sight { dir, name, to: Some((ino, FileKind::Directory)) });
     }
 
-    /// Whether something was asked that no shard judged, though the client says that it was not refused so often.
+    /// Whether something was asked that no shard judged, though the client says that it was not
+    /// refused so often.
     pub fn is_forbidden(&self) -> bool {
         self.last.is_some() && self.is_loose == Some(false)
     }

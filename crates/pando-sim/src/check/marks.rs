@@ -1,5 +1,5 @@
-//! Times and versions of files, which the model has not: they go forward in the order in which calls followed each other, and each
-//! change that is acknowledged moves what it has to.
+//! Times and versions of files, which the model has not: they go forward in the order in which
+//! calls followed each other, and each change that is acknowledged moves what it has to.
 //!
 //! Directories are left out: several partitions answer for one.
 
@@ -29,7 +29,8 @@ impl Known {
     }
 }
 
-/// Looks at all that answers told of files. Times may go back where a clock is set, and where servers' clocks are apart.
+/// Looks at all that answers told of files. Times may go back where a clock is set, and where
+/// servers' clocks are apart.
 pub fn go_forward(history: &History, is_one_clock: bool) -> Result<(), String> {
     let mut files: BTreeMap<Ino, Vec<(u64, u64, &Event, &Attr)>> = BTreeMap::new();
     for event in history.events() {

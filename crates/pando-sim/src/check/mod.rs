@@ -5,11 +5,13 @@
 //!                                                       model answers alike
 //! ```
 //!
-//! Of an operation whose caller never heard, it is taken into account what shards said of it; of most, that is known.
+//! Of an operation whose caller never heard, it is taken into account what shards said of it; of
+//! most, that is known.
 //!
-//! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a directory, which several
-//! partitions answer for; and calls by path that shards have refused too often ([`loose`]). A lookup is two reads: where the name
-//! leads, and what the inode looks like; a change of a directory's attributes is a change and a read.
+//! Atomic are all operations but these (DESIGN §14): a listing, and size and link count of a
+//! directory, which several partitions answer for; and calls by path that shards have refused too
+//! often ([`loose`]). A lookup is two reads: where the name leads, and what the inode looks like; a
+//! change of a directory's attributes is a change and a read.
 
 mod agree;
 mod closely;

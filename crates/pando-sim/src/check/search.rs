@@ -1,10 +1,11 @@
 //! The search for an order (Wing & Gong, with Lowe's memory of states already seen).
 //!
 //! 1. An operation may come next if no other that is still to come returned before it began.
-//! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the model: if any order exists,
-//!    one with it here does.
+//! 2. One that can change nothing, in whatever state, is taken at once where it agrees with the
+//!    model: if any order exists, one with it here does.
 //! 3. One whose end nobody saw may come at any time after its beginning, or never.
-//! 4. A history on which this takes long is looked at closely in between ([`closely`](super::closely)).
+//! 4. A history on which this takes long is looked at closely in between
+//!    ([`closely`](super::closely)).
 
 use std::collections::HashSet;
 
@@ -43,8 +44,9 @@ impl Order {
 /// Steps after which it is looked closely.
 const STEPS_SIMPLE: u64 = 30_000;
 
-/// Finds an order of `history`, listings included. Sessions that linger are few, and few histories tell of them: those may end at
-/// any moment or never, and so are thought of only where no order is found without them.
+/// Finds an order of `history`, listings included. Sessions that linger are few, and few histories
+/// tell of them: those may end at any moment or never, and so are thought of only where no order is
+/// found without them.
 pub fn linearize(history: &History) -> Result<Order, Box<Failure>> {
     let all = history.with_sights();
     if let Some(plain) = all.without_lingering()
@@ -226,8 +228,8 @@ impl<'a> Search<'a> {
         next.map(|(_, event)| returned(event)).min().unwrap_or(u64::MAX)
     }
 
-    /// Lanes whose next operation may come next: in the order in which shards applied them, or else were heard to answer; what
-    /// may never have run last.
+    /// Lanes whose next operation may come next: in the order in which shards applied them, or else
+    /// were heard to answer; what may never have run last.
     fn candidates(&self) -> Vec<usize> {
         let bound = self.bound();
         let mut lanes: Vec<(u64, usize)> = (0..self.lanes.len())

@@ -47,7 +47,8 @@ fn any_op(random: &mut Random, tree: &Tree) -> Op {
     }
 }
 
-/// Lanes that invoke, take effect and return at random moments, on one tree. One may stop before its answer.
+/// Lanes that invoke, take effect and return at random moments, on one tree. One may stop before
+/// its answer.
 fn honest(seed: u64, operations: usize) -> History {
     let mut random = Random::new(seed);
     let mut history = History::default();
@@ -150,8 +151,8 @@ fn a_create_that_nobody_saw_the_end_of_may_show_up_or_not() {
     }
 }
 
-/// A write of whose end nobody saw anything lies beneath a later one, which only the last look tells; meanwhile much else happened
-/// that may or may not have taken place.
+/// A write of whose end nobody saw anything lies beneath a later one, which only the last look
+/// tells; meanwhile much else happened that may or may not have taken place.
 #[test]
 fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     let mut history = History::default();
@@ -202,7 +203,8 @@ fn what_shows_only_at_the_end_is_found_however_much_happened_in_between() {
     }
 }
 
-/// A mkdir whose caller never heard, of which `watched` tells what shards said; then somebody looks, and finds nothing.
+/// A mkdir whose caller never heard, of which `watched` tells what shards said; then somebody
+/// looks, and finds nothing.
 fn unheard(watched: impl FnOnce(&mut History, usize)) -> History {
     let mut history = History::default();
     let (a, b, aside) = (history.lane(), history.lane(), history.lane());
@@ -250,7 +252,8 @@ fn create_and_open(name: &Name) -> Op {
     }
 }
 
-/// A removed file that its client closes in a new session may be there until the old session is over, and not again after that.
+/// A removed file that its client closes in a new session may be there until the old session is
+/// over, and not again after that.
 #[test]
 fn what_an_old_session_holds_may_go_later_than_it_is_closed() {
     let looks: [(bool, &[bool], bool); 4] = [
@@ -322,8 +325,8 @@ fn what_was_let_go_with_a_session_went_between_two_moments() {
     }
 }
 
-/// `/a` is found; then it is moved away, and something else has its name; then a file is made in it. Whether that is taken for
-/// `/a/f` of a client that was refused so often, and of another.
+/// `/a` is found; then it is moved away, and something else has its name; then a file is made in
+/// it. Whether that is taken for `/a/f` of a client that was refused so often, and of another.
 #[test]
 fn a_loose_call_by_path_was_at_each_component_at_some_moment() {
     let named = |text: &str| Name::new(text.as_bytes()).unwrap();

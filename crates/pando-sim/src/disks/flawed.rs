@@ -1,6 +1,8 @@
-//! A disk that works, until it is told to fail: syncs, single writes, or some blocks of its index files.
+//! A disk that works, until it is told to fail: syncs, single writes, or some blocks of its index
+//! files.
 //!
-//! What is to come of an error is for the store and the shell to say. Here it is noted what kind of error they were given.
+//! What is to come of an error is for the store and the shell to say. Here it is noted what kind of
+//! error they were given.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -21,7 +23,8 @@ pub struct Flaws {
     pub fail_sync: bool,
     /// Some pieces of index files cannot be read: which, follows from this number.
     pub unreadable: Option<u64>,
-    /// A write or a sync of the log has failed in this life of the process: nothing more may be written to it.
+    /// A write or a sync of the log has failed in this life of the process: nothing more may be
+    /// written to it.
     is_log_lost: bool,
     /// Something was.
     pub is_log_used: bool,

@@ -165,7 +165,8 @@ impl World {
         shards.into_iter().find(|&shard| driven.failure_of(self.index(shard)).is_some())
     }
 
-    /// Whoever finds that a shard has stopped starts its process anew after a while, or the whole machine.
+    /// Whoever finds that a shard has stopped starts its process anew after a while, or the whole
+    /// machine.
     pub(crate) fn heed_stopped(&mut self, server: usize) {
         if self.servers[server].is_replaced_soon || self.stopped(server).is_none() {
             return;
@@ -183,7 +184,8 @@ impl World {
         self.end(server, power);
     }
 
-    /// A shard refuses a request for its disk. Whether nobody knows if it has run, as the shard has stopped.
+    /// A shard refuses a request for its disk. Whether nobody knows if it has run, as the shard has
+    /// stopped.
     pub(crate) fn is_doubtful(&mut self, shard: usize, result: &Result<Body, Refusal>) -> bool {
         if !self.may_stop() {
             return false;

@@ -18,7 +18,8 @@ use crate::run::Run;
 use crate::world::World;
 
 impl ClientRun {
-    /// Runs a call; the program may be interrupted meanwhile, and does not wait for what comes of it.
+    /// Runs a call; the program may be interrupted meanwhile, and does not wait for what comes of
+    /// it.
     pub(crate) async fn execute(&self, client: &Arc<Client>, call: &Call, page: u32) -> Executed {
         let mut executing = pin!(execute(client, call, page));
         let here = self.shared.here.as_ref();
@@ -100,7 +101,8 @@ impl World {
 }
 
 impl Run {
-    /// Clients that have died with their process are replaced by others, which do what is left to be done.
+    /// Clients that have died with their process are replaced by others, which do what is left to
+    /// be done.
     pub(crate) fn heed_local_deaths(&mut self) {
         let Some(here) = self.world.here.clone() else { return };
         if !std::mem::take(&mut lock(&here.inner).has_died) {

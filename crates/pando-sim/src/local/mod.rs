@@ -1,4 +1,5 @@
-//! Clients in the process of all shards, as `pando up` has one: their calls run the shards at once, and they die with the process.
+//! Clients in the process of all shards, as `pando up` has one: their calls run the shards at once,
+//! and they die with the process.
 //!
 //! ```text
 //!   client ── call ──► the host, which answers before it returns, or later
@@ -6,7 +7,8 @@
 //!   the process dies ──► all of them die; the next process ends the sessions that the last one has noted
 //! ```
 //!
-//! Nothing of what they ask gets lost, so requests are repeated only when a program was interrupted, and its client asks what came of it.
+//! Nothing of what they ask gets lost, so requests are repeated only when a program was
+//! interrupted, and its client asks what came of it.
 
 mod counts;
 mod life;

@@ -25,7 +25,8 @@ pub struct Counts {
     pub unsure: u64,
     /// Of those, found by the next who read.
     pub unsure_found: u64,
-    /// Owners who were told that they lost their locks, when they asked for a lock, or to give it back.
+    /// Owners who were told that they lost their locks, when they asked for a lock, or to give it
+    /// back.
     pub told: u64,
     /// Changing requests that came after the lock of their session was another's.
     pub late: u64,

@@ -6,12 +6,16 @@
 //!              └─ another is granted, session over: from here on no write of the first one is applied
 //! ```
 //!
-//! A *tenure* is one lock of one owner, from its request to its end. A *part* is a piece of a file that is changed only under a lock.
+//! A *tenure* is one lock of one owner, from its request to its end. A *part* is a piece of a file
+//! that is changed only under a lock.
 //!
 //! 1. No two tenures that exclude each other hold at once, while the sessions of both live.
-//! 2. Who reads a part under a lock finds the last value that was acknowledged, or one that was written since and not answered.
-//! 3. What was read under a lock is the value from then on: an older write that was not answered is void.
-//! 4. In mode `os` a loss of power takes locks and values of its last moments along. Nothing is judged by what was held before.
+//! 2. Who reads a part under a lock finds the last value that was acknowledged, or one that was
+//!    written since and not answered.
+//! 3. What was read under a lock is the value from then on: an older write that was not answered is
+//!    void.
+//! 4. In mode `os` a loss of power takes locks and values of its last moments along. Nothing is
+//!    judged by what was held before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,7 +145,8 @@ impl Locks {
         }
     }
 
-    /// It gives the lock back, or hears that it has lost it: from this moment on it does not rely on it.
+    /// It gives the lock back, or hears that it has lost it: from this moment on it does not rely
+    /// on it.
     pub fn lets_go(&mut self, index: TenureIndex) {
         self.tenures[index].phase = Phase::Over;
     }
@@ -238,13 +243,15 @@ impl Locks {
             && self.watch.session_of(lock.owner).is_some_and(|s| self.watch.lives(s))
     }
 
-    /// Whether nobody has relied on a lock of the file from before a loss of power since this one was asked for.
+    /// Whether nobody has relied on a lock of the file from before a loss of power since this one
+    /// was asked for.
     fn is_of_now(&self, index: TenureIndex) -> bool {
         let Tenure { epoch, is_doubtful, ino, .. } = self.tenures[index];
         epoch == self.epoch && !is_doubtful && !self.has_old(ino)
     }
 
-    /// Whether somebody relies on a lock of the file from before a loss of power. Who died does not, once its session is over.
+    /// Whether somebody relies on a lock of the file from before a loss of power. Who died does
+    /// not, once its session is over.
     fn has_old(&self, ino: Ino) -> bool {
         let may_act = |tenure: &Tenure| {
             self.watch.session_of(tenure.lock.owner).is_none_or(|s| self.watch.lives(s))

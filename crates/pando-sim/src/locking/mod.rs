@@ -1,12 +1,14 @@
-//! Programs that lock: lanes of all clients take locks of a few files, read and change what these protect, and give the locks back.
+//! Programs that lock: lanes of all clients take locks of a few files, read and change what these
+//! protect, and give the locks back.
 //!
 //! ```text
 //!   file 0, 1: fcntl     [ part 0: value, value │ part 1: value, value ]     each part, or the whole file
 //!   file 2:    flock     its size is the value
 //! ```
 //!
-//! Nobody else changes these files, and no model knows what is in them: [`judge`] judges it. Clients die with locks, stand still
-//! for longer than their lease, and lose their session; files change their names, and slots their shards.
+//! Nobody else changes these files, and no model knows what is in them: [`judge`] judges it.
+//! Clients die with locks, stand still for longer than their lease, and lose their session; files
+//! change their names, and slots their shards.
 
 pub mod counts;
 mod holder;

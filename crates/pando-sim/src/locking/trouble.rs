@@ -1,5 +1,5 @@
-//! What makes locks hard to keep: sessions that are ended while their clients work, shards that hear of it late, slots that take
-//! locks along to another shard.
+//! What makes locks hard to keep: sessions that are ended while their clients work, shards that
+//! hear of it late, slots that take locks along to another shard.
 //!
 //! ```text
 //!   a session ends at shard 0 ─► one shard does not hear of it for a while; requests of the session are on their way to it
@@ -44,7 +44,8 @@ impl World {
         self.network.cuts.add(cut, self.time);
     }
 
-    /// Somebody wants a slot in which files are locked to be another shard's: which, and from which.
+    /// Somebody wants a slot in which files are locked to be another shard's: which, and from
+    /// which.
     pub(crate) fn locked_slot(&mut self) -> Option<(usize, SlotIndex)> {
         if self.config.locking == 0 || !self.random.chance(1, 2) {
             return None;
@@ -84,7 +85,8 @@ impl Process {
 }
 
 impl Run {
-    /// The session of a client that works is ended by somebody else, as it would be if its lease had ended.
+    /// The session of a client that works is ended by somebody else, as it would be if its lease
+    /// had ended.
     pub(crate) fn session_ends(&mut self) {
         let nth = self.random.below(self.clients.len() as u64) as usize;
         let Some(client) = self.clients[nth].run.client() else { return };

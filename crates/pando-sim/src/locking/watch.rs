@@ -5,10 +5,11 @@
 //!                      no Unlock of S1             └─► S1 is over: no change of S1 is decided any more on a shard that has heard of that
 //! ```
 //!
-//! A shard that has not heard it, as it is cut off from shard 0, serves nobody who has the lock: what that one reads is judged at the clients.
+//! A shard that has not heard it, as it is cut off from shard 0, serves nobody who has the lock:
+//! what that one reads is judged at the clients.
 //!
-//! A lock counts from when its grant leaves a shard until its session asks to have it back. So nothing is taken for a fault that a
-//! process would undo by its death.
+//! A lock counts from when its grant leaves a shard until its session asks to have it back. So
+//! nothing is taken for a fault that a process would undo by its death.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,8 @@ pub struct Watch {
     ran: BTreeSet<RequestId>,
     held: Vec<(SessionId, Ino, Lock)>,
     owners: BTreeMap<LockOwner, SessionId>,
-    /// Sessions of which a lock is another's, and what that rests on: a position in the sequence of begins and ends.
+    /// Sessions of which a lock is another's, and what that rests on: a position in the sequence of
+    /// begins and ends.
     over: BTreeMap<SessionId, u64>,
     /// What is wrong, in words.
     pub(super) broken: Vec<String>,
@@ -124,8 +126,8 @@ impl Watch {
         self.held.push((id.session, ino, lock));
     }
 
-    /// A shard has handled something; this is an answer that it gives then. `is_new`: it has not only repeated one. `heard`: its position in
-    /// the sequence of begins and ends.
+    /// A shard has handled something; this is an answer that it gives then. `is_new`: it has not
+    /// only repeated one. `heard`: its position in the sequence of begins and ends.
     pub fn answers(&mut self, reply: &Reply, is_new: bool, heard: u64) {
         let id = reply.id;
         if id.sequence == 0 || reply.result.is_err() || !self.ran.insert(id) {

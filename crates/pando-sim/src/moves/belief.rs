@@ -1,10 +1,11 @@
 //! Who believes that which process has a shard.
 //!
-//! 1. Nobody knows: a client, and a process, has a table of shards with the latest epoch that it has heard of, as `pando-server/src/net/hosts.rs`
-//!    has.
-//! 2. A process hears from the source's folder and from the target of moves, and from other processes when links are opened; a client when
-//!    it is let in. Who is not let in asks somebody.
-//! 3. A connection leads to the process that was believed to have the shard when it was opened, also for what arrives late.
+//! 1. Nobody knows: a client, and a process, has a table of shards with the latest epoch that it
+//!    has heard of, as `pando-server/src/net/hosts.rs` has.
+//! 2. A process hears from the source's folder and from the target of moves, and from other
+//!    processes when links are opened; a client when it is let in. Who is not let in asks somebody.
+//! 3. A connection leads to the process that was believed to have the shard when it was opened,
+//!    also for what arrives late.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,8 @@ type Table = BTreeMap<usize, (u64, usize)>;
 #[derive(Default)]
 pub(super) struct Beliefs {
     tables: BTreeMap<Believer, Table>,
-    /// By ends and number: the process at the end of a connection, and whether it has let the other in.
+    /// By ends and number: the process at the end of a connection, and whether it has let the other
+    /// in.
     led: BTreeMap<(End, End, u64), (usize, bool)>,
 }
 
@@ -72,7 +74,8 @@ impl World {
         known.map_or(shard % self.servers.len(), |(_, server)| server)
     }
 
-    /// A connection to a shard leads where it is believed to be: another one takes the place of one that leads elsewhere.
+    /// A connection to a shard leads where it is believed to be: another one takes the place of one
+    /// that leads elsewhere.
     pub(crate) fn aim(&mut self, from: End, to: End) {
         let (Some(believer), End::Shard(shard)) = (self.believer(from), to) else { return };
         if self.moves.is_none() {
@@ -94,7 +97,8 @@ impl World {
         }
     }
 
-    /// Whether what comes by this way comes to a process that has the shard. Otherwise the sender is not let in, and asks somebody.
+    /// Whether what comes by this way comes to a process that has the shard. Otherwise the sender
+    /// is not let in, and asks somebody.
     pub(crate) fn comes_right(&mut self, way: Way, shard: usize) -> bool {
         let (Some(moves), Some(believer)) = (&self.moves, self.believer(way.from)) else {
             return true;

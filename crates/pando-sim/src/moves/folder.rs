@@ -1,7 +1,8 @@
-//! A process's folder in memory: files that tell of moves, and stores. What was not synced may be lost with the power.
+//! A process's folder in memory: files that tell of moves, and stores. What was not synced may be
+//! lost with the power.
 //!
-//! A store is a file in the folder's own disk, which names another disk: a rename of it is durable when the folder is synced, as of a real
-//! folder.
+//! A store is a file in the folder's own disk, which names another disk: a rename of it is durable
+//! when the folder is synced, as of a real folder.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -138,7 +139,8 @@ impl Folder {
         self.disk(&copy_name(shard)).or_else(|| self.disk(&store_name(shard)))
     }
 
-    /// Ends moves of which the last process had heard the end, as a real process does first: which shards are to be served.
+    /// Ends moves of which the last process had heard the end, as a real process does first: which
+    /// shards are to be served.
     pub fn begin(&self, shards: u16) -> io::Result<Vec<usize>> {
         for shard in (0..shards).map(ShardIndex) {
             if Coming::read(self, shard.0)?.is_some_and(|coming| coming.is_taken) {

@@ -1,5 +1,5 @@
-//! Shards that move from one process to another while all works and breaks: the server's own code on both sides, over this network, with
-//! folders in memory.
+//! Shards that move from one process to another while all works and breaks: the server's own code
+//! on both sides, over this network, with folders in memory.
 //!
 //! ```text
 //!   somebody asks ─► Target (`pando_server::moving::target`) ─► network ─► `source::answer` ─► Driven::host
@@ -8,8 +8,9 @@
 //!                    Driven::take_over
 //! ```
 //!
-//! Judged: at most one process has a shard, at any moment, and at most one folder keeps it; when all heals each move ends; and what is judged
-//! in each run: answers, structure, and what was fsynced.
+//! Judged: at most one process has a shard, at any moment, and at most one folder keeps it; when
+//! all heals each move ends; and what is judged in each run: answers, structure, and what was
+//! fsynced.
 
 mod belief;
 mod counts;
@@ -131,8 +132,8 @@ impl World {
         }
     }
 
-    /// Finds where shards are kept after somebody has died, or something was renamed: at a process that a start serves it from, or where it
-    /// was given to.
+    /// Finds where shards are kept after somebody has died, or something was renamed: at a process
+    /// that a start serves it from, or where it was given to.
     fn locate(&mut self) {
         for shard in 0..self.hosts.len() {
             let number = shard as u16;

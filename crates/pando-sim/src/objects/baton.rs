@@ -1,4 +1,5 @@
-//! Blocking code in a world without threads: it has a thread of its own, and either that or the world goes on, never both.
+//! Blocking code in a world without threads: it has a thread of its own, and either that or the
+//! world goes on, never both.
 //!
 //! ```text
 //!   world:   polls Work ── hands over ─┐                       ┌─► Pending, or what came of it

@@ -1,7 +1,8 @@
 //! What files with objects must contain, as far as anybody knows.
 //!
-//! A file has one writer, who stores one content after the other. Who reads it finds the last that was acknowledged before, or a later
-//! one. A loss of power in mode `os` may take what was not fsynced, and leave a row whose object is lost: then nobody knows.
+//! A file has one writer, who stores one content after the other. Who reads it finds the last that
+//! was acknowledged before, or a later one. A loss of power in mode `os` may take what was not
+//! fsynced, and leave a row whose object is lost: then nobody knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ impl Contents {
         self.files.remove(&ino)
     }
 
-    /// It has another name. What was fsynced by then is to be found by the old one after a loss of power, or by this one.
+    /// It has another name. What was fsynced by then is to be found by the old one after a loss of
+    /// power, or by this one.
     pub fn renamed(&mut self, ino: Ino, file: File, name: Name) {
         let synced = file.synced.filter(|_| self.is_durable);
         self.files.insert(ino, File { name, synced, ..file });

@@ -14,7 +14,8 @@ use crate::client_run::{ClientRun, lock};
 use crate::random::Random;
 
 const ROOT: Credentials = Credentials::ROOT;
-/// Where writes begin at most, and what they are at most, bytes: a few contents that stay in the metadata, many that do not.
+/// Where writes begin at most, and what they are at most, bytes: a few contents that stay in the
+/// metadata, many that do not.
 pub(super) const OFFSET_MAX: u64 = 30_000;
 pub(super) const WRITE_MAX: u64 = 12_000;
 /// Reading and writing.

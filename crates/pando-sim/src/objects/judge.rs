@@ -66,7 +66,8 @@ impl World {
         }
     }
 
-    /// It has lost its power. In mode `disk` what is left of its rows names nothing that is missing.
+    /// It has lost its power. In mode `disk` what is left of its rows names nothing that is
+    /// missing.
     pub(crate) fn objects_lose_power(&mut self, server: usize) {
         let Some(objects) = self.objects.clone() else { return };
         if server == SERVER {
@@ -93,14 +94,16 @@ impl World {
         }
     }
 
-    /// Whether all shards know how many there are. Who owns no slot is not known to all, and nothing is collected then.
+    /// Whether all shards know how many there are. Who owns no slot is not known to all, and
+    /// nothing is collected then.
     pub(crate) fn can_collect(&self) -> bool {
         let known = |host: &Host| host.process.as_ref().map(|process| process.core().map().shards);
         let Some(shards) = known(&self.hosts[0]) else { return false };
         self.hosts[..shards.into()].iter().all(|host| known(host) == Some(shards))
     }
 
-    /// In the end what rows name and what the store has is the same, but for what was lost where a row may outlive its object.
+    /// In the end what rows name and what the store has is the same, but for what was lost where a
+    /// row may outlive its object.
     pub(crate) fn judge_objects(&self) -> Result<(), String> {
         let Some(objects) = &self.objects else { return Ok(()) };
         let rows = self.hosts.iter().filter_map(|host| host.process.as_ref());
@@ -170,7 +173,8 @@ impl Watched for Collection<'_> {
 }
 
 impl Run {
-    /// Deletes objects that nobody names, as the server of shard 0 does once a day. `Err`: a shard died meanwhile, or the like.
+    /// Deletes objects that nobody names, as the server of shard 0 does once a day. `Err`: a shard
+    /// died meanwhile, or the like.
     pub(crate) fn collect_objects(&mut self) -> Result<Collected, String> {
         let Some(objects) = self.world.objects.clone() else { return Ok(Collected::default()) };
         let first = self.world.hosts[0].process.as_ref();

@@ -1,13 +1,14 @@
-//! Files whose contents are objects: clients write them by the code that mounts do (`pando-data`), over a store that forgets with its
-//! power what was not synced.
+//! Files whose contents are objects: clients write them by the code that mounts do (`pando-data`),
+//! over a store that forgets with its power what was not synced.
 //!
 //! ```text
 //!   lane ─► desk: DataFs on a thread of its own ─┬─► the client: pieces that name objects
 //!                                                └─► the store: objects, synced by the client, or by the shards before their logs
 //! ```
 //!
-//! Judged: what is read is what was stored ([`contents`]); no durable row names an object that is not durable, whenever power is lost
-//! ([`judge`]); no row names one that is missing; in the end, when garbage was collected, no object is left that nobody names.
+//! Judged: what is read is what was stored ([`contents`]); no durable row names an object that is
+//! not durable, whenever power is lost ([`judge`]); no row names one that is missing; in the end,
+//! when garbage was collected, no object is left that nobody names.
 
 pub mod baton;
 pub mod contents;
@@ -84,7 +85,8 @@ impl Objects {
         }
     }
 
-    /// A process starts: what an earlier one has left is synced, and so is what its clients store, before each sync of a log.
+    /// A process starts: what an earlier one has left is synced, and so is what its clients store,
+    /// before each sync of a log.
     pub(crate) fn before_sync(&self) -> BeforeSync {
         self.bucket.begin(PROCESS);
         #[cfg(feature = "planted")]

@@ -6,8 +6,9 @@ use pando_sim::stats::Stats;
 /// In runs without loss of power.
 const KINDS: [&str; 5] = ["ANY", "SPLITTING", "PATHS", "MOVING", "HANDING_OVER"];
 
-/// How often in 1,000 runs of each of [`KINDS`], at most: about half as much again as was measured (docs/TESTING.md). A run without loss of
-/// power always has an order, and loses nothing that was acknowledged.
+/// How often in 1,000 runs of each of [`KINDS`], at most: about half as much again as was measured
+/// (docs/TESTING.md). A run without loss of power always has an order, and loses nothing that was
+/// acknowledged.
 const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
     (Excuse::OtherObjection, [4_900, 4_100, 2_500, 10_500, 4_400]),
     (Excuse::SameFile, [15, 20, 15, 5, 15]),
@@ -24,7 +25,8 @@ const CEILINGS: [(Excuse, [u64; 5]); Excuse::ALL.len()] = [
     (Excuse::NotFound, [0; 5]),
 ];
 
-/// The same of runs that lose power in mode `os`, of each kind: nothing is compared with an order, so only these are left.
+/// The same of runs that lose power in mode `os`, of each kind: nothing is compared with an order,
+/// so only these are left.
 const CEILINGS_OF_POWER: [(Excuse, u64); 3] =
     [(Excuse::SessionOver, 950), (Excuse::PowerLost, 20), (Excuse::Unordered, 1_000)];
 

@@ -1,8 +1,9 @@
-//! How records and messages become bytes: a version byte, then postcard (variable-length integers, little-endian),
-//! which is written by a writer of our own.
+//! How records and messages become bytes: a version byte, then postcard (variable-length integers,
+//! little-endian), which is written by a writer of our own.
 //!
-//! Every record and message type fixes its own version; a reader refuses a version it does not know. Nothing is
-//! allocated by a length that was not checked against the bytes at hand (postcard takes lengths from the slice).
+//! Every record and message type fixes its own version; a reader refuses a version it does not
+//! know. Nothing is allocated by a length that was not checked against the bytes at hand (postcard
+//! takes lengths from the slice).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -85,7 +86,8 @@ pub fn decode_body<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Decod
     }
 }
 
-/// The same, where elements of lists may take `most` bytes of memory; and how much they take. Their room may be twice that.
+/// The same, where elements of lists may take `most` bytes of memory; and how much they take. Their
+/// room may be twice that.
 pub fn decode_body_within<'de, T: Deserialize<'de>>(
     body: &'de [u8],
     most: usize,

@@ -1,10 +1,12 @@
 //! What [`Writer`](super::writer::Writer) writes, read with an account of the memory that it takes.
 //!
-//! An element of a list may be one byte among others and a hundred in memory. Whoever sends bytes would have his reader take a
-//! hundred times as much. So each element counts with its size, and what counts more than the reader has allowed is refused before
-//! there is room for it. Text and byte strings do not count: they are as long as they were.
+//! An element of a list may be one byte among others and a hundred in memory. Whoever sends bytes
+//! would have his reader take a hundred times as much. So each element counts with its size, and
+//! what counts more than the reader has allowed is refused before there is room for it. Text and
+//! byte strings do not count: they are as long as they were.
 //!
-//! Room for a list is taken by what is left to read, not by the length that it says it has; so it may be twice what is in it.
+//! Room for a list is taken by what is left to read, not by the length that it says it has; so it
+//! may be twice what is in it.
 
 use core::marker::PhantomData;
 

@@ -1,8 +1,9 @@
-//! What postcard writes, written faster: most of a record is numbers of a few bytes, which are put where they belong without a
-//! call for each, and handed to the vector a stretch at a time. (Encoding was a fifteenth of all instructions of a create.)
+//! What postcard writes, written faster: most of a record is numbers of a few bytes, which are put
+//! where they belong without a call for each, and handed to the vector a stretch at a time.
+//! (Encoding was a fifteenth of all instructions of a create.)
 //!
-//! The format is postcard's, byte by byte (a test compares them): integers above a byte as LEB128, signed ones zigzag first,
-//! lengths and variants as integers, structs and tuples as their fields.
+//! The format is postcard's, byte by byte (a test compares them): integers above a byte as LEB128,
+//! signed ones zigzag first, lengths and variants as integers, structs and tuples as their fields.
 
 use alloc::vec::Vec;
 

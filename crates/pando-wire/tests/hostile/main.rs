@@ -1,5 +1,5 @@
-//! Frames whose checksum is right and whose body is not: whoever can speak can seal what he likes. Nothing panics, and no
-//! memory is taken for what a body only says it has.
+//! Frames whose checksum is right and whose body is not: whoever can speak can seal what he likes.
+//! Nothing panics, and no memory is taken for what a body only says it has.
 
 mod counting;
 mod samples;
@@ -140,8 +140,9 @@ const SMALL: [u8; 5] = [0, 1, 2, 3, 7];
 /// Length of the frames that are filled with them.
 const FILLED: usize = 16 << 10;
 
-/// Wherever a list may be, there is one of as many elements as fit, each as small as can be. What clients and strangers send takes no
-/// more than eight times its length in memory (a request of a client half a megabyte besides), and what servers send no more than thirty-two times.
+/// Wherever a list may be, there is one of as many elements as fit, each as small as can be. What
+/// clients and strangers send takes no more than eight times its length in memory (a request of a
+/// client half a megabyte besides), and what servers send no more than thirty-two times.
 #[test]
 fn no_message_takes_many_times_its_length_in_memory() {
     let mut refused = 0;

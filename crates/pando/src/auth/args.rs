@@ -10,9 +10,10 @@ use crate::number::number;
 
 /// Who may come to a volume over TCP: keys and certificates
 ///
-/// Each volume has an authority of its own, in FOLDER/keys. It issues one file to each who may come: a key with its
-/// certificate, the authority's own, and addresses of servers. Whoever has the file has what it allows, so it travels on
-/// safe ways only. Unix sockets need no key: there the system says who comes.
+/// Each volume has an authority of its own, in FOLDER/keys. It issues one file to each who may
+/// come: a key with its certificate, the authority's own, and addresses of servers. Whoever has the
+/// file has what it allows, so it travels on safe ways only. Unix sockets need no key: there the
+/// system says who comes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +30,9 @@ pub struct AuthArgs {
 pub enum AuthCommand {
     /// Make FOLDER/keys for a volume that has none; `pando format` does this for a new one
     ///
-    /// There are then the authority's certificate (ca.crt) and key (ca.key), a key for servers (server.pem) and one for
-    /// the volume's owner (admin.pem). Only what issues certificates needs ca.key: it may be kept elsewhere.
+    /// There are then the authority's certificate (ca.crt) and key (ca.key), a key for servers
+    /// (server.pem) and one for the volume's owner (admin.pem). Only what issues certificates needs
+    /// ca.key: it may be kept elsewhere.
     #[command(after_help = "Example:\n  pando auth init ~/volume")]
     Init(InitArgs),
     /// Issue a key, to standard output
@@ -46,25 +48,27 @@ Examples:
     List(ListArgs),
     /// End what was issued: its connections are cut, and nobody comes with it any more
     ///
-    /// Servers tell each other, and tell all mounts: these leave a server whose key was revoked. A mount that begins while only such
-    /// a server answers has not heard of it yet.
+    /// Servers tell each other, and tell all mounts: these leave a server whose key was revoked. A
+    /// mount that begins while only such a server answers has not heard of it yet.
     #[command(
         after_help = "Examples:\n  pando auth revoke ada\n  pando auth revoke 5b0c1f…  one of ada's certificates"
     )]
     Revoke(RevokeArgs),
     /// Issue another certificate to the same holder, to standard output
     ///
-    /// Name, role and options stay, and sessions go on with it. The old certificate counts until it ends or is revoked by its
-    /// serial number. The volume's own keys (server, admin) are renewed in their files.
+    /// Name, role and options stay, and sessions go on with it. The old certificate counts until it
+    /// ends or is revoked by its serial number. The volume's own keys (server, admin) are renewed
+    /// in their files.
     #[command(
         after_help = "Examples:\n  pando auth renew ada > ada.pem\n  pando auth renew server"
     )]
     Renew(RenewArgs),
     /// Change the authority: first both count, then the new one alone
     ///
-    /// What was issued goes on to count, and new certificates count everywhere, also where the new authority is not known yet.
-    /// Renew each key, give it to its holder, then end the old authority with --finish. Keys that name both need not be renewed
-    /// again: servers tell their holders that the old one has ended.
+    /// What was issued goes on to count, and new certificates count everywhere, also where the new
+    /// authority is not known yet. Renew each key, give it to its holder, then end the old
+    /// authority with --finish. Keys that name both need not be renewed again: servers tell their
+    /// holders that the old one has ended.
     #[command(after_help = "\
 Examples:
   pando auth rotate

@@ -16,12 +16,14 @@ use crate::failure::Failure;
 pub enum Handing {
     /// To another program.
     Pipe,
-    /// To a file that a shell has made (`> ada.pem`), by its umask as a rule for all to read. Whoever opened it meanwhile reads
-    /// the key: so another file of the same owner takes its place.
+    /// To a file that a shell has made (`> ada.pem`), by its umask as a rule for all to read.
+    /// Whoever opened it meanwhile reads the key: so another file of the same owner takes its
+    /// place.
     File(Place),
 }
 
-/// A file in a folder that is open: where it is does not depend on what happens to paths from then on.
+/// A file in a folder that is open: where it is does not depend on what happens to paths from then
+/// on.
 pub struct Place {
     folder: File,
     name: OsString,

@@ -51,8 +51,9 @@ pub enum BenchCommand {
 
 /// Creates, stats, lists and unlinks empty files, and checks every answer
 ///
-/// All happens in a new directory that is removed in the end. An operation is `open(O_CREAT|O_EXCL)` and `close`, `statx`
-/// by path, one entry of a listing, or `unlink`; through the library, the call that does the same.
+/// All happens in a new directory that is removed in the end. An operation is
+/// `open(O_CREAT|O_EXCL)` and `close`, `statx` by path, one entry of a listing, or `unlink`;
+/// through the library, the call that does the same.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -61,10 +62,11 @@ Examples:
   pando bench metadata ~/tree --api mount --clients 4        through a mount
   pando bench metadata /dev/shm --api mount                  tmpfs, to compare")]
 pub struct MetadataArgs {
-    /// With `--api mount` a directory on any file system; else a volume: its folder, or the address of a server [default: a
-    /// temporary volume]
+    /// With `--api mount` a directory on any file system; else a volume: its folder, or the address
+    /// of a server [default: a temporary volume]
     pub target: Option<String>,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// What is called
@@ -100,7 +102,8 @@ pub struct WorkloadArgs {
     /// Files of all clients together
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub files: u64,
-    /// Directories above each file, the run's own included [default: 1; with a directory per client: 2]
+    /// Directories above each file, the run's own included [default: 1; with a directory per
+    /// client: 2]
     #[arg(long, value_name = "D")]
     pub depth: Option<u32>,
     /// One directory for all clients, or one for each
@@ -212,9 +215,10 @@ pub enum OrderArg {
 
 /// Run a mix of operations in the proportions of a real workload, and check every answer
 ///
-/// Opens, stats, creates, removes, renames and lists as often as three file systems of a large provider do (InfiniFS, FAST'22,
-/// Table 1), through the library, in a new directory that is removed in the end. Each operation in flight has files of its own,
-/// so that it is known what each reply must say.
+/// Opens, stats, creates, removes, renames and lists as often as three file systems of a large
+/// provider do (InfiniFS, FAST'22, Table 1), through the library, in a new directory that is
+/// removed in the end. Each operation in flight has files of its own, so that it is known what each
+/// reply must say.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -226,7 +230,8 @@ pub struct MixArgs {
     /// The proportions of InfiniFS' Table 1: the only ones there are
     #[arg(long, required = true)]
     pub table1: bool,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Sessions
@@ -280,8 +285,8 @@ impl MixArgs {
 
 /// Measure what FUSE and sockets cost on this machine before Pando does anything
 ///
-/// A file system that only remembers names, through the same FUSE layer and options as a mount of Pando; and frames of 64
-/// bytes to and fro between two threads, over TCP and Unix sockets.
+/// A file system that only remembers names, through the same FUSE layer and options as a mount of
+/// Pando; and frames of 64 bytes to and fro between two threads, over TCP and Unix sockets.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  pando bench floor --json")]
 pub struct FloorArgs {
@@ -310,10 +315,12 @@ pub enum FloorPart {
     Sockets,
 }
 
-/// Measure each part of an operation on a mount alone: kernel, codec, shard, log, sockets; and mounts
+/// Measure each part of an operation on a mount alone: kernel, codec, shard, log, sockets; and
+/// mounts
 ///
-/// Mounts of three kinds (in one process, through a server on a Unix socket, through one on TCP) are measured beside the null file
-/// system, all in turn. What they take beyond the sum of the parts is the rest: the client, wake-ups, caches gone cold in between.
+/// Mounts of three kinds (in one process, through a server on a Unix socket, through one on TCP)
+/// are measured beside the null file system, all in turn. What they take beyond the sum of the
+/// parts is the rest: the client, wake-ups, caches gone cold in between.
 #[derive(Args, Debug)]
 pub struct PartsArgs {
     /// Files, and requests of each kind
@@ -335,9 +342,10 @@ pub struct PartsArgs {
 
 /// Measure a mount of Pando and another file system in turn, and their ratio pair by pair
 ///
-/// Starts a volume with its mount, and the null file system, in a temporary folder; both with the same threads and
-/// options. Each is measured once without counting, then in pairs: while the machine's speed drifts, ratios hold. As root it
-/// also counts what the kernel asks of both, in a run of its own.
+/// Starts a volume with its mount, and the null file system, in a temporary folder; both with the
+/// same threads and options. Each is measured once without counting, then in pairs: while the
+/// machine's speed drifts, ratios hold. As root it also counts what the kernel asks of both, in a
+/// run of its own.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -382,9 +390,10 @@ pub struct PairsArgs {
 
 /// Measure the pauses of a directory that grows over many shards, beside one that does not split
 ///
-/// Makes files in one directory of a new volume in this process, and lists them; then the same in a volume whose directories never
-/// split; in turn, and without checkpoints. What counts is the worst tenth of a second, the slowest creation, and what splitting
-/// adds to the work. Alone, with checkpoints, it tells rates from beginning to end, memory, disk, and the time of a listing.
+/// Makes files in one directory of a new volume in this process, and lists them; then the same in a
+/// volume whose directories never split; in turn, and without checkpoints. What counts is the worst
+/// tenth of a second, the slowest creation, and what splitting adds to the work. Alone, with
+/// checkpoints, it tells rates from beginning to end, memory, disk, and the time of a listing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -445,7 +454,8 @@ pub struct NullArgs {
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", value_parser = number::<u16>(1..=64))]
     pub threads: Option<u16>,
-    /// What the kernel may remember: what a mount of Pando lets it that is alone on its volume, or one of several
+    /// What the kernel may remember: what a mount of Pando lets it that is alone on its volume, or
+    /// one of several
     #[arg(long, value_enum, default_value_t = NullKernel::Several)]
     pub kernel: NullKernel,
 }

@@ -41,8 +41,9 @@ struct Here {
     _temporary: Option<TempDir>,
 }
 
-/// Connects, in the current runtime: to the servers of `target`; to a folder that nobody serves by opening it in this
-/// process; without a target to a new volume of `shards` that goes away in the end.
+/// Connects, in the current runtime: to the servers of `target`; to a folder that nobody serves by
+/// opening it in this process; without a target to a new volume of `shards` that goes away in the
+/// end.
 pub async fn connect(
     target: Option<&str>,
     shards: u16,
@@ -136,8 +137,8 @@ impl Drop for Here {
     }
 }
 
-/// Calls the shards on the caller's thread. Sessions are not noted for a next start: a run opens no file, so one that is
-/// killed leaves nothing behind that only the end of its session would remove.
+/// Calls the shards on the caller's thread. Sessions are not noted for a next start: a run opens no
+/// file, so one that is killed leaves nothing behind that only the end of its session would remove.
 pub struct Direct(pub Arc<Host>);
 
 impl Transport for Direct {

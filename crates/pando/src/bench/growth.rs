@@ -86,7 +86,8 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode, Failure> {
     for pair in 0..=args.pairs {
         let name = if pair == 0 { "before".to_owned() } else { format!("pair {pair}") };
         progress.part(&format!("{name}, growth"));
-        // One shard with everything would make checkpoints that eight with an eighth each do not: neither makes any.
+        // One shard with everything would make checkpoints that eight with an eighth each do not:
+        // neither makes any.
         let grown = grow(args, (args.split_threshold, usize::MAX), &progress)?;
         progress.part(&format!("{name}, control"));
         let control = grow(args, (u64::MAX, usize::MAX), &progress)?;

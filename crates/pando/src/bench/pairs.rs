@@ -16,7 +16,8 @@ use super::{context, failure, show, with, worker};
 use crate::failure::Failure;
 use crate::output;
 
-/// Files of the run in which requests are counted: enough that what happens once is not seen, few enough for the buffer.
+/// Files of the run in which requests are counted: enough that what happens once is not seen, few
+/// enough for the buffer.
 const COUNTED_FILES: u64 = 1000;
 
 pub fn run(args: &PairsArgs) -> Result<ExitCode, Failure> {

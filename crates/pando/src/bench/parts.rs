@@ -1,4 +1,5 @@
-//! `pando bench parts`: where the time of one operation on a mount goes, each part measured alone, beside what mounts take.
+//! `pando bench parts`: where the time of one operation on a mount goes, each part measured alone,
+//! beside what mounts take.
 //!
 //! ```text
 //!  kernel   what the null file system takes for the same operation
@@ -29,8 +30,8 @@ use super::{context, failure, with, worker};
 use crate::failure::Failure;
 use crate::output;
 
-/// An operation of an application, and the requests to shards that it becomes while the kernel remembers
-/// directories, and nothing else (counted on a mount).
+/// An operation of an application, and the requests to shards that it becomes while the kernel
+/// remembers directories, and nothing else (counted on a mount).
 const OPERATIONS: [(Phase, &[Kind]); 3] = [
     (Phase::Create, &[Kind::LookupAbsent, Kind::Create, Kind::Release]),
     (Phase::Stat, &[Kind::Lookup, Kind::GetAttr]),
@@ -96,8 +97,8 @@ fn hops(kind: Kind) -> f64 {
     if kind == Kind::Release { 1.0 / CLOSES_AT_ONCE } else { 1.0 }
 }
 
-/// What each operation takes on the null file system, on `pando up`, through a server on a Unix socket, and through one on TCP:
-/// microseconds, medians of rounds in which each has its turn.
+/// What each operation takes on the null file system, on `pando up`, through a server on a Unix
+/// socket, and through one on TCP: microseconds, medians of rounds in which each has its turn.
 fn measured(args: &PartsArgs, progress: &Progress) -> Result<Vec<[f64; 4]>, Failure> {
     let pando = |serve| {
         Server::pando(&Volume { serve, shards: 4, durability: "os", threads: args.threads })

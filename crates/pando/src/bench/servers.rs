@@ -1,4 +1,5 @@
-//! Mounts to be measured, each served by processes of its own in a temporary folder; whatever happens, nothing of it stays.
+//! Mounts to be measured, each served by processes of its own in a temporary folder; whatever
+//! happens, nothing of it stays.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -20,7 +21,8 @@ use crate::failure::Failure;
 /// How long a process has to end in order.
 const END_FOR: Duration = Duration::from_secs(15);
 
-/// A file system that is served and mounted. Dropping it unmounts, ends the processes, and removes its folder.
+/// A file system that is served and mounted. Dropping it unmounts, ends the processes, and removes
+/// its folder.
 pub struct Server {
     /// In the order they were started.
     processes: Vec<Process>,

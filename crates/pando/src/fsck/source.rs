@@ -1,8 +1,9 @@
-//! Where `pando fsck` reads from: the servers of a volume that runs, or the stores of a stopped one, under its lock.
+//! Where `pando fsck` reads from: the servers of a volume that runs, or the stores of a stopped
+//! one, under its lock.
 //!
-//! Opening a store replays its log, as a start of the volume does, and begins a new epoch; what a crash left
-//! unfinished at the log's end is cut. No record is changed: what transactions have left under way stays so until the
-//! volume is started.
+//! Opening a store replays its log, as a start of the volume does, and begins a new epoch; what a
+//! crash left unfinished at the log's end is cut. No record is changed: what transactions have left
+//! under way stays so until the volume is started.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,7 +44,8 @@ impl Source {
         }
     }
 
-    /// Shards that can be read here; one that was added to a stopped volume is in no superblock. 0: whoever serves them knows.
+    /// Shards that can be read here; one that was added to a stopped volume is in no superblock. 0:
+    /// whoever serves them knows.
     pub fn shards(&self) -> u16 {
         match self {
             Self::Stopped(stopped) => stopped.stores.len() as u16,

@@ -1,4 +1,5 @@
-//! `pando gc`: objects that no file names are deleted while the volume runs. Servers do the same by themselves ([`by_itself`]).
+//! `pando gc`: objects that no file names are deleted while the volume runs. Servers do the same by
+//! themselves ([`by_itself`]).
 
 pub mod by_itself;
 mod live;
@@ -38,7 +39,8 @@ pub fn run(args: &GcArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `folder`: of the objects, if not where the servers have it; `is_trial`: only counts; `stop`: ends soon after it is true.
+/// `folder`: of the objects, if not where the servers have it; `is_trial`: only counts; `stop`:
+/// ends soon after it is true.
 fn collect_in(
     named: &Named,
     keys: Option<Keys>,

@@ -27,7 +27,8 @@ const GARBAGE_INTERVAL: Duration = Duration::from_secs(10);
 /// Files that are named when the mount ends and bytes of them are lost.
 const LOSSES_MAX: usize = 10;
 
-/// Whether this user can mount here at all. Asked before anything is made or any server is looked for.
+/// Whether this user can mount here at all. Asked before anything is made or any server is looked
+/// for.
 pub fn can_mount() -> Result<(), Failure> {
     pando_fuse::can_mount().map_err(Failure::plain)
 }
@@ -44,7 +45,8 @@ pub struct Plan<'a> {
     pub threads: Option<u16>,
     /// Give up what no shard answers for this long.
     pub patience: Option<Duration>,
-    /// Whether what is open is asked for on behalf of who opened it: root of this machine may not have it.
+    /// Whether what is open is asked for on behalf of who opened it: root of this machine may not
+    /// have it.
     pub as_openers: bool,
     /// What the kernel may do by itself.
     pub kernel: KernelArgs,
@@ -96,8 +98,8 @@ impl Mounting {
         self.mounted.mountpoint()
     }
 
-    /// Ends all in order, after the mount is gone. Servers that do not answer are waited for until a
-    /// signal comes.
+    /// Ends all in order, after the mount is gone. Servers that do not answer are waited for until
+    /// a signal comes.
     pub fn finish(self, stops: &Receiver<Stop>) -> Result<(), Failure> {
         let path = self.mountpoint().display().to_string();
         let Self { mounted, maintenance, keeping, data, client } = self;

@@ -1,4 +1,5 @@
-//! Where a volume is to be mounted: made if it is missing, cleared if a dead process left a mount there.
+//! Where a volume is to be mounted: made if it is missing, cleared if a dead process left a mount
+//! there.
 
 use std::fs;
 use std::io;

@@ -76,8 +76,8 @@ fn await_end(mounted: &Mounted, linger: Duration) {
     }
 }
 
-/// Waits for what `ended` brings. `None`: a signal came, or the other end is gone. Only a signal after the notice counts:
-/// those before were meant for the mount.
+/// Waits for what `ended` brings. `None`: a signal came, or the other end is gone. Only a signal
+/// after the notice counts: those before were meant for the mount.
 pub fn await_unless_stopped<T>(
     ended: &Receiver<T>,
     stops: &Receiver<Stop>,

@@ -28,9 +28,10 @@ pub enum ReproCommand {
 
 /// The figures of GIGA+ (FAST'11), its poster and its first report
 ///
-/// Each says whether its values are measured on this machine, computed by the real placement and client code, or come from a
-/// model, which is fed with costs that are measured first; what the paper's text says stands beside them. What is computed is
-/// the same for the same seed. In temporary folders, which are removed. See docs/REPRODUCTION.md.
+/// Each says whether its values are measured on this machine, computed by the real placement and
+/// client code, or come from a model, which is fed with costs that are measured first; what the
+/// paper's text says stands beside them. What is computed is the same for the same seed. In
+/// temporary folders, which are removed. See docs/REPRODUCTION.md.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -83,9 +84,10 @@ pub enum Part {
 
 /// The figures of InfiniFS (FAST'22), over servers behind a relay that makes round trips long
 ///
-/// A server process for each shard of a temporary volume, and between them and everybody a relay that delays each message, so that
-/// round trips decide what is fast, as between machines. What the paper's text says stands beside. In temporary folders, which
-/// are removed. See docs/REPRODUCTION.md.
+/// A server process for each shard of a temporary volume, and between them and everybody a relay
+/// that delays each message, so that round trips decide what is fast, as between machines. What the
+/// paper's text says stands beside. In temporary folders, which are removed. See
+/// docs/REPRODUCTION.md.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -1,5 +1,5 @@
-//! `pando repro infini`: the figures of InfiniFS. What is measured is `pando_bench::repro::infini`; here are the processes, and the
-//! model of more shards than this machine has room for.
+//! `pando repro infini`: the figures of InfiniFS. What is measured is `pando_bench::repro::infini`;
+//! here are the processes, and the model of more shards than this machine has room for.
 //!
 //! ```text
 //!   cluster        a server process for each shard, behind a relay   ──►  Figures 1b, 11, 13, 14, 15
@@ -229,7 +229,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Numbers of shards, a process each: those of Figure 14; the last is that of the other figures.
+    /// Numbers of shards, a process each: those of Figure 14; the last is that of the other
+    /// figures.
     fn shards(&self) -> Vec<u16> {
         match self.size {
             Size::Full => vec![1, 2, 4, 8],

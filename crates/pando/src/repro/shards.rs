@@ -1,8 +1,10 @@
-//! Real shards with real stores, driven one step at a time in this thread: for what each step costs, and what they have to do all
-//! together. The shell around them (sockets, threads, timers) is left out; `pando bench` measures that.
+//! Real shards with real stores, driven one step at a time in this thread: for what each step
+//! costs, and what they have to do all together. The shell around them (sockets, threads, timers)
+//! is left out; `pando bench` measures that.
 //!
-//! Messages are delivered in the order in which they were sent, one at a time, when the driver says so. What must be fsynced before
-//! it leaves is, here and now. A create goes where the client's map says, and follows redirects as a client does.
+//! Messages are delivered in the order in which they were sent, one at a time, when the driver says
+//! so. What must be fsynced before it leaves is, here and now. A create goes where the client's map
+//! says, and follows redirects as a client does.
 
 use std::collections::VecDeque;
 use std::time::Instant;

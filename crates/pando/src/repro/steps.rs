@@ -1,7 +1,8 @@
 //! What each step costs on this machine: what the model is fed with.
 //!
-//! Shard steps are those of [`super::shards`], medians; codec and sockets are added per frame, as `pando bench parts` measures them
-//! (there one at a time, here as batched as eight processes of a client make them).
+//! Shard steps are those of [`super::shards`], medians; codec and sockets are added per frame, as
+//! `pando bench parts` measures them (there one at a time, here as batched as eight processes of a
+//! client make them).
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,8 @@ pub struct Cost {
 pub struct Steps {
     /// Of shards, without codec and sockets.
     pub shard: Vec<Cost>,
-    /// Encoding and decoding of a create's request and reply together, and of a full page: encoding, decoding.
+    /// Encoding and decoding of a create's request and reply together, and of a full page:
+    /// encoding, decoding.
     pub codec_create: u64,
     pub codec_page: [u64; 2],
     /// A frame in and a frame out, for one side of a socket, many at hand at once.
@@ -59,7 +61,8 @@ pub struct Steps {
     pub in_process: Costs,
 }
 
-/// Measures everything. `create_in_process` is what a create takes a client in this process on its own, nanoseconds.
+/// Measures everything. `create_in_process` is what a create takes a client in this process on its
+/// own, nanoseconds.
 pub fn measure(
     directories: u32,
     echo_time: Duration,
@@ -73,7 +76,8 @@ pub fn measure(
     for directory in 0..directories {
         let mut dir = shards.mkdir(&format!("dir{directory}"))?;
         shards.samples = Some(Vec::new());
-        // Until its split is over, and some more. A message between shards goes with every fourth create.
+        // Until its split is over, and some more. A message between shards goes with every fourth
+        // create.
         for _ in 0..THRESHOLD * 3 / 2 {
             shards.create(&mut dir, &format!("file.{name:08}"))?;
             name += 1;

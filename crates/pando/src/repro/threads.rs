@@ -1,5 +1,6 @@
-//! Real shards in this process as `pando up` runs them, called by threads that each have a client of their own: creates in one
-//! directory, and when each was finished (Figures 4 and 5). Beyond the CPUs there are, shards and threads only take turns.
+//! Real shards in this process as `pando up` runs them, called by threads that each have a client
+//! of their own: creates in one directory, and when each was finished (Figures 4 and 5). Beyond the
+//! CPUs there are, shards and threads only take turns.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,7 +103,8 @@ impl Drop for Running {
     }
 }
 
-/// When one thread's creates were finished, nanoseconds since the beginning, and how long each took.
+/// When one thread's creates were finished, nanoseconds since the beginning, and how long each
+/// took.
 type Times = Vec<(u64, u32)>;
 
 /// Fills a directory.

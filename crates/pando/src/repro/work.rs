@@ -1,4 +1,5 @@
-//! What real shards have to do for a directory: by policy (Figure 6), and one of them alone (Figure 10).
+//! What real shards have to do for a directory: by policy (Figure 6), and one of them alone (Figure
+//! 10).
 
 use std::time::Instant;
 
@@ -77,7 +78,8 @@ pub fn backend(
 ) -> Result<Backend, Failure> {
     let mut shards = Shards::new(1, partitions, threshold)?;
     let mut known = shards.mkdir("big")?;
-    // Only for splits: there are few, so what keeping samples costs is small, and on the wrong side.
+    // Only for splits: there are few, so what keeping samples costs is small, and on the wrong
+    // side.
     shards.samples = Some(Vec::new());
     let mut splitting = 0;
     watch.begin("create", files);
@@ -115,7 +117,8 @@ mod tests {
     use super::*;
     use pando_bench::Silent;
 
-    /// §5.2, lesson 1, in entries: only what goes to another shard is moved, and splitting for ever moves no more of them.
+    /// §5.2, lesson 1, in entries: only what goes to another shard is moved, and splitting for ever
+    /// moves no more of them.
     #[test]
     fn splitting_further_moves_hardly_more() {
         let all = policies(Size::Tiny, &Silent).unwrap();

@@ -1,7 +1,7 @@
 //! `pando rmr`: removes a tree through the client library, past the kernel.
 //!
-//! The kernel removes one name of a directory after the other, two requests each, and a process does one thing at a time.
-//! Here as many are under way as a session has slots for.
+//! The kernel removes one name of a directory after the other, two requests each, and a process
+//! does one thing at a time. Here as many are under way as a session has slots for.
 
 mod tree;
 

@@ -6,11 +6,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A directory is removed when nothing is `left` of it: neither a page to read nor a subdirectory. Whoever takes the last
-//!    away goes on with its parent.
-//! 2. Where something could not be removed, neither are the directories it is in: that is told once, where it began.
-//! 3. A directory goes on the stack below its subdirectories, so what is kept grows with the depth of the tree, by a page
-//!    and what a listing keeps for each level, and not with the size of a directory.
+//! 1. A directory is removed when nothing is `left` of it: neither a page to read nor a
+//!    subdirectory. Whoever takes the last away goes on with its parent.
+//! 2. Where something could not be removed, neither are the directories it is in: that is told
+//!    once, where it began.
+//! 3. A directory goes on the stack below its subdirectories, so what is kept grows with the depth
+//!    of the tree, by a page and what a listing keeps for each level, and not with the size of a
+//!    directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,7 +119,8 @@ impl Job {
         Self { client, by, progress }
     }
 
-    /// Removes a page of files. What is to be done then: the rest of the directory, and its subdirectories on top.
+    /// Removes a page of files. What is to be done then: the rest of the directory, and its
+    /// subdirectories on top.
     async fn step(self: &Arc<Self>, mut reading: Reading) -> Vec<Reading> {
         let page = match self.page(&mut reading).await {
             Ok(page) if !page.is_empty() => page,
@@ -193,7 +196,8 @@ impl Job {
         self.progress.failed(path, errno);
     }
 
-    /// One thing less is left of `dir`; with the last one it is removed, and is one less of its parent's.
+    /// One thing less is left of `dir`; with the last one it is removed, and is one less of its
+    /// parent's.
     async fn one_less(&self, mut dir: Arc<Dir>) {
         while dir.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut stays = dir.stays.load(Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! `pando shard add`: one shard more. The process that is to serve it makes it; shard 0 takes it in; then slot after slot is
-//! handed over by the shards that own them. All that is done is kept by them: this only asks for it, and may be begun again.
+//! `pando shard add`: one shard more. The process that is to serve it makes it; shard 0 takes it
+//! in; then slot after slot is handed over by the shards that own them. All that is done is kept by
+//! them: this only asks for it, and may be begun again.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -25,9 +26,11 @@ use crate::output;
 use crate::shard::args::ShardAddArgs;
 use crate::text::count;
 
-/// Slots on their way from one shard at one time, as far as it lets them: fewer, if there is anything in them.
+/// Slots on their way from one shard at one time, as far as it lets them: fewer, if there is
+/// anything in them.
 const AT_ONCE: usize = 32;
-/// After so many slots that are still under way no further one is asked about. More than those with rows that a shard hands over at one time.
+/// After so many slots that are still under way no further one is asked about. More than those with
+/// rows that a shard hands over at one time.
 const BUSY_MAX: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// After a shard did not answer.
@@ -247,7 +250,8 @@ struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Lets it hand over what it owns, as long as any is left anywhere: it may get more from others.
+    /// Lets it hand over what it owns, as long as any is left anywhere: it may get more from
+    /// others.
     fn drain(&self) {
         let mut under_way: Vec<SlotIndex> = Vec::new();
         while !self.work.is_over() {

@@ -22,18 +22,21 @@ pub struct ShardArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum ShardCommand {
-    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is being added or on its way elsewhere
+    /// Show each shard: who serves it, its slots, partitions, names and bytes, and whether it is
+    /// being added or on its way elsewhere
     List(ShardListArgs),
     /// Add a shard while the volume is in use, and give it its share of all directories
     ///
-    /// The new shard takes an equal part of the slots from all others, one after the other; each is copied while it is in
-    /// use. Directories that split afterwards use it, too. Whatever is killed meanwhile, nothing is lost, and the same command goes
-    /// on. Where a server is given its shards by number, name the new one there from its next start on.
+    /// The new shard takes an equal part of the slots from all others, one after the other; each is
+    /// copied while it is in use. Directories that split afterwards use it, too. Whatever is killed
+    /// meanwhile, nothing is lost, and the same command goes on. Where a server is given its shards
+    /// by number, name the new one there from its next start on.
     Add(ShardAddArgs),
     /// Move a shard to another server process, with a folder of its own, while the volume is in use
     ///
-    /// The shard stands still only for the exchange in the end. Whatever is killed meanwhile, exactly one process serves it, or
-    /// will once it is started again; the same command goes on with a move, or begins it anew.
+    /// The shard stands still only for the exchange in the end. Whatever is killed meanwhile,
+    /// exactly one process serves it, or will once it is started again; the same command goes on
+    /// with a move, or begins it anew.
     Move(ShardMoveArgs),
 }
 
@@ -52,7 +55,8 @@ pub struct ShardListArgs {
     /// The volume's folder, or the address of any of its servers
     #[arg(value_name = "FOLDER-or-ADDRESS")]
     pub target: String,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Print one JSON object
@@ -68,7 +72,8 @@ pub struct ShardAddArgs {
     /// The server that is to serve it [default: the one of shard 0]
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<Address>,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Take over no more than this many slots a second
@@ -90,7 +95,8 @@ pub struct ShardMoveArgs {
     /// The server that is to serve it
     #[arg(long, value_name = "ADDRESS")]
     pub to: Address,
-    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando, /etc/pando]
+    /// File with a key of the volume, needed over TCP [default: $PANDO_KEY, then ~/.config/pando,
+    /// /etc/pando]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Copy no faster than this, MiB a second

@@ -45,7 +45,8 @@ struct Row {
     error: Option<String>,
 }
 
-/// One that has joined, and has not got all its slots: `pando shard add` is at it, or was when it ended.
+/// One that has joined, and has not got all its slots: `pando shard add` is at it, or was when it
+/// ended.
 #[derive(Serialize)]
 struct Addition {
     shard: u16,
@@ -133,7 +134,8 @@ fn additions(questioner: &mut Questioner, map: &ClusterMap) -> Vec<Addition> {
     unfinished.map(addition).collect()
 }
 
-/// Moves that both sides tell of are told once, by who knows more: the target. The flag: the source has told it.
+/// Moves that both sides tell of are told once, by who knows more: the target. The flag: the source
+/// has told it.
 fn each_once(mut told: Vec<(bool, Moving)>) -> Vec<Move> {
     told.sort_by_key(|(from_afar, moving)| (moving.shard, *from_afar));
     told.dedup_by(|(_, later), (_, earlier)| {

@@ -42,7 +42,8 @@ fn bring_up(args: &UpArgs, folder: Folder) -> Result<(Running, Receiver<Stop>), 
     let superblock = open_or_format(&folder, args.shards)?;
     let lock = folder.lock()?;
     let options = host_options(args.durability, &args.sizes);
-    // In the way of nothing: neither the mountpoint's parent nor anything else stays busy for our sake.
+    // In the way of nothing: neither the mountpoint's parent nor anything else stays busy for our
+    // sake.
     let _ = std::env::set_current_dir("/");
     let (stop, stops) = signals::listen()?;
     let running = Running::start(folder, superblock, lock, &mountpoint, args, &options)?;

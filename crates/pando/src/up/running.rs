@@ -140,7 +140,8 @@ fn mount(
     end_old_sessions(host, &sessions);
     let transport: Arc<dyn Transport> = Arc::new(InProcess::new(host.clone(), sessions));
     let objects = folder.objects();
-    // Where an acknowledgement means that the log is durable, the objects that it names must be so before.
+    // Where an acknowledgement means that the log is durable, the objects that it names must be so
+    // before.
     let sync_objects = match options.durability {
         Durability::Os => SyncObjects::ByServer,
         Durability::Disk => SyncObjects::BeforeCommit,

@@ -155,8 +155,8 @@ fn part(dir: &OwnedFd) -> Vec<String> {
     names
 }
 
-/// A mount fetches more than the kernel asks for. What one handle has from before a change must not end the listing that the kernel keeps
-/// from after it.
+/// A mount fetches more than the kernel asks for. What one handle has from before a change must not
+/// end the listing that the kernel keeps from after it.
 #[test]
 fn what_a_handle_has_from_before_a_change_is_in_no_kept_listing() {
     let volume = alone(&[]);
@@ -190,7 +190,8 @@ impl Choices {
     }
 }
 
-/// Changes through two mounts of which one comes and goes, and listings by handles old and new, beside a set.
+/// Changes through two mounts of which one comes and goes, and listings by handles old and new,
+/// beside a set.
 #[test]
 fn no_listing_of_random_histories_is_stale() {
     let volume = alone(&[]);

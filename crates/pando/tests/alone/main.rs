@@ -1,4 +1,5 @@
-//! `pando up` alone on its volume lets the kernel remember names and attributes. Whoever joins finds nothing of that in the way.
+//! `pando up` alone on its volume lets the kernel remember names and attributes. Whoever joins
+//! finds nothing of that in the way.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! Users of a mount whose key makes nobody of root: contents and listings are theirs, and root's not.
+//! Users of a mount whose key makes nobody of root: contents and listings are theirs, and root's
+//! not.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

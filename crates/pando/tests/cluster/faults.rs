@@ -9,8 +9,8 @@ use crate::common::worker::Worker;
 use crate::site::{MOUNTS, Process, SERVERS, Site};
 
 const WORKERS: u64 = 4;
-/// In the long form, one fault in so many lasts long, until each kind has for each process: it has no divisor in common with
-/// their number.
+/// In the long form, one fault in so many lasts long, until each kind has for each process: it has
+/// no divisor in common with their number.
 const LASTING_EVERY: usize = 7;
 /// Kinds for processes.
 const ALL: usize = 18;
@@ -44,7 +44,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// What was acknowledged is looked for after so many faults, and where a call's outcome is not known.
+    /// What was acknowledged is looked for after so many faults, and where a call's outcome is not
+    /// known.
     pub fn new(site: &Site, check_every: usize) -> Self {
         let seed = std::env::var("PANDO_SEED").map_or(1, |seed| seed.parse().expect("a number"));
         eprintln!("PANDO_SEED={seed}");
@@ -56,7 +57,8 @@ impl Faults {
         Self { random, workers, done: Vec::new(), operations: 0, check_every }
     }
 
-    /// How many there are to be: in the short form each kind for each process, unless `PANDO_FAULTS` says otherwise.
+    /// How many there are to be: in the short form each kind for each process, unless
+    /// `PANDO_FAULTS` says otherwise.
     pub fn wanted(long: usize) -> usize {
         let wanted = std::env::var("PANDO_FAULTS").map(|n| n.parse().expect("a number"));
         wanted.unwrap_or(if is_long() { long } else { ALL })

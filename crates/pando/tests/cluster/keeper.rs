@@ -1,5 +1,6 @@
-//! Starts programs for a test that has files open on a mount. What such a test starts itself inherits those files, and waits
-//! at their closing while the mount does not answer: as it well may if what is started is to mend just that.
+//! Starts programs for a test that has files open on a mount. What such a test starts itself
+//! inherits those files, and waits at their closing while the mount does not answer: as it well may
+//! if what is started is to mend just that.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +10,8 @@ use std::sync::Mutex;
 
 use rustix::process::Pid;
 
-/// A shell that was started before anything was mounted. What it has started dies with it, and it with the test.
+/// A shell that was started before anything was mounted. What it has started dies with it, and it
+/// with the test.
 pub struct Keeper {
     shell: Child,
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
@@ -48,7 +50,8 @@ impl Keeper {
         assert!(answer.is_empty(), "{command:?} {answer}");
     }
 
-    /// Starts a command in the background, with files or pipes for what it says. What it says in the end is added to `log`.
+    /// Starts a command in the background, with files or pipes for what it says. What it says in
+    /// the end is added to `log`.
     pub fn start(&self, command: &Command, output: &Path, log: &Path) -> Pid {
         let [output, log] = [output, log].map(|path| quote(path.as_os_str().as_bytes()));
         let words = quoted(command);

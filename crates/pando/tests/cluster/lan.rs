@@ -1,4 +1,5 @@
-//! Hosts with a network of their own each, joined by a switch: network namespaces. Nothing of them outlives the test.
+//! Hosts with a network of their own each, joined by a switch: network namespaces. Nothing of them
+//! outlives the test.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -57,7 +58,8 @@ impl Lan {
         format!("{}-{host}", self.name)
     }
 
-    /// A program on a host. It dies with what starts it: a thread, or the keeper. Mounts are everybody's: only the network is its own.
+    /// A program on a host. It dies with what starts it: a thread, or the keeper. Mounts are
+    /// everybody's: only the network is its own.
     pub fn command(&self, host: u8, program: &OsStr) -> Command {
         let mut command = Command::new("nsenter");
         let namespace = PathBuf::from("/run/netns").join(self.namespace(host));

@@ -1,7 +1,9 @@
-//! Four servers and two mounts, each on a host of its own, under load, while they are killed, stopped and cut off in turn.
-//! The recorder is this program, outside Pando: what was acknowledged on one mount must be there on the other.
+//! Four servers and two mounts, each on a host of its own, under load, while they are killed,
+//! stopped and cut off in turn. The recorder is this program, outside Pando: what was acknowledged
+//! on one mount must be there on the other.
 //!
-//! The short form takes each fault of each process once; `PANDO_LONG` takes them many times, `PANDO_FAULTS` as often as it says.
+//! The short form takes each fault of each process once; `PANDO_LONG` takes them many times,
+//! `PANDO_FAULTS` as often as it says.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -70,7 +72,8 @@ fn programs_and_a_source_tree_on_both_mounts_survive_whatever_process_fails() {
     end(site);
 }
 
-/// Until the tree is over, each program has been run, and all faults were. Returns what nothing excuses.
+/// Until the tree is over, each program has been run, and all faults were. Returns what nothing
+/// excuses.
 fn work_under_faults(
     site: &mut Site,
     tree: &Tree,

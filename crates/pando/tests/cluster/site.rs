@@ -180,8 +180,8 @@ impl Site {
         eprint!("running: {}", String::from_utf8_lossy(&checked.stdout));
     }
 
-    /// `pando fsck` of the stopped volume: nothing is wrong but, where mounts were killed, that objects were stored and
-    /// not yet named. When those are removed it is whole.
+    /// `pando fsck` of the stopped volume: nothing is wrong but, where mounts were killed, that
+    /// objects were stored and not yet named. When those are removed it is whole.
     pub fn check_stopped(&self) {
         let fsck = |options: &[&str]| {
             pando().arg("fsck").arg(&self.folder).args(options).output().unwrap()

@@ -54,8 +54,8 @@ impl Station {
         self.changed.notify_all();
     }
 
-    /// Runs a program that works on the mount. If that is killed, so is the program, with all that it has started: there are
-    /// some that ask a dead mount the same for ever.
+    /// Runs a program that works on the mount. If that is killed, so is the program, with all that
+    /// it has started: there are some that ask a dead mount the same for ever.
     pub fn run(&self, mut command: Command) -> io::Result<Output> {
         let before = {
             let state = self.state();
@@ -88,7 +88,8 @@ impl Station {
         })
     }
 
-    /// Whether all that its last kill has undone is done: were it always killed too early, nothing would come to an end.
+    /// Whether all that its last kill has undone is done: were it always killed too early, nothing
+    /// would come to an end.
     pub fn may_be_killed(&self) -> bool {
         self.state().undone == 0
     }
@@ -103,8 +104,8 @@ impl Station {
         self.changed.notify_all();
     }
 
-    /// Does a step of somebody's work. It is begun anew, whatever came of it, if the mount was killed meanwhile. If it
-    /// was not, nothing excuses an error.
+    /// Does a step of somebody's work. It is begun anew, whatever came of it, if the mount was
+    /// killed meanwhile. If it was not, nothing excuses an error.
     pub fn work<T>(&self, mut step: impl FnMut(&Path) -> Result<T, String>) -> Result<T, String> {
         let mut is_undone = false;
         loop {

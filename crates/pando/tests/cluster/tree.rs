@@ -1,5 +1,5 @@
-//! A source tree, extracted through one mount and compared through another while both are killed now and then. It goes in
-//! pieces, so that what a kill undoes is a piece and not all.
+//! A source tree, extracted through one mount and compared through another while both are killed
+//! now and then. It goes in pieces, so that what a kill undoes is a piece and not all.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ pub const NAME: &str = "tree";
 
 pub struct Tree {
     root: PathBuf,
-    /// Relative paths, directories before what is in them; in the end all directories again, since their times change as
-    /// they are filled.
+    /// Relative paths, directories before what is in them; in the end all directories again, since
+    /// their times change as they are filled.
     pieces: Vec<Vec<PathBuf>>,
     compared: AtomicUsize,
 }

@@ -1,4 +1,5 @@
-//! Programs that lock files, each a process of its own that does what it is told and says what came of it.
+//! Programs that lock files, each a process of its own that does what it is told and says what came
+//! of it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

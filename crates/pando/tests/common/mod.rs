@@ -1,4 +1,5 @@
-//! A volume in a temporary folder, mounted by the real program. Whatever happens, nothing of it stays.
+//! A volume in a temporary folder, mounted by the real program. Whatever happens, nothing of it
+//! stays.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::collections::HashSet;
@@ -253,8 +254,8 @@ pub fn differences(one: &Path, other: &Path) -> Vec<String> {
     gone.chain(new).take(20).collect()
 }
 
-/// Waits until no kernel answers with attributes of a directory that are as old as now: several mounts let it for one unit of its
-/// time, 10 ms at most, which it rounds up (docs/SEMANTICS.md).
+/// Waits until no kernel answers with attributes of a directory that are as old as now: several
+/// mounts let it for one unit of its time, 10 ms at most, which it rounds up (docs/SEMANTICS.md).
 pub fn outlive_attributes() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }

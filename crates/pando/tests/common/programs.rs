@@ -1,5 +1,6 @@
-//! Programs that people run, as scripts. Each works in an empty folder of a volume, checks what it did, and fails if anything
-//! is not as it should be (`-e`: of `a && b`, bash would forgive `a`). They find in their environment
+//! Programs that people run, as scripts. Each works in an empty folder of a volume, checks what it
+//! did, and fails if anything is not as it should be (`-e`: of `a && b`, bash would forgive `a`).
+//! They find in their environment
 //!
 //! | variable | what |
 //! |---|---|

@@ -28,7 +28,8 @@ impl Random {
     }
 }
 
-/// The seed that a variable names, to run one again; else the first `few`, or a hundred times as many in the long form.
+/// The seed that a variable names, to run one again; else the first `few`, or a hundred times as
+/// many in the long form.
 pub fn seeds(variable: &str, few: u64) -> std::ops::Range<u64> {
     if let Some(seed) = std::env::var(variable).ok().and_then(|seed| seed.parse().ok()) {
         return seed..seed + 1;

@@ -106,7 +106,8 @@ impl Site {
         shards.map(|shard| shard["inodes"].as_u64().unwrap()).sum()
     }
 
-    /// What each server says of itself. Starts no process: one that inherits a file of a suspended mount would wait for it.
+    /// What each server says of itself. Starts no process: one that inherits a file of a suspended
+    /// mount would wait for it.
     pub fn statuses(&self) -> Vec<Value> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = Target::Run(self.folder.join("run"));
@@ -139,7 +140,8 @@ impl Drop for Site {
     }
 }
 
-/// Suspends a process. Its threads go on until the one that the signal is for has come to run, so that is waited for.
+/// Suspends a process. Its threads go on until the one that the signal is for has come to run, so
+/// that is waited for.
 pub fn suspend(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
     let is_stopped = |task: &Path| {

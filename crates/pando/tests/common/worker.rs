@@ -12,7 +12,8 @@ use super::random::Random;
 const SHARED: &str = "shared";
 /// Objects beyond which it rather removes than makes.
 const OBJECTS_MAX: usize = 250;
-/// Directories beyond which it makes no more: they go more slowly than files, and in a long run would be all there is.
+/// Directories beyond which it makes no more: they go more slowly than files, and in a long run
+/// would be all there is.
 const DIRECTORIES_MAX: usize = 60;
 
 pub struct Worker {
@@ -55,7 +56,8 @@ impl Worker {
         }
     }
 
-    /// Whether a call may have happened or not, so that the tree must be looked at before work goes on.
+    /// Whether a call may have happened or not, so that the tree must be looked at before work goes
+    /// on.
     pub fn is_in_doubt(&self) -> bool {
         self.maybe.is_some()
     }
@@ -189,7 +191,8 @@ impl Worker {
             |mount| {
                 let mut file = File::options().append(true).open(mount.join(&path))?;
                 file.write_all(&bytes)?;
-                // What is not fsynced or closed may be lost; `sync_data` tells whether it is stored.
+                // What is not fsynced or closed may be lost; `sync_data` tells whether it is
+                // stored.
                 file.sync_data()
             },
             |tree| {
@@ -321,7 +324,8 @@ impl Worker {
         self.random.pick(&paths).map(|path| (*path).clone())
     }
 
-    /// A name never used before, in some directory of its own or, for files, sometimes in the shared one.
+    /// A name never used before, in some directory of its own or, for files, sometimes in the
+    /// shared one.
     fn new_path(&mut self, may_share: bool) -> PathBuf {
         self.made += 1;
         let name = format!("w{}-{}", self.number, self.made);

@@ -1,7 +1,8 @@
 //! What files contain, beside a local disk: the same random calls on both, and then the same bytes.
 //!
-//! Alone, and on two mounts: one writes, closes what it has open, and the other one reads. `PANDO_SEED` says which seed is run, alone;
-//! `PANDO_CONTENTS_SEEDS` how many are (`PANDO_LONG`: many more).
+//! Alone, and on two mounts: one writes, closes what it has open, and the other one reads.
+//! `PANDO_SEED` says which seed is run, alone; `PANDO_CONTENTS_SEEDS` how many are (`PANDO_LONG`:
+//! many more).
 //!
 //! And what is written past the kernel's pages, beside readers of those.
 

@@ -209,7 +209,8 @@ fn map(file: &File, offset: u64, bytes: &[u8]) -> io::Result<String> {
     }
     let begin = offset / 4096 * 4096;
     let mapped = (offset - begin) as usize + len;
-    // SAFETY: a new shared mapping of a file that nobody else cuts, written within its size, and gone before this returns.
+    // SAFETY: a new shared mapping of a file that nobody else cuts, written within its size, and
+    // gone before this returns.
     unsafe {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let memory = mmap(std::ptr::null_mut(), mapped, protection, flags, file, begin)?;

@@ -1,9 +1,9 @@
-//! kill -9 of `pando up` at random moments under load. The recorder is this program, outside Pando: it notes each
-//! operation that was acknowledged, and after the next `up` every one must be there.
+//! kill -9 of `pando up` at random moments under load. The recorder is this program, outside Pando:
+//! it notes each operation that was acknowledged, and after the next `up` every one must be there.
 //!
-//! Each worker has a part of the tree to itself (and names of its own in a directory all share), so that it knows after
-//! each of its calls what its part must look like. The one call that was under way when the process died may have
-//! happened or not.
+//! Each worker has a part of the tree to itself (and names of its own in a directory all share), so
+//! that it knows after each of its calls what its part must look like. The one call that was under
+//! way when the process died may have happened or not.
 
 #[path = "../common/mod.rs"]
 mod common;

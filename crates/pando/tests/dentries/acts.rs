@@ -9,7 +9,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
-/// Two trees that differ in what is in them, and what a call makes of one, by a path or within a directory that is held.
+/// Two trees that differ in what is in them, and what a call makes of one, by a path or within a
+/// directory that is held.
 pub type Act = (&'static str, fn(&Held) -> Result<String, Errno>);
 
 /// What a path begins at.

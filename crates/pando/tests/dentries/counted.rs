@@ -59,8 +59,8 @@ fn deep(depth: usize) -> String {
     vec!["d"; depth].join("/")
 }
 
-/// An operation, and how often it asks for a name, beside one request of its own where it has one: below a path of `depth`
-/// directories.
+/// An operation, and how often it asks for a name, beside one request of its own where it has one:
+/// below a path of `depth` directories.
 type Costs = (&'static str, fn(&Path), fn(u64) -> u64, Option<&'static str>);
 
 const COSTS: [Costs; 10] = [
@@ -111,8 +111,8 @@ const COSTS: [Costs; 10] = [
     ),
 ];
 
-/// One of several mounts asks for each component of a path, once. For attributes it asks where it must judge by them, unless it was
-/// told within the same jiffy: for one of each component at most.
+/// One of several mounts asks for each component of a path, once. For attributes it asks where it
+/// must judge by them, unless it was told within the same jiffy: for one of each component at most.
 #[test]
 fn a_path_costs_a_request_for_each_component_where_there_are_several_mounts() {
     let mut site = Site::new(&["all"], &[]);

@@ -1,5 +1,6 @@
-//! The kernel remembers directories for long, and never leads astray: what one mount has renamed, closed or removed, no call on
-//! another takes for what it was, once it has returned. Nor do many directories on a path cost more than one.
+//! The kernel remembers directories for long, and never leads astray: what one mount has renamed,
+//! closed or removed, no call on another takes for what it was, once it has returned. Nor do many
+//! directories on a path cost more than one.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
-//! Every change that one mount makes to a directory on the way, and every call that comes by that way on another, as a matrix:
-//! what comes of it is what comes of it on a local disk, where both are done in one tree.
+//! Every change that one mount makes to a directory on the way, and every call that comes by that
+//! way on another, as a matrix: what comes of it is what comes of it on a local disk, where both
+//! are done in one tree.
 //!
 //! ```text
 //!   renamed, exchanged, closed by mode, closed by owner, removed and made anew
@@ -118,7 +119,8 @@ impl Views {
         rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
     }
 
-    /// What each call finds, as the first one after the change; and what is there after all of them.
+    /// What each call finds, as the first one after the change; and what is there after all of
+    /// them.
     fn run(&self, (change, place, by): Case) -> (Vec<Found>, String) {
         self.prepare(change, place);
         let old = self.here.join("a/b/c").metadata().unwrap().ino();
@@ -177,7 +179,8 @@ impl Views {
             By::Path => Held { at: At::Fd(open_dir(&self.here)), front: "a/b/c/" },
             By::Descriptor => Held { at: At::Fd(open_dir(&dir)), front: "" },
             By::WorkingDirectory => {
-                // SAFETY: no descriptor is unshared; a working directory of its own is what this thread is for.
+                // SAFETY: no descriptor is unshared; a working directory of its own is what this
+                // thread is for.
                 unsafe { unshare_unsafe(UnshareFlags::FS) }.unwrap();
                 rustix::process::chdir(&dir).unwrap();
                 Held { at: At::Cwd, front: "" }

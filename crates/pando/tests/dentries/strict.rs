@@ -13,7 +13,8 @@ use crate::acts::{ACTS, At, Held, as_nobody, open_dir, picture, plant};
 use crate::common::shell;
 use crate::common::site::Site;
 
-/// The first call after another mount has renamed an ancestor: whichever it is, it goes where the path leads now.
+/// The first call after another mount has renamed an ancestor: whichever it is, it goes where the
+/// path leads now.
 #[test]
 fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
     let site = Site::pair();
@@ -70,8 +71,8 @@ fn no_call_by_path_acts_on_what_another_mount_has_moved_away() {
     }
 }
 
-/// Linux does not repeat the lookup of a name that is to be made; and which lookup is the last one, a name that comes twice does
-/// not tell. A source tree has such paths (`tools/power/acpi/tools`).
+/// Linux does not repeat the lookup of a name that is to be made; and which lookup is the last one,
+/// a name that comes twice does not tell. A source tree has such paths (`tools/power/acpi/tools`).
 #[test]
 fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_way() {
     let site = Site::pair();
@@ -105,7 +106,8 @@ fn a_name_that_comes_twice_in_a_path_is_made_whatever_another_mount_did_on_the_w
     }
 }
 
-/// Who holds a directory, as his working directory or by a descriptor, goes on in it, wherever it was moved to.
+/// Who holds a directory, as his working directory or by a descriptor, goes on in it, wherever it
+/// was moved to.
 #[test]
 fn who_is_in_a_directory_that_another_mount_moves_goes_on_there() {
     let site = Site::pair();
@@ -217,7 +219,8 @@ fn open_files_and_a_working_directory_in_a_moved_tree_go_on() {
     assert_eq!(site.at(0, "a").metadata().unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// `rmdir` and `mkdir` under the old name make another directory of it, though its predicted id is the same.
+/// `rmdir` and `mkdir` under the old name make another directory of it, though its predicted id is
+/// the same.
 #[test]
 fn a_directory_made_anew_under_its_old_name_is_another_one() {
     let site = Site::pair();
@@ -239,7 +242,8 @@ fn a_directory_made_anew_under_its_old_name_is_another_one() {
     }
 }
 
-/// What root has made the kernel remember does not let others through, and a permission that is lost is lost at once.
+/// What root has made the kernel remember does not let others through, and a permission that is
+/// lost is lost at once.
 #[test]
 fn a_permission_that_is_lost_above_a_path_is_lost_for_the_next_call() {
     let site = Site::pair();
@@ -276,7 +280,8 @@ fn a_permission_that_is_lost_above_a_path_is_lost_for_the_next_call() {
     }
 }
 
-/// Somebody renames an ancestor to and fro all the time. A call finds it under one name or the other, or does not; nothing else.
+/// Somebody renames an ancestor to and fro all the time. A call finds it under one name or the
+/// other, or does not; nothing else.
 #[test]
 fn under_renames_without_end_calls_succeed_or_find_nothing() {
     let site = Site::pair();

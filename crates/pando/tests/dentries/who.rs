@@ -1,5 +1,5 @@
-//! Whoever holds a directory may do in it what the same user may who holds it on a local disk, and no more: however it came to be
-//! held, and whoever has walked there before.
+//! Whoever holds a directory may do in it what the same user may who holds it on a local disk, and
+//! no more: however it came to be held, and whoever has walked there before.
 //!
 //! ```text
 //!   the owner, one of the group, a stranger, root
@@ -110,7 +110,8 @@ struct Views {
 }
 
 impl Views {
-    /// `private/a/b/c`, of whose directories the first is open to nobody but root, and `a` to its owner, and in part to its group.
+    /// `private/a/b/c`, of whose directories the first is open to nobody but root, and `a` to its
+    /// owner, and in part to its group.
     fn prepare(&self, mode: u32) -> PathBuf {
         for name in ["private", "hidden"] {
             let _ = fs::remove_dir_all(self.there.join(name));
@@ -197,7 +198,8 @@ fn hold(dir: &Path, how: How) -> Result<(Held, Option<OwnedFd>), Errno> {
         How::PathDescriptor => Ok(at(open(OFlags::PATH)?)),
         How::Message => Ok(at(through_a_socket(open(OFlags::PATH)?))),
         How::WorkingDirectory => {
-            // SAFETY: no descriptor is unshared; a working directory of its own is what this thread is for.
+            // SAFETY: no descriptor is unshared; a working directory of its own is what this thread
+            // is for.
             unsafe { unshare_unsafe(UnshareFlags::FS) }.unwrap();
             rustix::process::chdir(dir)?;
             Ok((Held { at: At::Cwd, front: "" }, None))
@@ -300,7 +302,8 @@ fn on_two_mounts_each_user_may_what_it_may_on_a_local_disk() {
     compare(&Views { here: site.at(0, ""), there: site.at(1, "") });
 }
 
-/// Attributes are remembered however long a mount was told: who may search a directory is decided all the same.
+/// Attributes are remembered however long a mount was told: who may search a directory is decided
+/// all the same.
 #[test]
 fn names_that_are_remembered_open_no_directory() {
     let mut site = Site::new(&["all"], &[]);

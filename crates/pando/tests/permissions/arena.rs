@@ -146,7 +146,8 @@ fn local(options: &[&str]) -> Bound {
     Bound(path, scratch)
 }
 
-/// The kernel of one of two mounts takes a directory's attributes for granted for so long after it asked (docs/design/alone.md).
+/// The kernel of one of two mounts takes a directory's attributes for granted for so long after it
+/// asked (docs/design/alone.md).
 const A_JIFFY: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -223,7 +224,8 @@ impl Arena {
         Ok(expected)
     }
 
-    /// A history from the beginning, and then all that is there: the number of calls up to the first difference, and that.
+    /// A history from the beginning, and then all that is there: the number of calls up to the
+    /// first difference, and that.
     pub fn run(&mut self, history: &[Call]) -> Option<(usize, Difference)> {
         self.reset();
         for (number, call) in history.iter().enumerate() {

@@ -126,8 +126,9 @@ impl Maker {
             self.side = 1 - self.side;
         }
         let line = make(self);
-        // The kernel asks for the same nothing as before a write that takes setuid off, of which a mount counts no capabilities
-        // (docs/SEMANTICS.md): whoever may change any owner by one takes it off here only by naming an owner.
+        // The kernel asks for the same nothing as before a write that takes setuid off, of which a
+        // mount counts no capabilities (docs/SEMANTICS.md): whoever may change any owner by one
+        // takes it off here only by naming an owner.
         let who =
             if line.contains(" -1 -1") && PEOPLE[who].has_capabilities() { ROOT } else { who };
         Call { who, side: self.side, line }

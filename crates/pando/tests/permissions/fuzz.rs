@@ -1,7 +1,7 @@
 //! Calls of everybody, made up by seed.
 //!
-//! `PANDO_PERMISSION_CALLS` says how many (`PANDO_LONG`: many more), half of them through two mounts; `PANDO_SEED` with which seed
-//! they begin.
+//! `PANDO_PERMISSION_CALLS` says how many (`PANDO_LONG`: many more), half of them through two
+//! mounts; `PANDO_SEED` with which seed they begin.
 
 use crate::arena::{Arena, Call, Difference, Kind, looks};
 use crate::calls::Maker;
@@ -40,7 +40,8 @@ fn compare_with(other: Kind) {
         }
         if let Some((history, first)) = differing(&mut arena, seed) {
             let history = arena.shortest(history);
-            // It may not come again: then nothing could be left out, and it is told as it was found.
+            // It may not come again: then nothing could be left out, and it is told as it was
+            // found.
             let difference = arena.run(&history).map_or(first, |(_, difference)| difference);
             let lines: Vec<_> = history.iter().map(|call| format!("    {call}")).collect();
             shown.push(format!("seed {seed}:\n{}\n{difference}", lines.join("\n")));

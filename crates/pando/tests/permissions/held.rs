@@ -1,4 +1,5 @@
-//! Histories of a few calls: what is held while it is removed, replaced, closed or moved; and those that once differed.
+//! Histories of a few calls: what is held while it is removed, replaced, closed or moved; and those
+//! that once differed.
 
 use rustix::fs::OFlags;
 

@@ -1,4 +1,5 @@
-//! What differs from the local disk and is to: imposed by Linux, or said in docs/SEMANTICS.md. Nothing else may differ.
+//! What differs from the local disk and is to: imposed by Linux, or said in docs/SEMANTICS.md.
+//! Nothing else may differ.
 
 use crate::arena::{Call, Kind};
 

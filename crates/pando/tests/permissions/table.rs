@@ -1,5 +1,5 @@
-//! Every call on every kind of object by every kind of caller, object and directory in modes of all classes. What each answers, and what
-//! is there afterwards, is as on the local disk.
+//! Every call on every kind of object by every kind of caller, object and directory in modes of all
+//! classes. What each answers, and what is there afterwards, is as on the local disk.
 //!
 //! Root makes the objects through one mount, others call through the second.
 

@@ -1,8 +1,10 @@
-//! A disk that forgets: of every file and directory it keeps what is visible, what is durable, and what lies between.
+//! A disk that forgets: of every file and directory it keeps what is visible, what is durable, and
+//! what lies between.
 //!
-//! What a sync did not reach may survive a loss of power all the same, in part: of each page of a file any of its versions since, torn or
-//! whole; any of the file's sizes since; of a directory's changes those up to any of them. The name of a file is durable only once its
-//! directory was synced: syncing the file is not enough.
+//! What a sync did not reach may survive a loss of power all the same, in part: of each page of a
+//! file any of its versions since, torn or whole; any of the file's sizes since; of a directory's
+//! changes those up to any of them. The name of a file is durable only once its directory was
+//! synced: syncing the file is not enough.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

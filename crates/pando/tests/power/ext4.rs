@@ -1,4 +1,5 @@
-//! ext4 on a file of the forgetful disk. Other than that disk, it lets a shard's log be written through mapped memory.
+//! ext4 on a file of the forgetful disk. Other than that disk, it lets a shard's log be written
+//! through mapped memory.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

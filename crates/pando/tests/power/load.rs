@@ -58,7 +58,8 @@ impl Worker {
         }
     }
 
-    /// Compares what is there with what may be. Files that cannot be read any more are removed, and told.
+    /// Compares what is there with what may be. Files that cannot be read any more are removed, and
+    /// told.
     pub fn check(&mut self, may_lack: bool) -> Result<Vec<PathBuf>, String> {
         self.open.clear();
         let unreadable = self.model.check(&self.mount, &self.top, may_lack)?;

@@ -192,7 +192,8 @@ impl Machine {
         output
     }
 
-    /// What `pando fsck` finds, but for objects that nothing names: they only take space. `may_lack`: nor for those that are not there.
+    /// What `pando fsck` finds, but for objects that nothing names: they only take space.
+    /// `may_lack`: nor for those that are not there.
     pub fn damage(&self, may_lack: bool) -> Vec<String> {
         let output = pando().arg("fsck").arg(&self.folder).arg("--json").output().unwrap();
         let Ok(said) = serde_json::from_slice::<Value>(&output.stdout) else {

@@ -1,7 +1,8 @@
 //! Loss of power: the real process on a disk that forgets what was not synced.
 //!
-//! A seed says how the volume is run, what is done on its mount, when the plug is pulled, and what the disk forgets. A seed that
-//! fails is run again by `PANDO_POWER_SEED=N cargo test --package pando --test power`. PANDO_POWER_SEEDS=N: that many.
+//! A seed says how the volume is run, what is done on its mount, when the plug is pulled, and what
+//! the disk forgets. A seed that fails is run again by `PANDO_POWER_SEED=N cargo test --package
+//! pando --test power`. PANDO_POWER_SEEDS=N: that many.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,7 +1,8 @@
 //! What may be there after a loss of power.
 //!
-//! A *slot* is a name in a directory, a *node* a file or directory that was made. Each slot remembers the values that it had, each file its
-//! contents, from the last that is certainly on disk (the floor) to the newest, of which the last may be of a call that never returned.
+//! A *slot* is a name in a directory, a *node* a file or directory that was made. Each slot
+//! remembers the values that it had, each file its contents, from the last that is certainly on
+//! disk (the floor) to the newest, of which the last may be of a call that never returned.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -32,8 +33,8 @@ pub struct Node {
 #[derive(Clone, Default, Debug)]
 pub struct Content {
     pub bytes: Vec<u8>,
-    /// Whether a truncation has made it. The shard cuts what it has, which may be shorter for want of bytes that are not stored yet: then
-    /// it ends in zeros until they are.
+    /// Whether a truncation has made it. The shard cuts what it has, which may be shorter for want
+    /// of bytes that are not stored yet: then it ends in zeros until they are.
     pub is_cut: bool,
 }
 
@@ -130,7 +131,8 @@ impl Model {
         above.join(name)
     }
 
-    /// Compares with what is there, which is what counts from then on. `may_lack`: contents that were not synced may be unreadable.
+    /// Compares with what is there, which is what counts from then on. `may_lack`: contents that
+    /// were not synced may be unreadable.
     pub fn check(&mut self, mount: &Path, top: &str, may_lack: bool) -> Result<Unreadable, String> {
         let mut found = Found::default();
         found.look(self, ROOT, mount, Some(top), may_lack)?;

@@ -1,7 +1,8 @@
 //! The forgetful disk as a mounted file system, with a plug that can be pulled.
 //!
-//! The plug is pulled at a request, counted from the beginning: that one and all after it are not answered, until whoever used the disk
-//! was killed. No program sees an error that a loss of power would not have let it see.
+//! The plug is pulled at a request, counted from the beginning: that one and all after it are not
+//! answered, until whoever used the disk was killed. No program sees an error that a loss of power
+//! would not have let it see.
 
 use std::collections::HashMap;
 use std::path::Path;

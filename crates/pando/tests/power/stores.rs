@@ -80,8 +80,8 @@ fn the_disk_forgets_what_was_not_synced_and_nothing_else() {
     assert_eq!(fs::read(bare.at("synced")).unwrap(), expected);
 }
 
-/// Shards' logs are written through such memory on file systems that keep their promises. By another process: one that serves the pages
-/// that it waits for may wait for ever.
+/// Shards' logs are written through such memory on file systems that keep their promises. By
+/// another process: one that serves the pages that it waits for may wait for ever.
 #[test]
 fn written_memory_is_durable_once_it_was_synced() {
     const SCRIPT: &str = r#"
@@ -144,7 +144,8 @@ fn objects_are_synced_one_by_one_where_syncfs_does_nothing() {
     assert!((100..103).all(|n| store.get_range(id(n * 4096), 0..5).unwrap() == b"bytes"));
 }
 
-/// NFS tells only there what it could not write back. More objects than are kept open until their sync.
+/// NFS tells only there what it could not write back. More objects than are kept open until their
+/// sync.
 #[test]
 fn an_object_whose_close_fails_is_not_put() {
     let bare = Bare::new();

@@ -1,5 +1,5 @@
-//! Who sends what is no frame, or comes without what he must know: his connection is closed, the server's log names him and says why,
-//! and nobody else notices.
+//! Who sends what is no frame, or comes without what he must know: his connection is closed, the
+//! server's log names him and says why, and nobody else notices.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -143,7 +143,8 @@ impl Guarded {
         until(&format!("{named}: {words}"), || self.site.log().lines().any(is_it));
     }
 
-    /// Does something again and again, until a line of the log has these words: strangers cause one line a second.
+    /// Does something again and again, until a line of the log has these words: strangers cause one
+    /// line a second.
     fn is_logged_once(&self, words: &str, mut again: impl FnMut()) {
         let lines = self.site.log().lines().count();
         until(words, || {

@@ -1,5 +1,5 @@
-//! Who is turned away, and what of: in the log of the server, and on the command line. And what cannot be unmounted, or not as one
-//! might expect.
+//! Who is turned away, and what of: in the log of the server, and on the command line. And what
+//! cannot be unmounted, or not as one might expect.
 
 #[path = "../common/mod.rs"]
 mod common;

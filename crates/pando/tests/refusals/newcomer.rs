@@ -1,4 +1,5 @@
-//! What people get wrong who meet Pando for the first time: each message says what, where, and what to do.
+//! What people get wrong who meet Pando for the first time: each message says what, where, and what
+//! to do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,4 +1,5 @@
-//! `pando server` that cannot listen, or not there: it says why, and the volume is as free as before.
+//! `pando server` that cannot listen, or not there: it says why, and the volume is as free as
+//! before.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

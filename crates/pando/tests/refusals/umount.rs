@@ -1,4 +1,5 @@
-//! `pando umount` of everything that somebody may name: it ends, and unmounts what it should and nothing else.
+//! `pando umount` of everything that somebody may name: it ends, and unmounts what it should and
+//! nothing else.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -201,7 +202,8 @@ fn a_mount_whose_servers_are_gone_is_unmounted_all_the_same() {
 #[test]
 fn what_could_not_be_stored_since_the_servers_are_gone_is_said() {
     let (site, process) = mounted(&["--timeout", "2"]);
-    // By a process of its own: what other tests start would inherit the file, and wait for its flush.
+    // By a process of its own: what other tests start would inherit the file, and wait for its
+    // flush.
     let mut program = Locker::with(&site.at(0, "unsaved"));
     kill_process(site.processes[0], Signal::KILL).unwrap();
     assert_eq!(program.ask(&format!("write f {}", "7".repeat(100_000))), "ok");
@@ -220,7 +222,8 @@ fn forced_it_ends_within_5_seconds_whoever_does_not_answer() {
     for (signal, is_written) in [(Signal::STOP, true), (Signal::KILL, true), (Signal::STOP, false)]
     {
         let (site, process) = mounted(&[]);
-        // By a process of its own: one that is started from here would inherit the file, and wait for its flush.
+        // By a process of its own: one that is started from here would inherit the file, and wait
+        // for its flush.
         let mut program = Locker::with(&site.at(0, "unsaved"));
         assert_eq!(program.ask("fsync f"), "ok");
         match signal {

@@ -11,7 +11,8 @@ use crate::common::{Scratch, all, is_mounted, pando};
 
 const USER: u32 = 1234;
 
-/// Nothing is tested where another user may not run the program. The helper is one that notes what it is told: the real one is setuid root.
+/// Nothing is tested where another user may not run the program. The helper is one that notes what
+/// it is told: the real one is setuid root.
 #[test]
 fn a_dead_mount_is_cleared_by_the_helper() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! `pando mount` of what cannot be mounted: it ends, says what is wrong and what to do, and leaves nothing behind.
+//! `pando mount` of what cannot be mounted: it ends, says what is wrong and what to do, and leaves
+//! nothing behind.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};

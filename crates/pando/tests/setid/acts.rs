@@ -99,7 +99,8 @@ impl Node<'_> {
         }
     }
 
-    /// Permission bits, as the kernel has them for who decides about them: sizes and times are not asked for.
+    /// Permission bits, as the kernel has them for who decides about them: sizes and times are not
+    /// asked for.
     pub fn mode(self) -> u32 {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let seen = rustix::fs::statx(self.dir, self.name, flags, StatxFlags::MODE).unwrap();

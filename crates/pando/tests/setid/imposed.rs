@@ -1,5 +1,5 @@
-//! What FUSE does not tell a file system, so that it cannot do as ext4 does. But for root without `CAP_FSETID`, and for a bit that has
-//! no meaning, more is taken off than on ext4, never less.
+//! What FUSE does not tell a file system, so that it cannot do as ext4 does. But for root without
+//! `CAP_FSETID`, and for a bit that has no meaning, more is taken off than on ext4, never less.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -20,8 +20,8 @@ enum Taking {
     Unflagged,
     /// By a change of owner or group, of which it does not either.
     Owner,
-    /// By none of either: `chown(-1, -1)`. The kernel says the same before it has somebody change a content, whose owner that need
-    /// not be: so it is no error of who is not.
+    /// By none of either: `chown(-1, -1)`. The kernel says the same before it has somebody change a
+    /// content, whose owner that need not be: so it is no error of who is not.
     NoOwner,
 }
 
@@ -43,7 +43,8 @@ fn taking(act: &str) -> Taking {
     }
 }
 
-/// Whether this is setgid without execution for the group: nobody runs with the group's rights by it.
+/// Whether this is setgid without execution for the group: nobody runs with the group's rights by
+/// it.
 const fn is_idle(mode: u32) -> bool {
     mode & SETGID != 0 && mode & 0o010 == 0
 }

@@ -1,5 +1,5 @@
-//! Setuid and setgid, as Linux takes them off: every operation that may, by every kind of caller, on every kind of file, beside a
-//! local file system.
+//! Setuid and setgid, as Linux takes them off: every operation that may, by every kind of caller,
+//! on every kind of file, beside a local file system.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -92,7 +92,8 @@ fn what_the_owner_makes_a_program_after_a_strangers_write_stays_one() {
     }
 }
 
-/// The owner who makes a program on another mount has not seen what a mount has not stored: it counts when it is stored.
+/// The owner who makes a program on another mount has not seen what a mount has not stored: it
+/// counts when it is stored.
 #[test]
 fn what_is_stored_after_the_owner_made_a_program_elsewhere_ends_that() {
     let site = Site::pair();
@@ -150,7 +151,8 @@ fn a_stranger_takes_nothing_off_roots_programs_by_a_mode() {
     }
 }
 
-/// The kernel of a session alone knows of no setuid that is gone: it decides by that who runs with whose rights.
+/// The kernel of a session alone knows of no setuid that is gone: it decides by that who runs with
+/// whose rights.
 #[test]
 fn a_kernel_alone_forgets_what_was_taken_off() {
     let volume = Volume::up(&[]);

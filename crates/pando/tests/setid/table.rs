@@ -28,7 +28,8 @@ const KINDS: [FileType; 7] = [
     FileType::Symlink,
 ];
 
-/// Setuid and setgid, both, with execution for the group and without, and none. Everybody may write.
+/// Setuid and setgid, both, with execution for the group and without, and none. Everybody may
+/// write.
 const MODES: [u32; 6] = [0o4777, 0o2777, 0o6777, 0o2767, 0o6766, 0o777];
 
 /// What is done to what.
@@ -39,7 +40,8 @@ pub struct Cell {
     pub act: Act,
 }
 
-/// What came of it: the mode at once, while the file is still open, and mode, owner and group afterwards.
+/// What came of it: the mode at once, while the file is still open, and mode, owner and group
+/// afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub result: Result<(), Errno>,

@@ -9,7 +9,8 @@ use crate::site::{Server, format, is_whole, shard_add};
 /// Shards in the beginning. An addition takes the fewer slots the more there are.
 const SHARDS: u16 = 7;
 
-/// Round robin over the shards there were, one partition each; then those that were added, one after the other.
+/// Round robin over the shards there were, one partition each; then those that were added, one
+/// after the other.
 #[test]
 fn a_directory_that_has_grown_over_all_shards_reaches_those_that_are_added() {
     let scratch = Scratch::new();

@@ -1,5 +1,6 @@
-//! A move stands still at a point, and somebody else is killed: the source, the command, or a server that has nothing to do
-//! with it. (The two sides that die at points of their own: `moves.rs`.)
+//! A move stands still at a point, and somebody else is killed: the source, the command, or a
+//! server that has nothing to do with it. (The two sides that die at points of their own:
+//! `moves.rs`.)
 
 use crate::common::all;
 use crate::common::site::until;

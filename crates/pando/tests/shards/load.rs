@@ -1,5 +1,5 @@
-//! Two mounts: through one a directory is filled, and in part emptied; through the other it is asked all the while what is
-//! there and what is not.
+//! Two mounts: through one a directory is filled, and in part emptied; through the other it is
+//! asked all the while what is there and what is not.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -1,4 +1,5 @@
-//! Shards move between processes with folders of their own, while a client works and either side dies.
+//! Shards move between processes with folders of their own, while a client works and either side
+//! dies.
 
 use crate::common::site::until;
 use crate::common::{all, pando};
@@ -51,7 +52,8 @@ fn target_dies(point: &str) {
     comes_in_the_end(site, 2);
 }
 
-/// The source dies at a point of a move, and is back. A target with a whole copy asks until it is answered.
+/// The source dies at a point of a move, and is back. A target with a whole copy asks until it is
+/// answered.
 fn source_dies(shard: u16, point: &str, has_whole_copy: bool) {
     let mut site = Site::new(&["--die-at", point], &[]);
     let first = Running::moving(shard, &site.new.address, &[]);
@@ -126,7 +128,8 @@ fn a_source_that_has_given_its_first_shard_away_is_found_where_it_was() {
     source_dies(0, "given", true);
 }
 
-/// That the shard is given away is written, and whether it is durable is unknown. The source reads its folder when it starts again.
+/// That the shard is given away is written, and whether it is durable is unknown. The source reads
+/// its folder when it starts again.
 #[test]
 fn a_shard_that_may_have_been_given_away_is_served_by_nobody_until_its_source_knows() {
     let mut site = Site::new(&["--fail-at", "committed"], &[]);

@@ -1,4 +1,5 @@
-//! How far a move or an addition is: by lines on standard error where that is no terminal, and by `pando shard list`.
+//! How far a move or an addition is: by lines on standard error where that is no terminal, and by
+//! `pando shard list`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

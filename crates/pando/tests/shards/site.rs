@@ -279,7 +279,8 @@ async fn work(run: PathBuf, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) {
         }
         let dir = n % DIRS;
         let path = |n: u64| format!("/dir-{}/file-{n}", n % DIRS).into_bytes();
-        // What is not there is never said to be, and the other way round, wherever its slot or shard is by now.
+        // What is not there is never said to be, and the other way round, wherever its slot or
+        // shard is by now.
         assert_eq!(paths.stat(&path(n)).await.err(), Some(Errno::ENOENT));
         paths.create(&path(n), 0o644, true).await.unwrap();
         there.insert((dir, n));

@@ -1,5 +1,6 @@
-//! Servers that know of one directory only what they own, for the real client: they take creates and lookups of names in the
-//! root, answer others' names with their split history, and split in an instant.
+//! Servers that know of one directory only what they own, for the real client: they take creates
+//! and lookups of names in the root, answer others' names with their split history, and split in an
+//! instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -34,9 +34,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// GIGA+'s prototype on tmpfs, from the text of §5.2: one server makes 7,500 files a second, and a moved entry is created
-    /// anew (the poster counts it so). Everything else it says nothing of is nothing: closing, deciding, fsyncs; the network of
-    /// 10 GigE is put at 50 µs.
+    /// GIGA+'s prototype on tmpfs, from the text of §5.2: one server makes 7,500 files a second,
+    /// and a moved entry is created anew (the poster counts it so). Everything else it says nothing
+    /// of is nothing: closing, deciding, fsyncs; the network of 10 GigE is put at 50 µs.
     pub const GIGAPLUS_TMPFS: Self = Self::gigaplus(1_000_000_000 / 7_500);
 
     /// The same with another cost of a create, as in the user-level report or on a disk.

@@ -162,7 +162,8 @@ impl Model<'_> {
         self.at(finish + costs.sync + costs.hop, Event::Voted(number));
     }
 
-    /// The source decides: whoever waited is looked at again, and sent on. The target hears of it when that is synced.
+    /// The source decides: whoever waited is looked at again, and sent on. The target hears of it
+    /// when that is synced.
     pub(super) fn voted(&mut self, number: u32, now: u64) {
         let costs = &self.setup.costs;
         let due = self.moves[number as usize].due;

@@ -58,8 +58,8 @@ fn rates_grow_with_the_servers() {
     }
 }
 
-/// §5.2, Figure 5: a directory whose partitions are locked while they split stands still when all split at once; one whose halves
-/// are copied live does not.
+/// §5.2, Figure 5: a directory whose partitions are locked while they split stands still when all
+/// split at once; one whose halves are copied live does not.
 #[test]
 fn locked_splits_stop_the_directory_and_live_ones_do_not() {
     let [locked, live] = [Splitting::Locked, Splitting::Live].map(|splitting| {

@@ -23,7 +23,8 @@ pub struct Bar {
     pub is_met: bool,
 }
 
-/// Creates in a directory whose way is remembered, near the root and deep: microseconds, and requests of each.
+/// Creates in a directory whose way is remembered, near the root and deep: microseconds, and
+/// requests of each.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Creates {
     /// Below 1 directory, median.

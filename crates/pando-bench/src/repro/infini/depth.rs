@@ -1,8 +1,9 @@
 //! Figure 1b: how long it takes to find a file, by the depth of its path.
 //!
-//! Depth counts the directories above the file, as `pando bench metadata --depth` does. What is measured is `lstat` of a file
-//! in a chain of directories that lie on shards as their ids fall: the whole call, and of that, until the last request is sent.
-//! The paper's plot is of its own naive prototype; its text has the slope: "N − 1 sequential network requests" (§2.2).
+//! Depth counts the directories above the file, as `pando bench metadata --depth` does. What is
+//! measured is `lstat` of a file in a chain of directories that lie on shards as their ids fall:
+//! the whole call, and of that, until the last request is sent. The paper's plot is of its own
+//! naive prototype; its text has the slope: "N − 1 sequential network requests" (§2.2).
 
 use serde::Serialize;
 use serde_json::json;

@@ -7,10 +7,12 @@
 //! | + cache | remembered | not decoupled |
 //! | + decoupling | remembered | decoupled: Pando as it is |
 //!
-//! The library cannot do without decoupling: a file's metadata lies in its entry, and the entry beside its directory's times. So a
-//! system without it is stood for by two requests more, one after the other: after the create, a change of a file on the
-//! shard where the new file's metadata would lie, and one where the parent's times would, both by hash. They are real changes with
-//! a log write each; the locks and votes that such a system needs to make the three of them one are left out, in its favour.
+//! The library cannot do without decoupling: a file's metadata lies in its entry, and the entry
+//! beside its directory's times. So a system without it is stood for by two requests more, one
+//! after the other: after the create, a change of a file on the shard where the new file's metadata
+//! would lie, and one where the parent's times would, both by hash. They are real changes with a
+//! log write each; the locks and votes that such a system needs to make the three of them one are
+//! left out, in its favour.
 
 use std::time::Duration;
 

@@ -1,13 +1,16 @@
-//! Figure 13: a cache that is invalidated lazily, against one whose entries live on leases; by the size of the cache.
+//! Figure 13: a cache that is invalidated lazily, against one whose entries live on leases; by the
+//! size of the cache.
 //!
-//! Pando has no leases. Here they are added to the library's cache from outside: each caller keeps, for every directory that it
-//! remembers, until when its lease is good. Before a call, those on its way whose lease is over are asked for anew, all at once, those of
-//! one shard in one frame, as the paper's own lease version must (§5.5: "a lease version of InfiniFS"); then the call itself is the
-//! library's. So both have the same cache and the same calls, and the leases only cost what renewing costs. Nothing changes in the
-//! tree meanwhile: what a lease costs whoever changes something (he must wait for its end) is not in the figure.
+//! Pando has no leases. Here they are added to the library's cache from outside: each caller keeps,
+//! for every directory that it remembers, until when its lease is good. Before a call, those on its
+//! way whose lease is over are asked for anew, all at once, those of one shard in one frame, as the
+//! paper's own lease version must (§5.5: "a lease version of InfiniFS"); then the call itself is
+//! the library's. So both have the same cache and the same calls, and the leases only cost what
+//! renewing costs. Nothing changes in the tree meanwhile: what a lease costs whoever changes
+//! something (he must wait for its end) is not in the figure.
 //!
-//! A run begins as if it had gone on for long: caches are full, and leases end evenly spread over their time. All kinds run in turn,
-//! three times; told is the run of the median rate.
+//! A run begins as if it had gone on for long: caches are full, and leases end evenly spread over
+//! their time. All kinds run in turn, three times; told is the run of the median rate.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -230,7 +233,8 @@ impl Run<'_> {
     }
 }
 
-/// The leases of one caller: of as many directories as its cache has room for, the least recently used making room.
+/// The leases of one caller: of as many directories as its cache has room for, the least recently
+/// used making room.
 struct Held {
     time: Duration,
     room: u64,

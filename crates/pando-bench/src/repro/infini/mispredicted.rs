@@ -1,9 +1,10 @@
-//! Figure 15: what wrong guesses cost. A path of 24 directories, more and more of which were born under another name and renamed
-//! to where they are, evenly spread over it.
+//! Figure 15: what wrong guesses cost. A path of 24 directories, more and more of which were born
+//! under another name and renamed to where they are, evenly spread over it.
 //!
-//! A call is `lstat` of a file beneath, as many as there is time for (the paper: 10,000 creates). Packets are frames: a request and
-//! its reply, those included that nobody waits for, without the two of the file's own request. Small frames that leave at once share a
-//! packet on a real network, so they are an upper bound.
+//! A call is `lstat` of a file beneath, as many as there is time for (the paper: 10,000 creates).
+//! Packets are frames: a request and its reply, those included that nobody waits for, without the
+//! two of the file's own request. Small frames that leave at once share a packet on a real network,
+//! so they are an upper bound.
 
 use pando_types::op::RenameFlags;
 use serde::Serialize;
@@ -128,8 +129,8 @@ impl Mispredicted {
         renamed
     }
 
-    /// The least share of renamed directories with which guessing takes as long as asking for one after the other; `None`: it was
-    /// faster with each.
+    /// The least share of renamed directories with which guessing takes as long as asking for one
+    /// after the other; `None`: it was faster with each.
     #[must_use]
     pub fn even(&self) -> Option<f64> {
         let is_even = |renamed: &u32| {

@@ -1,8 +1,9 @@
 //! Figure 14: renames, phase by phase, by the number of shards.
 //!
-//! Phases are what the relay sees of one rename at a time, with nothing else under way: when each message leaves and when it
-//! arrives. What is left when they are taken from the whole is the coordinator's own: handling, log writes and fsyncs there, and steps
-//! that it takes part in itself, which send no message.
+//! Phases are what the relay sees of one rename at a time, with nothing else under way: when each
+//! message leaves and when it arrives. What is left when they are taken from the whole is the
+//! coordinator's own: handling, log writes and fsyncs there, and steps that it takes part in
+//! itself, which send no message.
 //!
 //! ```text
 //!  client            coordinator            other shards                     shard 0 ── all
@@ -316,7 +317,8 @@ const fn part(prepare: &Prepare) -> Option<Part> {
     })
 }
 
-/// What became of the time of one rename. Steps of a transaction come one after the other, so their times add up.
+/// What became of the time of one rename. Steps of a transaction come one after the other, so their
+/// times add up.
 fn phases(kind: Kind, once: &Once, events: &[Event]) -> Phases {
     let micros =
         |from: Instant, to: Instant| to.saturating_duration_since(from).as_nanos() as f64 / 1e3;

@@ -59,7 +59,8 @@ impl Transport for Spy {
 /// One call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Once {
-    /// From its beginning to the request that does it: the first that changes something, or else the last; microseconds.
+    /// From its beginning to the request that does it: the first that changes something, or else
+    /// the last; microseconds.
     pub(super) resolution: f64,
     /// All of it, microseconds.
     pub(super) total: f64,

@@ -61,7 +61,8 @@ pub struct Stage<'a> {
     pub relay: &'a Relay,
     /// What the relay adds to each round trip.
     pub round_trip: Duration,
-    /// What a frame takes to and fro through the same relay, with nothing else: the median, microseconds.
+    /// What a frame takes to and fro through the same relay, with nothing else: the median,
+    /// microseconds.
     pub echo: f64,
     /// How much is done.
     pub size: Size,

@@ -1,4 +1,5 @@
-//! The right to move a directory to another parent: walking up, asking, and walking anew when overtaken ([`crate::txn::graph`]).
+//! The right to move a directory to another parent: walking up, asking, and walking anew when
+//! overtaken ([`crate::txn::graph`]).
 
 use alloc::vec::Vec;
 use pando_types::op::Place;
@@ -49,7 +50,8 @@ enum Walk {
     At(DirRef),
     /// So deep that it is not told any more.
     Deep,
-    /// Nowhere: it has come to a directory again. Looks of different moments may say so, and a damaged volume.
+    /// Nowhere: it has come to a directory again. Looks of different moments may say so, and a
+    /// damaged volume.
     Circle,
 }
 

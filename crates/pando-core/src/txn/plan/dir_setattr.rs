@@ -1,5 +1,6 @@
-//! chmod, chown and times of a directory: its entry (access metadata), its content, the headers of all its partitions.
-//! New times begin a new delta generation, so that they win over older changes of names (DESIGN §4).
+//! chmod, chown and times of a directory: its entry (access metadata), its content, the headers of
+//! all its partitions. New times begin a new delta generation, so that they win over older changes
+//! of names (DESIGN §4).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -66,8 +67,9 @@ impl DirSetAttr {
         if let Some(partition) = view.votes.next_partition(self.dir) {
             return Ok(view.ask_partition(self.dir, partition, false));
         }
-        // Without a subdirectory nobody comes through it. One that is made from now on is seen by nobody before the partitions
-        // are let go, and is then seen together with the new permissions.
+        // Without a subdirectory nobody comes through it. One that is made from now on is seen by
+        // nobody before the partitions are let go, and is then seen together with the new
+        // permissions.
         let has_subdirs = view.votes.subdirs(self.dir) > 0;
         #[cfg(feature = "planted")]
         let has_subdirs = has_subdirs && !view.shard.is_planted(crate::Planted::SubdirsNotCounted);

@@ -1,8 +1,9 @@
 //! `RENAME_EXCHANGE`: two names swap what they lead to, of whatever kinds.
 //!
-//! Lock order as of `rename`: the renaming graph, alone (if the names are in different directories), both names, the contents of
-//! directories, link inodes. The walks up come after the names are locked, since only then it is known what moves; they
-//! lock nothing, and who holds a content never waits for a name.
+//! Lock order as of `rename`: the renaming graph, alone (if the names are in different
+//! directories), both names, the contents of directories, link inodes. The walks up come after the
+//! names are locked, since only then it is known what moves; they lock nothing, and who holds a
+//! content never waits for a name.
 
 use alloc::vec::Vec;
 use pando_types::peer::{Change, EntryRows, EntryValue};

@@ -1,5 +1,5 @@
-//! A shard that was made becomes one of the volume's: it says that it is there, then all that lives is told to it with the
-//! decision.
+//! A shard that was made becomes one of the volume's: it says that it is there, then all that lives
+//! is told to it with the decision.
 
 use pando_types::ShardIndex;
 use pando_types::op::Place;

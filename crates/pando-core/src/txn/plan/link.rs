@@ -1,4 +1,5 @@
-//! link: with its second name an inode moves to its link shard, and both entries point there (BabuDB §III.B).
+//! link: with its second name an inode moves to its link shard, and both entries point there
+//! (BabuDB §III.B).
 
 use alloc::vec;
 use alloc::vec::Vec;

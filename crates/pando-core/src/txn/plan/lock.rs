@@ -1,6 +1,7 @@
-//! A lock of a program, for a caller whom the shard alone judges. Locks are at the link shard, and the inode, by which it is decided who may,
-//! is elsewhere as a rule: it is looked at first, and nothing of it is held meanwhile. What is decided then is what an open would have
-//! decided a moment ago.
+//! A lock of a program, for a caller whom the shard alone judges. Locks are at the link shard, and
+//! the inode, by which it is decided who may, is elsewhere as a rule: it is looked at first, and
+//! nothing of it is held meanwhile. What is decided then is what an open would have decided a
+//! moment ago.
 
 use alloc::vec::Vec;
 use pando_types::op::{FileAt, Place, Target};

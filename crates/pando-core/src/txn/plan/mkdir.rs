@@ -1,6 +1,6 @@
-//! mkdir: the name is locked at the parent's partition, then an id is reserved at the home it predicts; an id that is
-//! taken (its first bearer was renamed away, or is not quite dropped) gives way to the next version (InfiniFS §3.3.1,
-//! Figure 4; DESIGN §3).
+//! mkdir: the name is locked at the parent's partition, then an id is reserved at the home it
+//! predicts; an id that is taken (its first bearer was renamed away, or is not quite dropped) gives
+//! way to the next version (InfiniFS §3.3.1, Figure 4; DESIGN §3).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,8 @@ use crate::format::new_dir;
 use crate::ops::new_dir_attr;
 use crate::perm;
 
-/// Versions tried before giving up: as many siblings of one name would have to have been renamed away.
+/// Versions tried before giving up: as many siblings of one name would have to have been renamed
+/// away.
 const VERSIONS: u32 = 4096;
 
 /// See the module.

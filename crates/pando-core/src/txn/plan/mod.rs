@@ -1,7 +1,7 @@
 //! Plans: what each kind of transaction locks, in which order, and what it changes in the end.
 //!
-//! A plan is asked again after every vote, with all steps so far. It keeps little of its own: what was seen is in the
-//! steps.
+//! A plan is asked again after every vote, with all steps so far. It keeps little of its own: what
+//! was seen is in the steps.
 
 mod claim;
 mod dir_setattr;
@@ -169,8 +169,8 @@ impl Plan {
         }
     }
 
-    /// What a refused step means to who asked. Who makes a name asks for one that is absent, so the sticky bit, which protects
-    /// one that is there, means that it exists.
+    /// What a refused step means to who asked. Who makes a name asks for one that is absent, so the
+    /// sticky bit, which protects one that is there, means that it exists.
     pub fn refusal(&self, prepare: &Prepare, errno: Errno) -> Refusal {
         match (self, prepare, errno) {
             (Self::Mkdir(_) | Self::Link(_), Prepare::Name { .. }, Errno::EPERM) => {
@@ -223,7 +223,8 @@ impl View<'_, '_> {
         Next::Ask(Place::Order(dir, start), Prepare::Partition { dir, partition, seal })
     }
 
-    /// Tells all shards that these directories change for whoever comes through them; when all else is locked.
+    /// Tells all shards that these directories change for whoever comes through them; when all else
+    /// is locked.
     pub fn ask_version(&self, dirs: Vec<Ino>) -> Option<Next> {
         if dirs.is_empty() || self.votes.version().is_some() {
             return None;
@@ -338,7 +339,8 @@ impl<'v> Votes<'v> {
         leaves.next()
     }
 
-    /// Changes that remove an empty directory whose home and partitions are held, and what comes after.
+    /// Changes that remove an empty directory whose home and partitions are held, and what comes
+    /// after.
     pub fn removal(self, dir: DirRef) -> (Changes, After) {
         let mut changes = Vec::new();
         let mut then = Vec::new();

@@ -1,7 +1,9 @@
-//! rename between partitions, of directories, and of inodes that are elsewhere or open (DESIGN §6, InfiniFS §4.1).
+//! rename between partitions, of directories, and of inodes that are elsewhere or open (DESIGN §6,
+//! InfiniFS §4.1).
 //!
-//! Lock order: the renaming graph (directories that change their parent: [`crate::txn::graph`]), both names, the contents of the moved and the replaced directory, the partitions of the
-//! replaced directory, link inodes. A directory is announced to all shards last ([`crate::invalidation`]).
+//! Lock order: the renaming graph (directories that change their parent: [`crate::txn::graph`]),
+//! both names, the contents of the moved and the replaced directory, the partitions of the replaced
+//! directory, link inodes. A directory is announced to all shards last ([`crate::invalidation`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -137,8 +139,9 @@ impl Rename {
         Ok(Next::Decide(Decision { changes, then, body: moved(&source.value, linked) }))
     }
 
-    /// A directory that changes its parent goes neither into itself nor anything beneath (`EINVAL`), which is told when its name is
-    /// locked: it may have been moved out of the way, and what is above the new parent with it.
+    /// A directory that changes its parent goes neither into itself nor anything beneath
+    /// (`EINVAL`), which is told when its name is locked: it may have been moved out of the way,
+    /// and what is above the new parent with it.
     fn walk_up(&mut self, view: &View<'_, '_>) -> Result<Claimed, Stop> {
         let Some(moved) = self.moved else { return Ok(Claimed::Apart) };
         if self.from == self.to {
@@ -187,7 +190,8 @@ impl Rename {
         }
     }
 
-    /// Contents of the moved and the replaced directory, by id; then the partitions of the replaced one.
+    /// Contents of the moved and the replaced directory, by id; then the partitions of the replaced
+    /// one.
     fn ask_dirs(&self, view: &View<'_, '_>, replaced: Option<DirRef>) -> Option<Next> {
         let mut homes: Vec<DirRef> = self.moved.into_iter().chain(replaced).collect();
         homes.sort_by_key(|dir| dir.id);
@@ -258,7 +262,8 @@ pub(super) fn check_moved(
     }
 }
 
-/// What an entry becomes under its new name, and what that changes at its link shard and at its home.
+/// What an entry becomes under its new name, and what that changes at its link shard and at its
+/// home.
 pub(super) fn carry(
     view: &View<'_, '_>,
     (entry, fate): (&EntryRows, Fate),

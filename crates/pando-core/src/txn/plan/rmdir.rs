@@ -1,5 +1,6 @@
-//! rmdir: the entry is locked, then the content, then every partition is sealed: empty, and it stays so. Until all
-//! partitions elsewhere are durably dropped a tombstone keeps the id taken (DESIGN §3, §6).
+//! rmdir: the entry is locked, then the content, then every partition is sealed: empty, and it
+//! stays so. Until all partitions elsewhere are durably dropped a tombstone keeps the id taken
+//! (DESIGN §3, §6).
 
 use pando_types::peer::{Change, EntryValue};
 use pando_types::reply::Body;

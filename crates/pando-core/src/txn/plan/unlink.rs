@@ -1,4 +1,5 @@
-//! unlink of a file that somebody has open (its inode moves to its link shard, nameless), or that has other names.
+//! unlink of a file that somebody has open (its inode moves to its link shard, nameless), or that
+//! has other names.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! What an operation costs: messages between shards, before its answer and after it, and what they wait for.
+//! What an operation costs: messages between shards, before its answer and after it, and what they
+//! wait for.
 
 use pando_core::Need;
 use pando_types::ShardIndex;
@@ -42,8 +43,8 @@ impl Cost {
 }
 
 impl Cluster {
-    /// Runs a request of which all else has settled, and counts. Messages are delivered one by one, so those before the answer
-    /// are those that it needs.
+    /// Runs a request of which all else has settled, and counts. Messages are delivered one by one,
+    /// so those before the answer are those that it needs.
     pub fn cost(&mut self, shard: ShardIndex, op: Op) -> Cost {
         assert_eq!(self.take_all_messages(), [], "something else is under way");
         self.watch();

@@ -1,4 +1,5 @@
-//! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap` stores.
+//! A few shards in one thread, with messages delivered at once and in order, over `BTreeMap`
+//! stores.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,7 +36,8 @@ impl Random {
     }
 }
 
-/// By this the time of day is ahead of the clock of timers: a timer that went by it would never come.
+/// By this the time of day is ahead of the clock of timers: a timer that went by it would never
+/// come.
 const AHEAD: u64 = 1 << 60;
 
 /// Nanoseconds in which a half is counted further.
@@ -141,7 +143,8 @@ impl Cluster {
                     partitions_per_shard: 2,
                     split_page_rows: 3,
                     handover_rate: u64::MAX,
-                    // What becomes of a transaction of which a shard is away is tried in `silent.rs`; else it waits.
+                    // What becomes of a transaction of which a shard is away is tried in
+                    // `silent.rs`; else it waits.
                     votes_wait: u64::MAX,
                     lease: LEASE,
                     ..Config::new(ShardIndex(shard), map.clone(), secrets.clone())
@@ -319,8 +322,8 @@ impl Cluster {
         self.answers.remove(&2)
     }
 
-    /// Sends a request that changes something, and delivers nothing: its answer, if there is one at once. One that waits
-    /// has the slot for itself.
+    /// Sends a request that changes something, and delivers nothing: its answer, if there is one at
+    /// once. One that waits has the slot for itself.
     pub fn poke(&mut self, shard: ShardIndex, slot: u16, op: Op) -> Option<Result<Body, Refusal>> {
         self.sequence += 1;
         let id = RequestId { session: self.session, slot, sequence: self.sequence };
@@ -420,7 +423,8 @@ impl Cluster {
         self.messages.iter().map(|(_, peer)| peer.txn).collect()
     }
 
-    /// Delivers what is on its way of a transaction (and about versions), until there is nothing, or something that is an end.
+    /// Delivers what is on its way of a transaction (and about versions), until there is nothing,
+    /// or something that is an end.
     pub fn deliver_of(&mut self, txn: TxnId, versions: bool, is_end: impl Fn(&Say) -> bool) {
         loop {
             let is_its = |peer: &Peer| peer.txn == txn || (versions && peer.txn.number == 0);
@@ -465,7 +469,8 @@ impl Cluster {
         self.replies.remove(&tag)
     }
 
-    /// Delivers the oldest message of a transaction, or of all others if it is none; false: there is none.
+    /// Delivers the oldest message of a transaction, or of all others if it is none; false: there
+    /// is none.
     pub fn step_of(&mut self, of: impl Fn(&Peer) -> bool) -> bool {
         let at = self.messages.iter().position(|(_, peer)| of(peer));
         let Some((to, peer)) = at.and_then(|at| self.messages.remove(at)) else { return false };
@@ -478,7 +483,8 @@ impl Cluster {
         self.messages.iter().any(|(_, peer)| of(peer))
     }
 
-    /// Puts the content record of another directory under this id, as if two birth triples had one hash.
+    /// Puts the content record of another directory under this id, as if two birth triples had one
+    /// hash.
     pub fn occupy(&mut self, id: DirId) {
         let home = self.configs[0].map.home(id);
         let root: Content = {
@@ -534,7 +540,8 @@ impl Cluster {
         self.sent.take().expect("it was watched")
     }
 
-    /// Takes what is on its way to a shard from shard 0; first what is on its way there is delivered.
+    /// Takes what is on its way to a shard from shard 0; first what is on its way there is
+    /// delivered.
     pub fn take_messages_to(&mut self, shard: ShardIndex, from: ShardIndex) -> Vec<Peer> {
         while let Some(at) = self.messages.iter().position(|(to, _)| *to == from) {
             if let Some((to, peer)) = self.messages.remove(at) {

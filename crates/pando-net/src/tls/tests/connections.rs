@@ -43,7 +43,8 @@ async fn connected() -> (Inbound, Opened) {
     (inbound, opened)
 }
 
-/// Both ends of one connection, and who came. The server learns what it is told, and tells what it knows.
+/// Both ends of one connection, and who came. The server learns what it is told, and tells what it
+/// knows.
 async fn met(server: &Keys, client: &Keys, role: Role) -> (Inbound, Opened, Proof) {
     let listener = Listener::bind(&Address::Tcp("127.0.0.1".to_owned(), 0)).await.unwrap();
     let (address, server) = (listener.address().unwrap(), server.clone());
@@ -287,7 +288,8 @@ fn the_newest_authority_is_not_learned_to_be_revoked() {
     assert!(!keys.learn([old.serial()]));
     assert!(keys.learn([old.serial(), Serial([1; 16])]));
     assert_eq!(keys.heard().into_iter().collect::<Vec<_>>(), [Serial([1; 16])]);
-    // In a folder it stays so when there is a newer one, which ends the older by its owner's word only.
+    // In a folder it stays so when there is a newer one, which ends the older by its owner's word
+    // only.
     let temp = tempfile::tempdir().unwrap();
     let folder = KeysFolder::create(&temp.path().join("keys"), VOLUME).unwrap();
     let bundle = Bundle::read(&folder.own(KeyRole::Server)).unwrap();

@@ -1,4 +1,5 @@
-//! What is sealed is opened, in any pieces; what was changed, cut, repeated or moved on the way is not.
+//! What is sealed is opened, in any pieces; what was changed, cut, repeated or moved on the way is
+//! not.
 
 use proptest::prelude::*;
 

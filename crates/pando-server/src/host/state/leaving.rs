@@ -1,5 +1,5 @@
-//! A shard that may be about to leave: what changes while another process copies it is kept, and in the end nothing changes
-//! any more.
+//! A shard that may be about to leave: what changes while another process copies it is kept, and in
+//! the end nothing changes any more.
 //!
 //! Soft state: a process that restarts has forgotten it, and the copy begins anew.
 
@@ -40,8 +40,8 @@ impl Leaving {
         self.is_frozen
     }
 
-    /// Keeps what changes after `last` for this attempt. A later attempt takes an earlier one's place, unless that has the shard
-    /// frozen: `false`.
+    /// Keeps what changes after `last` for this attempt. A later attempt takes an earlier one's
+    /// place, unless that has the shard frozen: `false`.
     pub(crate) fn follow(&mut self, token: MoveToken, last: Lsn, now: u64) -> bool {
         if self.is_frozen {
             return false;
@@ -63,8 +63,9 @@ impl Leaving {
         }
     }
 
-    /// About so many bytes of what has changed after `after`, at least one group if there is one, and the position of the last of
-    /// them. What came before is not asked for again. `None`: it is not kept for this attempt.
+    /// About so many bytes of what has changed after `after`, at least one group if there is one,
+    /// and the position of the last of them. What came before is not asked for again. `None`: it is
+    /// not kept for this attempt.
     pub(crate) fn after(
         &mut self,
         token: MoveToken,

@@ -53,7 +53,8 @@ impl State {
         }
     }
 
-    /// What an input writes may be more than was thought: how much there is to remove, or to move, is known only now.
+    /// What an input writes may be more than was thought: how much there is to remove, or to move,
+    /// is known only now.
     pub(super) fn has_room_for(&mut self, effects: &Effects, room: Reserved) -> Room {
         if effects.writes.is_empty() {
             return Room::Enough;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::*;
 use pando_core::takes_space;
 
-/// Notes what it is asked, and whether there was room; once more what it begins anew for. What takes space it refuses if there is none, and
-/// does else. A removal writes as much as the request's sequence says.
+/// Notes what it is asked, and whether there was room; once more what it begins anew for. What
+/// takes space it refuses if there is none, and does else. A removal writes as much as the
+/// request's sequence says.
 struct Noting(&'static Mutex<Vec<(u64, bool)>>, Option<(ClientTag, RequestId)>);
 
 impl Machine for Noting {
@@ -112,7 +113,8 @@ fn on_a_full_disk_the_machine_is_asked_and_told_so() {
     assert_eq!(host.status().swap_remove(0).failed, None);
 }
 
-/// How much a removal writes is known only when it is done. What does not fit is refused, and the shard goes on.
+/// How much a removal writes is known only when it is done. What does not fit is refused, and the
+/// shard goes on.
 #[test]
 fn what_does_not_fit_comes_to_nothing_and_the_shard_goes_on() {
     let asked: &'static Mutex<Vec<_>> = Box::leak(Box::default());

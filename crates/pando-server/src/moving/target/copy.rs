@@ -134,7 +134,8 @@ impl Copy {
     /// The source stands still; the rest comes, the copy is made durable, and is asked for.
     pub(super) async fn exchange(&mut self, from: &Hosting) -> Result<(Coming, Answer), End> {
         self.catch_up().await?;
-        // With the source at work, what is not written yet is made durable first: less to do when it stands still.
+        // With the source at work, what is not written yet is made durable first: less to do when
+        // it stands still.
         self.sync()?;
         self.follow().await?;
         self.work.desk.stage(MoveStage::Exchanging);

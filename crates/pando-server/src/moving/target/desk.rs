@@ -1,4 +1,5 @@
-//! Between a target and whoever drives it: one step at a time goes out, and what came of it comes in.
+//! Between a target and whoever drives it: one step at a time goes out, and what came of it comes
+//! in.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +20,8 @@ pub enum Step {
     Pause(Duration),
     /// It has come to this point.
     Pass(Point),
-    /// The shard is this process's, and its copy in its place: it is to be opened and run. Then comes [`Heard::Opened`].
+    /// The shard is this process's, and its copy in its place: it is to be opened and run. Then
+    /// comes [`Heard::Opened`].
     Open,
     /// It runs with this epoch: others are to be let in and told. Then comes [`Heard::Announced`].
     Announce(Epoch),

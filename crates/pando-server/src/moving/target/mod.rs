@@ -1,4 +1,5 @@
-//! The process that a shard comes to, without threads, sockets and clocks: it says what is to be done next, and is told what came of it.
+//! The process that a shard comes to, without threads, sockets and clocks: it says what is to be
+//! done next, and is told what came of it.
 //!
 //! ```text
 //!   adopt ─► attempt: Follow, pages and changes ─► exchange: Freeze, the rest, sync, coming-K ─► obtain: GiveAway … ─► serve
@@ -91,8 +92,8 @@ impl Target {
         Self::begin(taker, from.clone(), |move_| async move { move_.adopt(from, pace).await })
     }
 
-    /// Goes on with a copy that was complete when the last process of this place ended. Only the source's word that it has gone on
-    /// makes the copy worthless.
+    /// Goes on with a copy that was complete when the last process of this place ended. Only the
+    /// source's word that it has gone on makes the copy worthless.
     pub fn resume(taker: Rc<dyn Taker>, coming: Coming) -> Self {
         Self::begin(taker, coming.from.clone(), |move_| async move { move_.resume(coming).await })
     }
@@ -134,8 +135,8 @@ impl Target {
         self.desk.moving()
     }
 
-    /// What is to be done next. `now`: nanoseconds, by the clock of timers; `heard`: what came of the last step, at first
-    /// [`Heard::Done`]. Not to be called once it has ended.
+    /// What is to be done next. `now`: nanoseconds, by the clock of timers; `heard`: what came of
+    /// the last step, at first [`Heard::Done`]. Not to be called once it has ended.
     pub fn next(&mut self, now: u64, heard: Heard) -> Step {
         self.desk.hear(now, heard);
         let _ = self.task.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -13,7 +13,8 @@ use crate::moving::journal::{Coming, put_in_place};
 use crate::moving::place::{Place, copy_name};
 use crate::moving::{Point, Silent};
 
-/// Attempts, if the source cannot keep what changes, or more changes than can be told while it is frozen.
+/// Attempts, if the source cannot keep what changes, or more changes than can be told while it is
+/// frozen.
 const ATTEMPTS_MAX: u32 = 5;
 /// Exchanges with one copy, likewise.
 const EXCHANGES_MAX: u32 = 10;
@@ -86,7 +87,8 @@ impl Move {
         let ended = match end {
             Ok(()) => return Ended::Served,
             Err(End::Later(why)) => Ended::Later(why),
-            // First what says that the copy is complete: else a later start asks for the shard, and has nothing of it.
+            // First what says that the copy is complete: else a later start asks for the shard, and
+            // has nothing of it.
             Err(End::Failed(why) | End::Again(why)) => {
                 match Coming::remove(self.place(), self.shard) {
                     Ok(()) => {
@@ -111,7 +113,8 @@ impl Move {
         self.desk.note(|moving| {
             (moving.stage, moving.copied, moving.total) = (MoveStage::Copying, 0, begun.bytes);
         });
-        // One more than the source is told that it will at least be: so its word and its host's are told apart.
+        // One more than the source is told that it will at least be: so its word and its host's are
+        // told apart.
         let store = self.taker.open_copy(self.shard, begun.epoch.0 + 2)?;
         let mut copy = Copy::new(self.clone(), token, store, pace, begun.upto);
         copy.records().await?;

@@ -1,4 +1,5 @@
-//! What it takes that a request goes to a server and its reply comes back, over the connection that a mount has.
+//! What it takes that a request goes to a server and its reply comes back, over the connection that
+//! a mount has.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use crate::connect::{self, Named};
 use crate::failure::Failure;
 use crate::keys;
 
-/// Microseconds to and fro of the smallest request, one at a time: from the call in a thread like those that read from the kernel, to
-/// the moment in which whoever waits for the answer is told. With what codec and shard take.
+/// Microseconds to and fro of the smallest request, one at a time: from the call in a thread like
+/// those that read from the kernel, to the moment in which whoever waits for the answer is told.
+/// With what codec and shard take.
 pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64, Failure> {
     let volume = Volume { serve, shards: 1, durability: "os", threads: None };
     let (server, target) = Server::served(&volume)?;
@@ -43,7 +45,8 @@ pub fn round_trip(serve: Serve, time: Duration, watch: &dyn Watch) -> Result<f64
         let sent = Instant::now();
         let mut answer = call.as_mut().poll(&mut Context::from_waker(&waker));
         while answer.is_pending() {
-            // As readers do while nothing is to be read: awake, and out of the way of whoever has something to do.
+            // As readers do while nothing is to be read: awake, and out of the way of whoever has
+            // something to do.
             while !told.is_told.swap(false, Ordering::Acquire) {
                 if watch.is_interrupted() {
                     return Err(Failure::plain("interrupted"));

@@ -98,7 +98,8 @@ impl Costs {
     }
 }
 
-/// Measures all kinds on so many files, each in an order that has nothing to do with the one before.
+/// Measures all kinds on so many files, each in an order that has nothing to do with the one
+/// before.
 pub fn costs(files: u64, watch: &dyn Watch) -> Result<Costs, Failure> {
     let log_write = log_write(files)?;
     let mut shard = Shard::new()?;

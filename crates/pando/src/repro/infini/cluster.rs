@@ -1,4 +1,5 @@
-//! A volume for measuring: a server process for each shard, and a relay before all of them. Whatever happens, nothing of it stays.
+//! A volume for measuring: a server process for each shard, and a relay before all of them.
+//! Whatever happens, nothing of it stays.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub struct Way {
 }
 
 impl Cluster {
-    /// Starts servers of a new volume: all that is said to them, and between them, goes through the relay.
+    /// Starts servers of a new volume: all that is said to them, and between them, goes through the
+    /// relay.
     pub fn start(shards: u16, round_trip: Duration) -> Result<Self, Failure> {
         let temporary = TempDir::with_prefix("pando-repro-")
             .map_err(|error| Failure::plain(format!("cannot make a temporary folder: {error}")))?;

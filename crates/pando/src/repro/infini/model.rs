@@ -1,5 +1,6 @@
-//! Renames of directories with 32 shards, each on a machine of its own: a model, fed with costs measured here ([`super::virtual_time`]),
-//! and how much its result depends on each (§5.6: "near 10K ops/sec").
+//! Renames of directories with 32 shards, each on a machine of its own: a model, fed with costs
+//! measured here ([`super::virtual_time`]), and how much its result depends on each (§5.6: "near
+//! 10K ops/sec").
 
 use pando_bench::Watch;
 use pando_bench::echo::{self, Load, Socket};
@@ -31,7 +32,8 @@ pub struct Run {
     pub what: String,
     pub shards: u16,
     pub callers: u64,
-    /// Within the same parent, and to another: renames a second, and what one takes, microseconds (the mean).
+    /// Within the same parent, and to another: renames a second, and what one takes, microseconds
+    /// (the mean).
     pub here: Rate,
     pub away: Rate,
 }
@@ -392,7 +394,8 @@ mod tests {
     use super::*;
     use pando_bench::Silent;
 
-    /// In the model everything but what was measured follows from the costs: twice the same, twice the same rate.
+    /// In the model everything but what was measured follows from the costs: twice the same, twice
+    /// the same rate.
     #[test]
     fn the_model_runs_real_shards_and_is_the_same_for_the_same_costs() {
         let model = run(Size::Tiny, &Silent).unwrap();

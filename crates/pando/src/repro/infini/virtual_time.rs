@@ -1,4 +1,5 @@
-//! Real shards with real stores in a time of our own: as many as wanted, each as if on a machine of its own.
+//! Real shards with real stores in a time of our own: as many as wanted, each as if on a machine of
+//! its own.
 //!
 //! ```text
 //!   message ── hop ──► queue of a shard: one at a time; the shard handles it for real, and it counts as what its kind costs
@@ -6,9 +7,9 @@
 //!                        └ must be fsynced: waits for the next sync of that log, of all that wait together
 //! ```
 //!
-//! Assumptions: a shard is one CPU; each kind of message costs the same each time (the median measured), and each frame in or out as
-//! much again; a hop takes the same time always, and the network has no limit; an fsync takes the same time always, and
-//! occupies nobody.
+//! Assumptions: a shard is one CPU; each kind of message costs the same each time (the median
+//! measured), and each frame in or out as much again; a hop takes the same time always, and the
+//! network has no limit; an fsync takes the same time always, and occupies nobody.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -42,7 +43,8 @@ pub struct Costs {
     pub frame: u64,
     /// An fsync; `None`: as measured in this run.
     pub sync: Option<u64>,
-    /// By kind of message, in the shard, its store and its log. What is missing counts as it is measured.
+    /// By kind of message, in the shard, its store and its log. What is missing counts as it is
+    /// measured.
     pub steps: BTreeMap<&'static str, u64>,
 }
 
@@ -219,8 +221,8 @@ impl World {
         Err(Failure::plain("no shard has anything to do, and a caller waits"))
     }
 
-    /// How much of the time since `since` each shard had something to do; `busy` was what each had done then. What is begun counts
-    /// whole.
+    /// How much of the time since `since` each shard had something to do; `busy` was what each had
+    /// done then. What is begun counts whole.
     pub fn load(&self, since: u64, busy: &[u64]) -> Vec<f64> {
         let time = (self.now - since).max(1) as f64;
         self.busy()
