@@ -1,23 +1,24 @@
-//! Room that is kept for what has to go on when the disk is full
+//! Disk room that is kept for a full disk, so that openings, deletions and checkpoints can go on
 //! ([`crate::Options::ballast_bytes`]).
 //!
 //! | file | what it is | when there is no other room |
 //! |---|---|---|
-//! | `SPARE-LOG` | the next log, as it is before anything is written to it | becomes that log by its name: an opening, a freeze |
-//! | `BALLAST` | room for the next checkpoint, and to make `SPARE-LOG` of | is removed |
+//! | `SPARE-LOG` | the next log, before anything is written to it | an opening or a freeze renames it to that log |
+//! | `BALLAST` | room for the next checkpoint, and for making `SPARE-LOG` | is removed |
 //!
-//! 1. What an opening needs, a log and room for a manifest, is there as long as the database is
-//!    open: as `SPARE-LOG`, or, where that is used up and cannot be made anew, at the end of the
-//!    active log, of which up to [`OPENING_BYTES`] are then held back from everybody. A renaming
-//!    takes no room, so that others on the disk can take none in between.
-//! 2. `BALLAST` is as large as what the next checkpoint writes at most: the log since the last one,
-//!    and the index files that it may write anew, up to the size of an index that is written as a
-//!    whole; and beyond that what was asked for. Snapshots that a checkpoint is to make do not
-//!    count. Of a deeper index, checkpoints on a full disk do what they have the room for
+//! 1. While the database is open, there is room for the next opening: a log, and a manifest.
+//!    Normally this is `SPARE-LOG`. If that is used up and cannot be made anew, it is the end of
+//!    the active log. There up to [`OPENING_BYTES`] are then held back from all changes. Renaming
+//!    takes no room, so no other user of the disk can take the room in between.
+//! 2. `BALLAST` is as large as what the next checkpoint writes at most, and
+//!    [`crate::Options::ballast_bytes`] more. Counted are the log since the last checkpoint, and
+//!    rewritten index files up to the size of a one-level index. Snapshots are not counted. In a
+//!    deeper index, checkpoints on a full disk do as much as they have room for
 //!    ([`crate::levels::merge`]).
-//! 3. While that is not so, [`crate::Priority::Normal`] is refused: room that is made goes to the
-//!    ballast first.
-//! 4. Neither file is named by a manifest or read for what it holds. Who finds none makes them.
+//! 3. While the ballast is not whole, [`crate::Priority::Normal`] is refused: room that is made
+//!    goes to the ballast first.
+//! 4. No manifest names either file, and nothing reads their content. An opening or a later change
+//!    makes them if they are missing.
 //! 5. Neither is synced: a loss of power may give their room back to the disk.
 
 use std::io::ErrorKind;
@@ -35,20 +36,20 @@ use crate::options::Options;
 pub(crate) const SPARE_LOG: &str = "SPARE-LOG";
 const BALLAST: &str = "BALLAST";
 
-/// What an opening on a full disk takes from a log: room for a manifest. A longer one takes of the
-/// log's reserve.
+/// Bytes that an opening on a full disk takes from a log, as room for a manifest. A longer manifest
+/// takes the rest from the log's reserve.
 pub(crate) const OPENING_BYTES: u64 = 64 << 10;
 
-/// The least room that is worth having.
+/// Smallest amount of room that the ballast takes, in bytes.
 const PAGE: u64 = 4096;
 
-/// Bytes that are overwritten at once.
+/// Bytes that are overwritten in one step.
 const STEP: u64 = 1 << 20;
 
-/// Shared by the owner of the database, who keeps it, and checkpoints, to which it is lent.
+/// The ballast of a database. The database keeps it, and lends it to checkpoints.
 pub(crate) struct Ballast {
     disk: Arc<dyn Disk>,
-    /// Beyond what a checkpoint needs; 0: there is no ballast.
+    /// Bytes to keep beyond what a checkpoint needs. 0: the database has no ballast.
     bytes: u64,
     rewritten_bytes: u64,
     spare_bytes: u64,
@@ -58,20 +59,20 @@ pub(crate) struct Ballast {
 
 #[derive(Default)]
 struct Room {
-    /// Of `BALLAST`; 0: there is none.
+    /// Length of `BALLAST` in bytes. 0: the file does not exist.
     len: u64,
     has_spare: bool,
-    /// What `len` is for, or what it should be for: bytes of log, and of index files.
+    /// Bytes of log and of index files for which `BALLAST` has, or should have, room.
     asked: (u64, u64),
-    /// A checkpoint is using it up.
+    /// True while a checkpoint uses the room.
     is_lent: bool,
 }
 
-/// The room is a checkpoint's until this is dropped.
+/// A loan of the room to a checkpoint. It ends when this is dropped.
 pub(crate) struct Lent(Arc<Ballast>);
 
 impl Ballast {
-    /// What an opening has left of it. Not whole before it is [filled](Ballast::fill).
+    /// The ballast that an opening has left. It is not whole before it is [filled](Ballast::fill).
     pub(crate) fn open(disk: &Arc<dyn Disk>, options: &Options) -> Result<Arc<Ballast>, IoFailure> {
         let mut room = Room::default();
         if options.ballast_bytes > 0 {
@@ -92,17 +93,17 @@ impl Ballast {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all that is to be kept is there.
+    /// True if all room that should be kept is there.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole.load(Ordering::Acquire)
     }
 
-    /// Whether a checkpoint has its room.
+    /// True while a checkpoint has the room.
     pub(crate) fn is_lent(&self) -> bool {
         self.room().is_lent
     }
 
-    /// What the active log holds back, so that the next opening finds it.
+    /// Bytes at the end of the active log that are held back for the next opening.
     pub(crate) fn held_back(&self) -> u64 {
         match self.bytes == 0 || self.room().has_spare {
             true => 0,
@@ -110,22 +111,22 @@ impl Ballast {
         }
     }
 
-    /// The log takes more than what the ballast was filled for, perhaps: then it is filled before
-    /// the next change that takes space.
+    /// Notes that the log may grow to `log_bytes`. If the ballast was filled for less, it is no
+    /// longer whole. It is filled again before the next change that takes space.
     pub(crate) fn expect_log(&self, log_bytes: u64) {
         if self.bytes == 0 {
             return;
         }
         let mut room = self.room();
         if room.asked.0 < log_bytes {
-            // Whoever fills it before it is asked again fills it for that.
+            // A `refill` before the next `fill` then also makes room for this log.
             room.asked.0 = log_bytes;
             self.is_whole.store(false, Ordering::Release);
         }
     }
 
-    /// Makes whole what is missing, or gives up what is too much; whether it is whole then. A full
-    /// disk is no error, and nor is that a checkpoint has the room.
+    /// Adds missing room to the ballast, or gives up what is too much. Returns whether the ballast
+    /// is whole then. A full disk is no error, nor is a checkpoint that has the room.
     pub(crate) fn fill(&self, log_bytes: u64, index_bytes: u64) -> Result<bool, IoFailure> {
         if self.bytes == 0 {
             return Ok(true);
@@ -135,7 +136,7 @@ impl Ballast {
         self.fill_as_asked(room)
     }
 
-    /// There is more room now.
+    /// Fills the ballast again, after room was made on the disk.
     pub(crate) fn refill(&self) -> Result<(), IoFailure> {
         match self.is_whole() {
             true => Ok(()),
@@ -154,7 +155,8 @@ impl Ballast {
         Ok(true)
     }
 
-    /// Makes `SPARE-LOG` if it is missing, at the cost of `BALLAST` if need be.
+    /// Makes `SPARE-LOG` if it is missing, from the room of `BALLAST` if need be. Returns whether
+    /// it is there.
     fn make_spare(&self, room: &mut Room) -> Result<bool, IoFailure> {
         if room.has_spare {
             return Ok(true);
@@ -196,7 +198,7 @@ impl Ballast {
         Ok(room.len == wanted)
     }
 
-    /// The next log, at the cost of `SPARE-LOG` or else of `BALLAST`. `None`: there is neither.
+    /// Makes the next log of `SPARE-LOG`, or else of `BALLAST`'s room. `None`: there is neither.
     pub(crate) fn take_log(&self, header: &LogHeader) -> Result<Option<Made>, IoFailure> {
         if self.bytes == 0 {
             return Ok(None);
@@ -214,7 +216,7 @@ impl Ballast {
         Ok(made)
     }
 
-    /// Gives its room to a checkpoint, if there is any.
+    /// Gives the room to a checkpoint. `None`: there is no `BALLAST`.
     pub(crate) fn lend(self: &Arc<Self>) -> Result<Option<Lent>, IoFailure> {
         let mut room = self.room();
         if room.len == 0 {
@@ -233,16 +235,16 @@ impl Drop for Lent {
     }
 }
 
-/// A log with its header, and up to where it is preallocated.
+/// A log with its header, and the offset up to which it is preallocated.
 pub(crate) type Made = (Arc<dyn DiskFile>, u64);
 
-/// How long a log is that is made for a full disk.
+/// Length in bytes of a log that is made for a full disk.
 pub(crate) fn spare_bytes(options: &Options) -> u64 {
     LOG_DATA_OFFSET + options.reserve_bytes + OPENING_BYTES
 }
 
-/// Makes a file that is preallocated the log of this header, without room of the disk. `None`:
-/// there is none, or it is too short.
+/// Turns a preallocated file into the log of this header, without taking room of the disk. `None`:
+/// the file does not exist, or is too short.
 pub(crate) fn become_log(
     disk: &dyn Disk,
     name: &str,
@@ -256,7 +258,7 @@ pub(crate) fn become_log(
     if len <= LOG_DATA_OFFSET {
         return Ok(None);
     }
-    // It may have been a log whose name a loss of power has taken back.
+    // The file may have been a log before a loss of power took that name back.
     let end = Window::new(file.clone(), name.to_owned())?.nonzero_end(0)?;
     for at in (0..end).step_by(STEP as usize) {
         let zeros = vec![0; STEP.min(end - at) as usize];
@@ -268,7 +270,7 @@ pub(crate) fn become_log(
     Ok(Some((file, len)))
 }
 
-/// Gives `bytes` of `BALLAST` back to the disk, before a database is open.
+/// Gives `bytes` of `BALLAST` back to the disk before a database is open.
 pub(crate) fn give_back(disk: &dyn Disk, bytes: u64) -> Result<(), IoFailure> {
     match len(disk, BALLAST)? {
         None => Ok(()),
@@ -294,7 +296,8 @@ fn remove(disk: &dyn Disk, name: &str) -> Result<(), IoFailure> {
     }
 }
 
-/// Makes `BALLAST` as long as there is room for: what is free would else be somebody else's.
+/// Makes `BALLAST` as long as the disk has room for, up to `wanted`. Otherwise other users of the
+/// disk could take the free room.
 fn grow(file: &dyn DiskFile, room: &mut Room, wanted: u64) -> Result<(), IoFailure> {
     let (mut step, mut has_failed) = (wanted - room.len, false);
     while room.len < wanted && step > 0 {
@@ -303,9 +306,9 @@ fn grow(file: &dyn DiskFile, room: &mut Room, wanted: u64) -> Result<(), IoFailu
             room.len = end;
             continue;
         }
-        // Some of it may be there.
+        // The failed call may have taken some of the room.
         file.set_len(room.len).during("cut", BALLAST)?;
-        // On a disk that is full to the last byte, that is found out at once.
+        // On a disk that is full to the last byte, one attempt with a page shows that.
         if !has_failed {
             has_failed = true;
             if !succeeds(file.allocate(room.len + PAGE).during("allocate", BALLAST))? {
@@ -318,7 +321,7 @@ fn grow(file: &dyn DiskFile, room: &mut Room, wanted: u64) -> Result<(), IoFailu
     Ok(())
 }
 
-/// Whether there was room.
+/// True if the disk had room. Other failures stay errors.
 fn succeeds(result: Result<(), IoFailure>) -> Result<bool, IoFailure> {
     succeeds_with(result).map(|done| done.is_some())
 }

@@ -1,6 +1,6 @@
 //! Insert groups under construction, and the encoding of their changes.
 //!
-//! A batch *is* its encoding, so that applying it copies bytes and no more. Each change:
+//! A batch is stored as its encoding, so that applying it only copies bytes. Each change is one of:
 //!
 //! ```text
 //! put             1 ‖ u16 key length  ‖ u32 value length ‖ key ‖ value
@@ -9,7 +9,7 @@
 //! select index    4 ‖ u16 index       what follows is in this index; at the beginning it is index 0. Not counted
 //! ```
 //!
-//! Records of the database itself; each is the only change of its group:
+//! Records of the database itself. Each of them is the only change of its group:
 //!
 //! ```text
 //! create index    5 ‖ u16 index ‖ sized name
@@ -36,20 +36,20 @@ const SNAPSHOT: u8 = 6;
 const DROP_SNAPSHOT: u8 = 7;
 const INGEST: u8 = 8;
 
-/// The longest value there may be.
+/// The longest value, in bytes: 256 MiB.
 pub const MAX_VALUE_BYTES: usize = 1 << 28;
 
-/// The longest encoding of an insert group's changes and meta data.
+/// The longest encoding of an insert group's changes and meta data, in bytes: 1 GiB.
 pub const MAX_GROUP_BYTES: usize = 1 << 30;
 
-/// Changes that are logged, applied and recovered as one, in this order.
+/// Changes that are logged, applied and recovered as one, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     encoded: Vec<u8>,
     count: u32,
-    /// The index that the next change is in unless it says otherwise.
+    /// The index that the encoding is in at its end. A change in another index selects that first.
     selected: IndexId,
-    /// The highest index that a change is in.
+    /// The highest index that any change is in.
     highest: IndexId,
 }
 
@@ -59,51 +59,51 @@ pub struct Batch {
 pub enum Change<'a> {
     /// Sets a key's value.
     Put {
-        /// Where.
+        /// The index that holds the key.
         index: IndexId,
-        /// The key.
+        /// The key to set.
         key: &'a [u8],
         /// Its new value.
         value: &'a [u8],
     },
     /// Removes a key, if it is there.
     Delete {
-        /// Where.
+        /// The index that holds the key.
         index: IndexId,
-        /// The key.
+        /// The key to remove.
         key: &'a [u8],
     },
     /// Removes all keys from `from` up to, not including, `to`.
     DeleteRange {
-        /// Where.
+        /// The index that holds the keys.
         index: IndexId,
         /// First key removed.
         from: &'a [u8],
         /// First key kept.
         to: &'a [u8],
     },
-    /// Adds an index. Only in the log.
+    /// Adds an index. Only found in the log.
     CreateIndex {
-        /// The number it has from now on: one more than the index before it.
+        /// Number of the new index: one more than that of the index before it.
         index: IndexId,
-        /// Its name.
+        /// Name of the new index.
         name: &'a str,
     },
-    /// Makes a persistent snapshot of the state before this group. Only in the log.
+    /// Makes a persistent snapshot of the state before this group. Only found in the log.
     Snapshot {
-        /// Its name.
+        /// Name of the snapshot.
         name: &'a str,
-        /// What is in it.
+        /// What the snapshot contains.
         definition: Definition,
     },
-    /// Gives a persistent snapshot up. Only in the log.
+    /// Drops a persistent snapshot. Only found in the log.
     DropSnapshot {
-        /// Its name.
+        /// Name of the snapshot.
         name: &'a str,
     },
-    /// Puts all entries of files that were written beside the log. Only in the log.
+    /// Puts all entries of index files that were written beside the log. Only found in the log.
     Ingest {
-        /// Where.
+        /// The index that takes the entries.
         index: IndexId,
         /// The files, ascending by key.
         files: Vec<IngestedFile>,
@@ -111,7 +111,7 @@ pub enum Change<'a> {
 }
 
 impl Change<'_> {
-    /// The index that an ordinary change is in.
+    /// The index that a change of keys is in. `None` for a record of the database itself.
     fn index(&self) -> Option<IndexId> {
         match self {
             Change::Put { index, .. }
@@ -128,7 +128,7 @@ impl Batch {
         Batch::default()
     }
 
-    /// Adds: set `key` to `value`, in the default index.
+    /// Adds the change that sets `key` to `value` in the default index.
     ///
     /// # Panics
     /// If key or value exceed [`MAX_KEY_BYTES`] or [`MAX_VALUE_BYTES`].
@@ -136,10 +136,10 @@ impl Batch {
         self.put_in(IndexId::DEFAULT, key, value);
     }
 
-    /// The same in any index.
+    /// Adds the change that sets `key` to `value` in any index.
     ///
     /// # Panics
-    /// As [`Batch::put`] does.
+    /// If key or value exceed [`MAX_KEY_BYTES`] or [`MAX_VALUE_BYTES`].
     pub fn put_in(&mut self, index: IndexId, key: &[u8], value: &[u8]) {
         assert!(value.len() <= MAX_VALUE_BYTES, "value too long");
         self.begin(index, PUT, key);
@@ -148,7 +148,7 @@ impl Batch {
         self.encoded.extend_from_slice(value);
     }
 
-    /// Adds: remove `key`, in the default index.
+    /// Adds the change that removes `key` from the default index.
     ///
     /// # Panics
     /// If the key exceeds [`MAX_KEY_BYTES`].
@@ -156,16 +156,17 @@ impl Batch {
         self.delete_in(IndexId::DEFAULT, key);
     }
 
-    /// The same in any index.
+    /// Adds the change that removes `key` from any index.
     ///
     /// # Panics
-    /// As [`Batch::delete`] does.
+    /// If the key exceeds [`MAX_KEY_BYTES`].
     pub fn delete_in(&mut self, index: IndexId, key: &[u8]) {
         self.begin(index, DELETE, key);
         self.encoded.extend_from_slice(key);
     }
 
-    /// Adds: remove every key in `from..to`, in the default index. An empty range is no change.
+    /// Adds the change that removes every key in `from..to` from the default index. An empty range
+    /// adds nothing.
     ///
     /// # Panics
     /// If a bound exceeds [`MAX_KEY_BYTES`].
@@ -173,10 +174,11 @@ impl Batch {
         self.delete_range_in(IndexId::DEFAULT, from, to);
     }
 
-    /// The same in any index.
+    /// Adds the change that removes every key in `from..to` from any index. An empty range adds
+    /// nothing.
     ///
     /// # Panics
-    /// As [`Batch::delete_range`] does.
+    /// If a bound exceeds [`MAX_KEY_BYTES`].
     pub fn delete_range_in(&mut self, index: IndexId, from: &[u8], to: &[u8]) {
         if from >= to {
             return;
@@ -211,8 +213,8 @@ impl Batch {
         Changes::new(&self.encoded)
     }
 
-    /// What this batch takes in the log together with `meta_bytes` of meta data: the figure to
-    /// reserve.
+    /// Bytes that this batch takes in the log together with `meta_bytes` of meta data. This is what
+    /// to reserve.
     pub fn log_bytes(&self, meta_bytes: usize) -> u64 {
         padded((GROUP_HEADER_BYTES + meta_bytes + self.encoded.len()) as u64)
     }
@@ -303,8 +305,8 @@ impl<'a> Changes<'a> {
         Changes { fields: Fields(encoded), selected: IndexId::DEFAULT }
     }
 
-    /// Accepts bytes only if they are exactly `count` well-formed changes, so that iterating needs
-    /// no errors.
+    /// Accepts bytes only if they are exactly `count` well-formed changes. So iterating needs no
+    /// errors.
     pub(crate) fn parse(encoded: &'a [u8], count: u32) -> Option<Changes<'a>> {
         let mut changes = Changes::new(encoded);
         for _ in 0..count {
@@ -367,7 +369,7 @@ fn text<'a>(fields: &mut Fields<'a>) -> Option<&'a str> {
     std::str::from_utf8(fields.sized()?).ok()
 }
 
-/// Accepts files only with ascending spans.
+/// Decodes ingested files. Accepts them only if their spans ascend without overlap.
 fn ingested_files(fields: &mut Fields<'_>) -> Option<Vec<IngestedFile>> {
     let mut files: Vec<IngestedFile> = Vec::new();
     for _ in 0..fields.varint()? {

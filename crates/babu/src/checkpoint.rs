@@ -1,4 +1,4 @@
-//! Checkpoints: bringing frozen layers into the levels, beside the running database.
+//! Checkpoints: jobs that bring frozen layers into the levels while the database goes on.
 //!
 //! ```text
 //! checkpoint_job   picks layers and snapshots                           (owner of the database)
@@ -8,13 +8,13 @@
 //! remove           deletes what the manifest no longer names, frees trees (any thread)
 //! ```
 //!
-//! 1. Until `install` the database reads and recovers from the old files as well as from the new:
-//!    `run` deletes nothing that was there. A job or its result may be dropped at any point, and
-//!    another made.
+//! 1. Until `install`, the database reads from the old files, and recovers from old and new files
+//!    alike: `run` deletes nothing that was there. A job or its result may be dropped at any point,
+//!    and another job made.
 //! 2. At most one job is under way, so that manifests are replaced in order.
-//! 3. The log is synced before the manifest, so that the first log the manifest names is there,
+//! 3. The log is synced before the manifest. So the first log that the manifest names is on disk
 //!    with its header.
-//! 4. What is written follows what has changed: files without news stay, see [`crate::levels`].
+//! 4. A checkpoint writes only what has changed. Files without news stay: see [`crate::levels`].
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ use crate::snapshot::{self, Snapshots};
 use crate::state::{Content, Frozen};
 use crate::version::{IndexId, Version};
 
-/// A checkpoint to be made.
+/// A checkpoint that is still to be made.
 pub struct CheckpointJob {
     disk: Arc<dyn Disk>,
     syncer: Syncer,
@@ -48,21 +48,21 @@ pub struct CheckpointJob {
     numbers: Arc<AtomicU64>,
     written_bytes: Arc<AtomicU64>,
     pool: Arc<Pool>,
-    /// Oldest first: the oldest of the database's frozen layers.
+    /// The oldest of the database's frozen layers, oldest first.
     frozen: Vec<Arc<Frozen>>,
     version: Arc<Version>,
     snapshots: Snapshots,
     names: Vec<String>,
-    /// Complete but for the files and what is kept of the log.
+    /// The new manifest, complete but for index files and kept logs.
     manifest: Manifest,
-    /// Logs that the checkpoint makes superfluous, and those that are kept already, oldest first.
+    /// Logs that the checkpoint makes superfluous, and logs that are kept already. Oldest first.
     old_logs: Vec<SealedLog>,
     published: Published,
     ballast: Arc<Ballast>,
     alive: Arc<()>,
 }
 
-/// A checkpoint that is made, and waits to be installed.
+/// A checkpoint that is made and not yet installed.
 #[must_use = "the database goes on with the old files until the checkpoint is installed"]
 pub struct CheckpointDone {
     frozen_count: usize,
@@ -79,19 +79,21 @@ pub struct CheckpointDone {
 pub struct Retired {
     disk: Arc<dyn Disk>,
     names: Vec<String>,
-    /// Numbers of the index files among them.
+    /// Numbers of the index files among `names`.
     files: Vec<u64>,
     pool: Arc<Pool>,
     ballast: Arc<Ballast>,
-    /// Freeing large trees and filters takes a while too: not on the writer's time.
+    /// Layers that the checkpoint took over. They are freed with this value, as freeing large trees
+    /// and filters would delay the writer.
     _layers: Vec<Arc<Frozen>>,
     _version: Arc<Version>,
 }
 
 impl Db {
-    /// A job that takes over all frozen layers; `None` if there are none, or a job is under way.
+    /// A job that takes over all frozen layers. `None` if there are none, or another job is under
+    /// way.
     pub fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
-        // Layers behind the last that ends with a log belong to the active log.
+        // Layers after the last one that owns logs belong to the active log.
         let count = self.state.frozen.iter().rposition(|held| !held.logs.is_empty())? + 1;
         if self.job.strong_count() > 0 {
             return None;
@@ -116,8 +118,8 @@ impl Db {
             pool: self.state.pool.clone(),
             frozen: taken.iter().map(|held| held.layer.clone()).collect(),
             version: self.state.version.clone(),
-            // As after the last group taken: what came later is in the log, and may yet be lost
-            // with it.
+            // Snapshots and names as of the last group taken. Later ones are in the log, and may
+            // yet be lost with it.
             snapshots: self.state.snapshots_at(manifest.checkpoint),
             names: (self.state.names.iter())
                 .take_while(|(_, made)| *made <= manifest.checkpoint)
@@ -134,10 +136,10 @@ impl Db {
         })
     }
 
-    /// Goes over to the new files and gives up the layers they hold.
+    /// Switches to the new files and gives up the layers that they hold.
     ///
     /// # Panics
-    /// If the checkpoint is not the one this database has under way.
+    /// If the checkpoint is not the one that this database has under way.
     pub fn install(&mut self, done: CheckpointDone) -> Retired {
         assert!(
             std::ptr::eq(self.job.as_ptr(), Arc::as_ptr(&done.alive)),
@@ -162,7 +164,7 @@ impl Db {
         let version = self.state.install(done.last, done.version, done.made);
         let layers = held.into_iter().map(|held| held.layer).collect();
         if let Err(failure) = self.log.expect(self.ahead()) {
-            // Whoever writes next is told.
+            // The next write reports the failure.
             self.log.state().fail(failure);
         }
         self.retire(names, files, layers, version)
@@ -180,12 +182,12 @@ impl Db {
         Retired { disk, names, files, pool, ballast, _layers: layers, _version: version }
     }
 
-    /// Freezes and checkpoints in one go, on this thread. For tools, tests, and an orderly end.
+    /// Freezes and checkpoints in one call, on this thread. For tools, tests, and an orderly end.
     pub fn checkpoint(&mut self) -> Result<(), CheckpointNowError> {
         let frozen = self.freeze();
         let job = self.checkpoint_job();
-        // What an earlier checkpoint did not come to write may be written though there is no room
-        // for a new log.
+        // If there is no room for a new log, layers that an earlier checkpoint left may still be
+        // written.
         match frozen {
             Err(FreezeError::Full(_)) if job.is_some() => {}
             frozen => drop(frozen?),
@@ -198,21 +200,21 @@ impl Db {
     }
 }
 
-/// [`Db::checkpoint`] did not succeed.
+/// [`Db::checkpoint`] failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointNowError {
     /// The active tree could not be frozen.
     #[error(transparent)]
     Freeze(#[from] FreezeError),
-    /// The index files could not be made.
+    /// The index files or the manifest could not be made.
     #[error(transparent)]
     Run(#[from] CheckpointError),
-    /// The checkpoint is made, but old files could not be removed.
+    /// The checkpoint is installed, but old files could not be removed.
     #[error(transparent)]
     Remove(#[from] IoFailure),
 }
 
-/// What the merging comes to.
+/// The result of merging all layers.
 struct Outcome {
     version: Version,
     made: Vec<(String, Lsn, Arc<Version>)>,
@@ -220,10 +222,10 @@ struct Outcome {
 }
 
 impl CheckpointJob {
-    /// Makes the checkpoint. Blocks for as long as it takes to read and write what has changed.
+    /// Makes the checkpoint. Blocks while it reads and writes what has changed.
     ///
-    /// On a full disk the ballast makes room for it, and if that is not enough, no more is written
-    /// than has to be.
+    /// On a full disk it uses the room of the ballast. If that is not enough, it writes only what
+    /// it must.
     pub fn run(mut self) -> Result<CheckpointDone, CheckpointError> {
         for frozen in &self.frozen {
             frozen.unite_filters();
@@ -240,7 +242,7 @@ impl CheckpointJob {
                 prepared => break prepared?,
             }
         };
-        // Whether the new manifest is there after a failure is unknown, and may stay so.
+        // After a failure it is unknown whether the new manifest is on disk. `Fatal` keeps it so.
         Manifest::publish(&*self.disk).map_err(|failure| self.syncer.0.fail(failure))?;
         *published = self.manifest.clone();
         drop(published);
@@ -256,8 +258,8 @@ impl CheckpointJob {
         })
     }
 
-    /// Writes all files, and the manifest beside the one there is; nobody else replaces that then.
-    /// Of an attempt that fails, nothing stays.
+    /// Writes all files, and the new manifest beside the one in use. The returned lock keeps other
+    /// callers from replacing the manifest. A failed attempt leaves no files.
     fn prepare<'p>(
         &mut self,
         published: &'p Published,
@@ -274,7 +276,7 @@ impl CheckpointJob {
             bytes_written: 0,
         };
         if is_thrifty {
-            // Whatever there is more than this may be used up.
+            // The merge may use up all room but this.
             published.lock().keep_room(&*disk)?;
         }
         let mut merger = Merger { maker, pool: &pool, is_thrifty };
@@ -301,8 +303,8 @@ impl CheckpointJob {
         Ok((Outcome { bytes_written: maker.bytes_written, ..outcome }, named, published))
     }
 
-    /// Brings all layers into the levels, from the oldest to the newest, and stops at each snapshot
-    /// on the way.
+    /// Merges all layers into the levels, from the oldest to the newest. Stops at each snapshot on
+    /// the way to take its files.
     fn merge(&self, merger: &mut Merger<'_>) -> Result<Outcome, CheckpointError> {
         let mut version = (*self.version).clone();
         let mut made: Vec<(String, Lsn, Arc<Version>)> = Vec::new();
@@ -311,7 +313,7 @@ impl CheckpointJob {
         todo.sort_by_key(|(_, snapshot)| std::cmp::Reverse(snapshot.lsn));
         let mut rest = &self.frozen[..];
         loop {
-            // Up to the next snapshot: a layer that ends behind it is newer.
+            // Takes the layers up to the next snapshot. A layer that ends after it is newer.
             let next = todo.last().map(|(_, snapshot)| snapshot.lsn);
             let count = rest.partition_point(|frozen| {
                 next.is_none_or(|next| frozen.last <= next || is_planted!(SnapshotSeesLater))
@@ -335,7 +337,7 @@ impl CheckpointJob {
         }
     }
 
-    /// Completes the manifest.
+    /// Puts names and files of indices and snapshots into the manifest.
     fn name_files(&mut self, outcome: &Outcome) {
         let levels = |levels: &Levels| -> LevelFacts {
             let facts = |level: &Level| level.iter().map(|file| file.facts().clone()).collect();
@@ -368,7 +370,8 @@ impl CheckpointJob {
         self.manifest.kept_logs = kept_at(self.old_logs.iter(), self.manifest.checkpoint, from);
     }
 
-    /// Syncs the files begun that are still needed, and the log. Names come with the manifest.
+    /// Syncs the new files that are still needed, and the log. Writing the manifest syncs the
+    /// names.
     fn make_durable(&self, outcome: &Outcome, begun: &[u64]) -> Result<(), CheckpointError> {
         let made = outcome.made.iter().flat_map(|(_, _, version)| version.files());
         let mut synced = BTreeSet::new();
@@ -385,7 +388,7 @@ impl CheckpointJob {
     }
 }
 
-/// Merges layers, oldest first, into a version. Trees that follow each other are merged as one.
+/// Merges layers, oldest first, into a version. Consecutive layers of trees are merged in one pass.
 fn bring(
     merger: &mut Merger<'_>,
     version: &mut Version,

@@ -5,13 +5,13 @@
 //!    └────► active trees ──freeze──► frozen layers ──checkpoint──► levels of index files
 //! ```
 //!
-//! 1. Layers from the newest to the oldest: active tree, frozen layers, levels. The newest that
-//!    knows a key wins.
-//! 2. Each frozen layer comes with the logs that end with it, or is followed by one that does;
-//!    layers are given up together with all logs up to them, once index files hold them; such logs
-//!    may be kept for readers (`keep`).
-//! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs, except that a checkpoint may be ahead of
-//!    `durable` for as long as its job runs.
+//! 1. A read asks layers from the newest to the oldest: active tree, frozen layers, levels. The
+//!    newest layer that knows a key wins.
+//! 2. A frozen layer owns the sealed logs that end with it. A layer without logs shares those of a
+//!    later layer, or the active log. Once index files hold layers, the layers and all logs up to
+//!    them are given up together. Such logs may be kept for readers (`keep`).
+//! 3. `checkpoint ≤ durable ≤ written ≤ applied` in LSNs. Only while its job runs may a checkpoint
+//!    be ahead of `durable`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -40,58 +40,61 @@ use crate::value::Value;
 use crate::version::IndexId;
 use crate::view::{Scope, View};
 
-/// An open database. One writer (`&mut self`), any number of readers (`&self`, or [`View`]s on
-/// other threads).
+/// An open database. It has one writer (`&mut self`) and any number of readers: `&self`, or
+/// [`View`]s on other threads.
 pub struct Db {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: Options,
     pub(crate) log: LogWriter,
     pub(crate) state: State,
-    /// Sealed logs that hold groups of layers that have none of their own; the active log comes
-    /// after them.
+    /// Sealed logs with groups of layers that have no logs of their own. The active log follows
+    /// them.
     pub(crate) active_logs: Vec<SealedLog>,
-    /// The last group in a log that is sealed and belongs to a frozen layer, or in the index files.
+    /// The last group that is in a sealed log of a frozen layer, or in the index files.
     pub(crate) sealed: Lsn,
     pub(crate) applied: Lsn,
     /// Number of the next index file.
     pub(crate) numbers: Arc<AtomicU64>,
     /// Index files that the manifest names.
     pub(crate) named: BTreeSet<u64>,
-    /// Alive as long as a checkpoint is under way.
+    /// Has a strong reference as long as a checkpoint job or its result exists.
     pub(crate) job: Weak<()>,
     pub(crate) published: Published,
-    /// The last group, if it is in the log and not in the trees yet ([`Db::apply_later`]); empty if
-    /// there is none.
+    /// The last group, while it is in the log and not in the trees yet ([`Db::apply_later`]). Empty
+    /// if there is no such group.
     pub(crate) later: Batch,
-    /// Log is kept from here on.
+    /// First group from which on log is kept, whatever checkpoints hold. `None`: no log is kept.
     pub(crate) kept_from: Option<Lsn>,
-    /// Logs that are there for that alone: all their groups are in index files, and no layer has
-    /// them. Oldest first.
+    /// Logs that are there only because of `kept_from`, oldest first. Index files hold all their
+    /// groups, and no layer owns them.
     pub(crate) kept_logs: Vec<SealedLog>,
     pub(crate) written: WriteCounters,
 }
 
 impl Db {
-    /// Applies an insert group: the next read sees it, the next [`Db::write`] hands it to the disk.
-    /// `meta` is stored with the group in the log. To be refused before anything is applied if the
-    /// disk is full, call [`Db::reserve`] first. In a store that has failed this still changes
-    /// memory, but no later `write` succeeds.
+    /// Applies an insert group: the next read sees it, and the next [`Db::write`] hands it to the
+    /// disk. `meta` is stored with the group in the log.
+    ///
+    /// Call [`Db::reserve`] first, so that a full disk is noticed before anything is applied. In a
+    /// store that has failed, this still changes memory, but no later `write` succeeds.
     ///
     /// # Panics
     /// If batch and meta together exceed [`crate::MAX_GROUP_BYTES`], if the batch names an index of
-    /// another database, or if an active tree comes to hold more than 32 GiB: freeze it long
-    /// before, see [`Db::tree_bytes`].
+    /// another database, or if an active tree would exceed 32 GiB. Freeze it long before: see
+    /// [`Db::tree_bytes`].
     pub fn apply(&mut self, batch: &Batch, meta: &[u8]) -> Lsn {
         self.apply_with(batch, meta, None)
     }
 
-    /// As [`Db::apply`], in two halves: the log has the group now, the trees get it by
-    /// [`Db::settle`], or by whatever changes the database next. In between the caller can write
-    /// the log and answer whoever waits for that, which is all that he waits for. `batch` is left
-    /// empty.
+    /// Applies an insert group in two halves, as [`Db::apply`] does in one. The log has the group
+    /// on return. The trees get it by [`Db::settle`], or by the next change of the database.
+    ///
+    /// In between, the caller can write the log and answer its client, which waits for the log
+    /// only. `batch` is left empty.
     ///
     /// # Panics
-    /// As [`Db::apply`]. Reads of the database panic until it is settled.
+    /// Under the conditions of [`Db::apply`]. Reads of the database panic until the group is
+    /// settled.
     pub fn apply_later(&mut self, batch: &mut Batch, meta: &[u8]) -> Lsn {
         self.settle();
         let lsn = self.append(batch, meta);
@@ -99,7 +102,7 @@ impl Db {
         lsn
     }
 
-    /// Applies the group that was put off, if there is one.
+    /// Puts the group that [`Db::apply_later`] deferred into the trees, if there is one.
     #[inline]
     pub fn settle(&mut self) {
         if !self.later.is_empty() {
@@ -110,7 +113,7 @@ impl Db {
         }
     }
 
-    /// `run`: the files that the group ingests.
+    /// Applies an insert group to log and trees. `run`: the files that the group ingests.
     pub(crate) fn apply_with(&mut self, batch: &Batch, meta: &[u8], run: Option<Level>) -> Lsn {
         self.settle();
         let lsn = self.append(batch, meta);
@@ -128,7 +131,7 @@ impl Db {
         lsn
     }
 
-    /// The changes of the last group.
+    /// Puts the changes of the last group into the trees.
     fn apply_changes(&mut self, batch: &Batch, run: Option<Level>) {
         let mut run = run;
         for change in batch {
@@ -137,9 +140,9 @@ impl Db {
         }
     }
 
-    /// Writes all groups applied so far with one disk write. Returns the last LSN that is now with
-    /// the kernel, and with [`Durability::Power`] durable. Any failure is for good, also a full
-    /// disk, which [`Db::reserve`] would have told in time.
+    /// Writes all groups applied so far with one disk write. Returns the last LSN that the kernel
+    /// now has; with [`Durability::Power`] it is also durable. Any failure is final, even of a full
+    /// disk: [`Db::reserve`] would have reported that in time.
     pub fn write(&mut self) -> Result<Lsn, Fatal> {
         let lsn = self.log.write()?;
         match self.options.durability {
@@ -148,8 +151,8 @@ impl Db {
         }
     }
 
-    /// Sees to it that `bytes` more of log fit, see [`Batch::log_bytes`]. A refusal leaves
-    /// everything as it was.
+    /// Makes sure that `bytes` more of log fit (see [`Batch::log_bytes`]). If the call is refused,
+    /// nothing has changed.
     pub fn reserve(&mut self, bytes: u64, priority: Priority) -> Result<(), ReserveError> {
         self.log.reserve(bytes, priority)
     }
@@ -189,7 +192,7 @@ impl Db {
         self.log.state().check().err()
     }
 
-    /// The index of this name; makes it if there is none, which is a group of its own in the log.
+    /// The index of this name. If there is none, creates it by a group of its own in the log.
     ///
     /// # Panics
     /// If the name is longer than [`MAX_NAME_BYTES`], or there are 65,535 indices.
@@ -218,23 +221,24 @@ impl Db {
         self.state.indices()
     }
 
-    /// The value of a key of the default index.
+    /// The value of a key of the default index, `None` if the key is absent.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
         self.get_in(IndexId::DEFAULT, key)
     }
 
-    /// The value of a key of an index. Looks in memory first; then a block is read for each level
-    /// that may know the key, mostly one, and mostly none if the key is not there.
+    /// The value of a key of an index, `None` if the key is absent. Looks in memory first. Then it
+    /// reads one block for each level that may know the key: mostly one, and mostly none if the key
+    /// is absent.
     pub fn get_in(&self, index: IndexId, key: &[u8]) -> Result<Option<Value<'_>>, ReadError> {
         waited(self.lookup(index, key, Access::Cached))
     }
 
-    /// [`Db::get`] that does not wait for the disk.
+    /// The value of a key of the default index, without waiting for the disk.
     pub fn try_get(&self, key: &[u8]) -> Result<Option<Value<'_>>, TryReadError> {
         self.try_get_in(IndexId::DEFAULT, key)
     }
 
-    /// [`Db::get_in`] that does not wait for the disk.
+    /// The value of a key of an index, without waiting for the disk.
     pub fn try_get_in(
         &self,
         index: IndexId,
@@ -243,39 +247,39 @@ impl Db {
         self.lookup(index, key, Access::Resident)
     }
 
-    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end), with
-    /// their values, ascending. The first one is found by seeking, not by passing over others.
+    /// Keys and values of the default index from `from` up to, not including, `to`, ascending. With
+    /// `None`, up to the end. The first key is found by a seek.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// The same in any index.
+    /// Keys and values of any index from `from` up to, not including, `to`, ascending.
     pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         Scan::new(self.merge(index, from, to, Access::Cached), None)
     }
 
-    /// [`Db::scan`] that does not wait for the disk.
+    /// [`Db::scan`] without waiting for the disk.
     pub fn try_scan(&self, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
         self.try_scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// [`Db::scan_in`] that does not wait for the disk.
+    /// [`Db::scan_in`] without waiting for the disk.
     pub fn try_scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
         TryScan::new(Scan::new(self.merge(index, from, to, Access::Resident), None))
     }
 
-    /// Keys of the default index that begin with `prefix`.
+    /// Keys of the default index that begin with `prefix`, with their values.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
         self.prefix_in(IndexId::DEFAULT, prefix)
     }
 
-    /// The same in any index.
+    /// Keys of any index that begin with `prefix`, with their values.
     pub fn prefix_in(&self, index: IndexId, prefix: &[u8]) -> Scan<'_> {
         self.scan_in(index, prefix, prefix_end(prefix).as_deref())
     }
 
-    /// The state as it is now, to be read on any thread while the database goes on. Takes no time;
-    /// each view leaves one more layer in memory to look through, until the next checkpoint.
+    /// The state as it is now, to be read on any thread while the database goes on. This takes no
+    /// time. Each view adds one layer in memory that lookups must ask, until the next checkpoint.
     pub fn view(&mut self) -> View {
         self.settle();
         if !self.state.active.is_empty() {
@@ -284,22 +288,22 @@ impl Db {
         self.state.view(self.applied, Scope::default())
     }
 
-    /// Log that a restart would replay and that no frozen tree answers for yet: the caller freezes
-    /// when it is too much. (Values that are overwritten again and again grow the log and not the
-    /// tree.)
+    /// Bytes of log that a restart would replay and that no frozen layer owns yet. The caller
+    /// freezes when they are too many. Values that are overwritten again and again grow the log and
+    /// not the tree.
     pub fn log_bytes(&self) -> u64 {
         let sealed = self.active_logs.iter().map(|log| log.end_offset - LOG_DATA_OFFSET);
         sealed.sum::<u64>() + self.log.group_bytes()
     }
 
-    /// Memory of the active trees, roughly: the caller freezes when it is too much.
+    /// Approximate memory of the active trees. The caller freezes when it is too much.
     pub fn tree_bytes(&self) -> usize {
         self.state.active.bytes()
     }
 
-    /// Makes the active trees immutable and begins new ones, with a new log. Writes what is
-    /// pending; syncs nothing. Returns false if there is nothing to freeze. A full disk leaves
-    /// everything as it was.
+    /// Makes the active trees immutable, and begins new trees and a new log. Writes pending groups;
+    /// syncs nothing. Returns false if there is nothing to freeze. If the disk is full, nothing has
+    /// changed.
     pub fn freeze(&mut self) -> Result<bool, FreezeError> {
         self.settle();
         if self.applied == self.sealed {
@@ -317,20 +321,20 @@ impl Db {
         Ok(true)
     }
 
-    /// Index files that checkpoints have come upon and could not read, in part: what is wrong with
-    /// each. They stay as they are, and so does what they hide and what hides a part of them; all
-    /// others are merged as ever.
+    /// The damage of each index file that a checkpoint could not read in part. Such a file stays as
+    /// it is, and so does what it hides and what hides a part of it. All other files are merged as
+    /// usual.
     pub fn passed_over(&self) -> impl Iterator<Item = &Damage> {
         self.state.version.files().filter_map(|file| file.damage())
     }
 
-    /// True if deletions have used up half of the reserve and the disk has no more: a checkpoint
-    /// would make room.
+    /// True if half of the log reserve is used up and the disk has no more. A checkpoint would make
+    /// room.
     pub fn is_low(&self) -> bool {
         self.log.is_low()
     }
 
-    /// What the next checkpoint has before it, but for the active log.
+    /// What the next checkpoint has to write, without the active log.
     pub(crate) fn ahead(&self) -> Ahead {
         let frozen = self.state.frozen.iter().flat_map(|held| &held.logs);
         let log_bytes = frozen.chain(&self.active_logs).map(|log| log.end_offset).sum();
@@ -352,7 +356,7 @@ impl Db {
         Merge::new(self.settled().layers(index), reading, from, to)
     }
 
-    /// The state as readers may see it.
+    /// The state that readers may see. Panics if a group waits for [`Db::settle`].
     fn settled(&self) -> &State {
         assert!(
             self.later.is_empty(),

@@ -1,4 +1,4 @@
-//! What can go wrong: one type per kind of operation, each fact in a field of its own.
+//! The errors of the database: one type for each kind of operation, with a field for each fact.
 
 use std::io;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub struct Damage {
     /// Name of the file within the database's folder.
     pub file: String,
-    /// Where in the file the damaged structure begins.
+    /// Offset in the file at which the damaged structure begins.
     pub offset: u64,
-    /// What is damaged, and what depends on it.
+    /// Which structure is damaged, and what depends on it.
     pub what: String,
-    /// Keys of which nothing is known for that reason, if it is a block of an index file.
+    /// If a block of an index file is damaged, the keys that are unknown for that reason.
     pub keys: Option<Box<Range<Vec<u8>>>>,
 }
 
@@ -43,7 +43,7 @@ impl IoFailure {
     }
 }
 
-/// Adds file and operation to the result of a disk operation.
+/// Adds file and operation to the error of a disk operation.
 pub(crate) trait IoContext<T> {
     fn during(self, operation: &'static str, file: &str) -> Result<T, IoFailure>;
 }
@@ -58,10 +58,10 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// A read that could not be answered.
+/// A read failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The disk refused.
+    /// The disk returned an error.
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// The bytes are damaged.
@@ -72,11 +72,11 @@ pub enum ReadError {
         "{file} has format version {found}; this program reads version {supported}: use the program that wrote it"
     )]
     Version {
-        /// Name of the file.
+        /// Name of the file within the database's folder.
         file: String,
-        /// The version found.
+        /// The format version found.
         found: u16,
-        /// The version understood.
+        /// The highest format version that this program reads.
         supported: u16,
     },
 }
@@ -92,7 +92,7 @@ impl ReadError {
     }
 }
 
-/// A database that could not be opened. Nothing was changed that a later attempt would miss.
+/// A database could not be opened. The attempt changed nothing that a later attempt needs.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A file is unreadable, damaged or too new.
@@ -112,8 +112,8 @@ impl From<Damage> for OpenError {
     }
 }
 
-/// The store has stopped accepting writes, for good: a write or sync failed, so that nobody knows
-/// what the disk holds. Opening the database again finds out.
+/// The store has stopped accepting writes until it is opened again. A write or sync failed, so it
+/// is unknown what the disk holds. The next opening finds out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the store accepts no more writes: cannot {} {}: {}", .0.operation, .0.file, .0.cause)]
 pub struct Fatal(pub(crate) Arc<FatalFacts>);
@@ -147,18 +147,17 @@ impl From<IoFailure> for Fatal {
     }
 }
 
-/// There is no room in the log. Nothing was applied; the same call may succeed once space has been
-/// made.
+/// There is no room in the log. Nothing was applied. The call may succeed once space is made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no space for {wanted_bytes} bytes of log ({spare_bytes} left)")]
 pub struct Full {
-    /// How much was asked for, without what is kept in reserve.
+    /// Bytes that were asked for, without those kept in reserve.
     pub wanted_bytes: u64,
-    /// How much the caller's priority may still use.
+    /// Bytes that the caller's priority may still use.
     pub spare_bytes: u64,
 }
 
-/// The log could not be asked for room.
+/// No log could be reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
     /// The disk is full; nothing was applied.
@@ -169,17 +168,17 @@ pub enum ReserveError {
     Fatal(#[from] Fatal),
 }
 
-/// The active tree could not be frozen; the store goes on as before.
+/// The active tree could not be frozen. Unless the error is `Fatal`, the store goes on as before.
 pub type FreezeError = ReserveError;
 
-/// A checkpoint that did not come about. Unless it is `Fatal` the store goes on; another job may be
+/// A checkpoint failed. Unless the error is `Fatal`, the store goes on, and another job may be
 /// tried.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// The old index is unreadable, or the new one could not be written.
+    /// An old index file is unreadable, or a new one could not be written.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The log could not be synced.
+    /// The log could not be synced, or the manifest not replaced.
     #[error(transparent)]
     Fatal(#[from] Fatal),
 }
@@ -203,7 +202,7 @@ pub enum LogReadError {
     /// Groups before `oldest` are no longer in the log; a checkpoint holds their effect.
     #[error("the log begins at group {oldest}")]
     Gone {
-        /// The first group that can still be read.
+        /// The first group that can be read.
         oldest: u64,
     },
     /// A log file is unreadable.
@@ -211,16 +210,17 @@ pub enum LogReadError {
     Read(#[from] ReadError),
 }
 
-/// The log cannot be kept from the position asked for. Nothing has changed, unless it is `Fatal`.
+/// The log cannot be kept from the position asked for. Unless the error is `Fatal`, nothing has
+/// changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepLogError {
     /// Groups before `oldest` are no longer in the log.
     #[error("the log begins at group {oldest}")]
     Gone {
-        /// The first group that can still be read.
+        /// The first group that can be read.
         oldest: u64,
     },
-    /// The choice could not be written down.
+    /// The new manifest could not be written.
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// The store has failed.

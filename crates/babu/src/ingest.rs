@@ -1,5 +1,5 @@
-//! Ingestion: a sorted run that is written as index files, beside the log and by any thread, and
-//! then becomes part of the database with one small record.
+//! Ingestion: any thread writes a sorted run as index files, beside the log. One small record then
+//! makes the run a part of the database.
 //!
 //! ```text
 //! ingestion        gives numbers for the files             (owner of the database)
@@ -10,8 +10,8 @@
 //!
 //! 1. The files are durable before the record is written. A crash before that leaves files that the
 //!    next opening removes.
-//! 2. Between record and checkpoint the log is what names the files; recovery compares their
-//!    digests.
+//! 2. Between record and checkpoint only the log names the files. Recovery compares their digests
+//!    with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,10 +34,10 @@ use crate::ranges::RangeSet;
 use crate::state::Content;
 use crate::version::IndexId;
 
-/// Ingested runs that may wait for a checkpoint: each is one more layer that lookups go through.
+/// Most ingested runs that may wait for a checkpoint. Each is one more layer for lookups.
 pub const MAX_PENDING_RUNS: usize = 4;
 
-/// A file that was ingested, as the log names it.
+/// An ingested file, as the log names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngestedFile {
     pub(crate) facts: FileFacts,
@@ -45,28 +45,28 @@ pub struct IngestedFile {
 }
 
 impl IngestedFile {
-    /// Its name in the database's folder, for as long as it is needed.
+    /// Name of the file in the database's folder, where it stays as long as it is needed.
     pub fn name(&self) -> String {
         index_name(self.facts.number)
     }
 
-    /// Its length, bytes.
+    /// Length of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.facts.len
     }
 
-    /// Entries in it.
+    /// Number of entries in the file.
     pub fn entries(&self) -> u64 {
         self.facts.entries
     }
 
-    /// XXH3-128 of its bytes.
+    /// XXH3-128 of the file's bytes.
     pub fn digest(&self) -> u128 {
         self.digest
     }
 }
 
-/// A run to be written. Dropped, it leaves nothing behind.
+/// A run that is still to be written. If it is dropped, it leaves no files.
 pub struct Ingestion {
     disk: Arc<dyn Disk>,
     database_id: u64,
@@ -75,14 +75,14 @@ pub struct Ingestion {
     written_bytes: Arc<AtomicU64>,
 }
 
-/// The writing of a run.
+/// The files of a run while they are written.
 pub struct RunFiles<'m, 'a> {
     run: RunWriter<'m, 'a>,
     last: Option<Key>,
 }
 
-/// A run that is written and durable, and waits for [`Db::ingest`]. Dropped instead, it leaves
-/// files that the next opening removes.
+/// A run that is written and durable, and can be given to [`Db::ingest`]. If it is dropped, its
+/// files stay until the next opening removes them.
 #[must_use = "the run is not part of the database yet"]
 pub struct Run {
     disk: Arc<dyn Disk>,
@@ -94,10 +94,10 @@ pub struct Run {
 /// A run could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The disk refused.
+    /// The disk returned an error.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Keys must ascend.
+    /// The key is not greater than the one before it.
     #[error("the key {} is not behind the one before it", .0.escape_ascii())]
     Order(Vec<u8>),
     /// A key is longer than [`MAX_KEY_BYTES`], or a value than [`MAX_VALUE_BYTES`].
@@ -111,10 +111,10 @@ impl From<IoFailure> for RunError {
     }
 }
 
-/// A run could not be ingested. Nothing has changed.
+/// A run could not be ingested. The database has not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// [`MAX_PENDING_RUNS`] wait for a checkpoint.
+    /// [`MAX_PENDING_RUNS`] runs wait for a checkpoint already. Holds the run, for another attempt.
     #[error("{MAX_PENDING_RUNS} ingested runs wait for a checkpoint: make one first")]
     Pending(Run),
     /// There is no room in the log.
@@ -126,7 +126,7 @@ pub enum IngestError {
 }
 
 impl Db {
-    /// Begins a run; writing it is for any thread.
+    /// Begins a run. Any thread may write it.
     pub fn ingestion(&self) -> Ingestion {
         Ingestion {
             disk: self.disk.clone(),
@@ -137,11 +137,11 @@ impl Db {
         }
     }
 
-    /// Puts all entries of a run into an index, as one group: they are newer than what is there,
-    /// older than what comes. The group is as durable as the log.
+    /// Puts all entries of a run into an index, as one group. They are newer than all that is
+    /// there, and older than all later changes. The group is as durable as the log.
     ///
     /// # Panics
-    /// If the run was written for another database.
+    /// If the run was written for another database, or the index does not exist.
     pub fn ingest(&mut self, index: IndexId, run: Run, meta: &[u8]) -> Result<Lsn, IngestError> {
         assert_eq!(run.database_id, self.database_id(), "a run of another database");
         assert!(index.position() < self.state.names.len(), "an index that does not exist");
@@ -162,8 +162,8 @@ impl Db {
 }
 
 impl Ingestion {
-    /// Writes the run: `fill` puts its entries, in ascending order of keys. Blocks for as long as
-    /// it takes.
+    /// Writes the run and syncs it. Blocks meanwhile. `fill` puts the entries in ascending order of
+    /// keys.
     pub fn write<E: From<RunError>>(
         self,
         fill: impl FnOnce(&mut RunFiles<'_, '_>) -> Result<(), E>,
@@ -181,7 +181,7 @@ impl Ingestion {
         let made = maker.made;
         result.inspect_err(|_| {
             for number in made {
-                // What cannot be removed the next opening does.
+                // The next opening removes a file that cannot be removed here.
                 let _ = self.disk.remove(&index_name(number));
             }
         })
@@ -212,7 +212,7 @@ impl Ingestion {
 }
 
 impl RunFiles<'_, '_> {
-    /// Adds an entry.
+    /// Adds an entry. Its key must be greater than the one before it.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), RunError> {
         if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
             return Err(RunError::TooLong);
@@ -226,17 +226,17 @@ impl RunFiles<'_, '_> {
 }
 
 impl Run {
-    /// Entries in it.
+    /// Number of entries in the run.
     pub fn entries(&self) -> u64 {
         self.written.iter().map(|file| file.facts.entries).sum()
     }
 
-    /// Bytes of its files.
+    /// Bytes of the run's files.
     pub fn bytes(&self) -> u64 {
         self.written.iter().map(|file| file.facts.len).sum()
     }
 
-    /// Removes the files, if the run is not to be ingested after all.
+    /// Removes the files of a run that will not be ingested.
     pub fn discard(self) -> Result<(), IoFailure> {
         for file in &self.files {
             self.disk.remove(file.name()).during("remove", file.name())?;
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Run {
     }
 }
 
-/// Opens the files that a log record names, after comparing every byte with it.
+/// Opens the files that a log record names, and compares all their bytes with its digests.
 pub(crate) fn open_ingested(
     disk: &dyn Disk,
     database_id: u64,
@@ -265,7 +265,7 @@ pub(crate) fn open_ingested(
     Ok(level)
 }
 
-/// Reads a whole file and compares its digest with the log's.
+/// Reads a whole file and compares its digest with the one in the log.
 pub(crate) fn compare_digest(disk: &dyn Disk, file: &IngestedFile) -> Result<(), ReadError> {
     const PIECE_BYTES: u64 = 1 << 20;
     let name = file.name();

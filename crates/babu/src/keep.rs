@@ -1,12 +1,13 @@
-//! Log that is kept though a checkpoint holds its effect: for followers, who read it from where
-//! they are.
+//! Kept log: groups that stay in the log although a checkpoint holds their effect. Followers read
+//! them from their own position on.
 //!
-//! 1. The choice is in the manifest, with the end of every log kept for it alone, so that each
-//!    fault in them is damage.
-//! 2. Manifests are made by checkpoints, on any thread, and here. Whoever replaces it holds
-//!    [`Published`], and goes by the choice found there: kept are the logs he knows of, up to the
-//!    checkpoint, that end at that position or behind it.
-//! 3. A log goes once no manifest names it: with [`Retired`], of the checkpoint or of the choice.
+//! 1. The manifest has the choice, and the end of every log that is kept only because of it. So
+//!    each fault in such a log is damage.
+//! 2. Both a checkpoint, on any thread, and [`Db::keep_log_from`] replace the manifest. Each holds
+//!    [`Published`] meanwhile, and follows the choice in it. Of the logs that it knows up to the
+//!    checkpoint, it keeps those that end at or after the chosen group.
+//! 3. A log is removed only when no manifest names it: with the [`Retired`] of the checkpoint, or
+//!    of the new choice.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +19,7 @@ use crate::log::{SealedLog, log_name};
 use crate::lsn::Lsn;
 use crate::manifest::Manifest;
 
-/// The manifest that is on disk. Held while it is replaced.
+/// The manifest that is on disk. The lock is held while the manifest is replaced.
 #[derive(Clone)]
 pub(crate) struct Published(Arc<Mutex<Manifest>>);
 
@@ -32,12 +33,13 @@ impl Published {
     }
 }
 
-/// True if a log has groups that are to be kept.
+/// True if a log has groups that are kept from `from` on.
 pub(crate) fn is_kept(log: &SealedLog, from: Option<Lsn>) -> bool {
     from.is_some_and(|from| log.last >= from)
 }
 
-/// Of logs, those that a manifest with this checkpoint names for the sake of `from` alone.
+/// Those of `logs` that a manifest with this checkpoint names only because log is kept from `from`
+/// on.
 pub(crate) fn kept_at<'a>(
     logs: impl Iterator<Item = &'a SealedLog>,
     checkpoint: Lsn,
@@ -47,15 +49,17 @@ pub(crate) fn kept_at<'a>(
 }
 
 impl Db {
-    /// Keeps the log from group `from` on, whatever checkpoints hold; `None`: as far as a restart
-    /// needs it, as in a new database. To be raised as its readers get on; log that nobody asks for
-    /// any more goes with the [`Retired`] returned. The choice is durable on return, which costs
-    /// two syncs or three: not for every group.
+    /// Keeps the log from group `from` on, whatever checkpoints hold. With `None`, keeps only what
+    /// a restart needs, as a new database does.
     ///
-    /// Log goes by whole files, so that more may be there than was asked for, see
-    /// [`Db::oldest_log_lsn`]. A database that keeps log takes as much space more as is written
-    /// meanwhile, and earlier programs, which would remove what is kept, refuse to open it (format
-    /// version 3 of the manifest) until it is `None` again.
+    /// The caller raises `from` as its readers advance. Log that is no longer needed goes with the
+    /// [`Retired`] returned. The choice is durable on return. That costs two or three syncs, so do
+    /// not call it for every group.
+    ///
+    /// Log goes by whole files, so more log than asked for may be there: see
+    /// [`Db::oldest_log_lsn`]. A database that keeps log needs space for all groups written
+    /// meanwhile. Earlier programs would remove kept log. Format version 3 of the manifest makes
+    /// them refuse the database until this is `None` again.
     pub fn keep_log_from(&mut self, from: Option<Lsn>) -> Result<Retired, KeepLogError> {
         let state = self.log.state();
         state.check()?;
@@ -65,15 +69,16 @@ impl Db {
         }
         if from != self.kept_from {
             let mut published = self.published.lock();
-            // A checkpoint that is made and not yet installed has taken logs out of the manifest
-            // that are known here.
+            // A checkpoint that has run and is not installed yet has taken logs out of the
+            // manifest. The database still knows these logs.
             let kept_logs = kept_at(self.sealed_logs(), published.checkpoint, from);
             let next = Manifest { kept_from: from, kept_logs, ..published.clone() };
             next.prepare(&*self.disk).map_err(|failure| match failure.is_full() {
                 true => KeepLogError::Io(failure),
                 false => state.fail(failure).into(),
             })?;
-            // Whether the new manifest is there after a failure is unknown, and may stay so.
+            // After a failure it is unknown whether the new manifest is on disk. `Fatal` keeps it
+            // so.
             Manifest::publish(&*self.disk).map_err(|failure: IoFailure| state.fail(failure))?;
             *published = next;
         }
@@ -85,23 +90,24 @@ impl Db {
         Ok(self.retire(names, Vec::new(), Vec::new(), self.state.version.clone()))
     }
 
-    /// The choice that [`Db::keep_log_from`] has made, in this life or an earlier one.
+    /// The choice that [`Db::keep_log_from`] has made, in this opening or an earlier one.
     pub fn log_kept_from(&self) -> Option<Lsn> {
         self.kept_from
     }
 
-    /// The first group that [`Db::log_groups_from`] can begin with.
+    /// The first group from which [`Db::log_groups_from`] can read.
     pub fn oldest_log_lsn(&self) -> Lsn {
         let oldest = self.sealed_logs().next().cloned();
         oldest.unwrap_or_else(|| self.log.as_sealed()).base.next()
     }
 
-    /// Groups in the log from `lsn` on, as far as written, also across checkpoints and openings.
-    /// Goes back to the last checkpoint, and further where log is kept: [`Db::keep_log_from`].
+    /// Groups in the log from `lsn` on, as far as they are written, also across checkpoints and
+    /// openings. The log goes back to the last checkpoint, and further where it is kept:
+    /// [`Db::keep_log_from`].
     ///
-    /// A group that ingests files names them; they are merged away by a checkpoint, so that whoever
-    /// follows an ingesting database by its log alone has to read their content, [`Db::scan_in`],
-    /// before.
+    /// A group that ingests files names them, and a checkpoint later merges them away. A reader
+    /// that follows an ingesting database by its log must read their content before, with
+    /// [`Db::scan_in`].
     pub fn log_groups_from(&self, lsn: Lsn) -> Result<LogGroups<'_>, LogReadError> {
         let mut logs: Vec<_> = self.sealed_logs().cloned().collect();
         logs.push(self.log.as_sealed());

@@ -1,10 +1,9 @@
 //! Babu: an embedded database for file system metadata, after BabuDB (Stender, Kolbeck, Högqvist
 //! 2010).
 //!
-//! Keys and values are opaque bytes; keys are ordered. One database is one folder, reached through
-//! a [`Disk`]. There is one writer and any number of readers; there are no threads and no clock
-//! inside: syncing and checkpointing are calls that block, made from whatever thread the caller
-//! likes.
+//! Keys and values are opaque bytes, and keys are ordered. One database is one folder, reached
+//! through a [`Disk`]. It has one writer and any number of readers. The crate has no threads and no
+//! clock: syncing and checkpointing are blocking calls, which the caller makes from any thread.
 //!
 //! ```text
 //!              apply                  write              sync (any thread)
@@ -32,12 +31,10 @@
 //! # Invariants
 //!
 //! 1. An insert group is logged, applied and recovered as one.
-//! 2. What recovery brings back is a prefix of the groups applied, and holds at least all that were
-//!    durable.
-//! 3. Bytes that are not as they were written are never used: the reader gets an error with file
-//!    and offset. The one exception is a log tail that was never durable, see [the
-//!    rule](#torn-tail-or-damage).
-//! 4. After a failed write or sync of log or manifest nothing is written any more ([`Fatal`]).
+//! 2. Recovery brings back a prefix of the groups applied, with at least all durable ones.
+//! 3. Altered bytes are never used: the reader gets an error with file and offset. The one
+//!    exception is a log tail that was never durable: see [the rule](#torn-tail-or-damage).
+//! 4. After a failed write or sync of log or manifest, nothing more is written ([`Fatal`]).
 //! 5. A full disk is noticed before anything is applied ([`Db::reserve`]).
 //!
 //! # Files
@@ -47,10 +44,10 @@
 //! | `MANIFEST` | which files make up the database | replaced as a whole |
 //! | `log-` 16 hex digits | insert groups | appended to |
 //! | `idx-` 16 hex digits | sorted entries | never |
-//! | `SPARE-LOG`, `BALLAST` | nothing: room for a day when the disk is full ([`Options::ballast_bytes`]) | used up and made anew |
+//! | `SPARE-LOG`, `BALLAST` | nothing: room for a full disk ([`Options::ballast_bytes`]) | used up and made anew |
 //!
 //! All numbers are little-endian. Every structure has a CRC-32C, seeded with the kind of file,
-//! database id, file number and offset, so that a structure in the wrong place is not accepted.
+//! database id, file number and offset. So a structure in the wrong place is not accepted.
 //!
 //! ```text
 //! MANIFEST: see manifest.rs              log file
@@ -83,15 +80,18 @@
 //!
 //! # Torn tail or damage?
 //!
-//! A crash may leave the end of the log unfinished; that end is cut. A group that had been durable
-//! may not be missing; that is damage, and the database refuses to open. Groups and marks carry the
-//! highest LSN known durable when they were written; the highest such claim found anywhere in the
-//! last epoch's logs decides. What is cut is reported in [`Recovered::torn`]. (A sync that failed
-//! may leave the kernel with pages it believes are written; what an opening on the same boot reads
-//! from them is then only as durable as the disk is honest.)
+//! A crash may leave the end of the log unfinished. An opening cuts that end, and reports it in
+//! [`Recovered::torn`]. If a group that had been durable is missing, that is damage, and the
+//! database refuses to open.
+//!
+//! Each group and mark claims the highest LSN that was known to be durable when it was written. The
+//! highest claim anywhere in the last epoch's logs decides.
+//!
+//! A failed sync may leave the kernel with unwritten pages that it takes for written. What an
+//! opening on the same boot reads from them is only as durable as the disk is honest.
 #![deny(unsafe_code)]
 
-/// Its examples are tests.
+/// Runs the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

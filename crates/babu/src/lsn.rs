@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Log sequence number: how many insert groups there have been since the database was created.
-/// Group 1 is the first; 0 is "before everything".
+/// Log sequence number: the number of an insert group, counted since the database was created. The
+/// first group is 1; 0 means "before every group".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
@@ -20,9 +20,8 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// How many times the database has been opened. Together with an [`Lsn`] it names a group for ever,
-/// even if a loss of power makes a later opening reuse the number of a group that was never
-/// durable.
+/// Number of openings of the database. An epoch and an [`Lsn`] together name a group for ever. A
+/// loss of power may make a later opening reuse the number of a group that was never durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u64);
 

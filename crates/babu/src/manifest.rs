@@ -1,4 +1,5 @@
-//! The manifest: which files make up the database. Replaced as a whole, by renaming.
+//! The manifest: the list of the files that make up the database. It is replaced as a whole, by
+//! renaming.
 //!
 //! ```text
 //!  0  [u8; 8]  magic "babuMAN\n"
@@ -21,7 +22,7 @@
 //! facts:  varint number, length, entries, tombstones; sized first key, sized key behind the last
 //! ```
 //!
-//! A file that belongs to several (the database and snapshots of it) is named by each.
+//! A file that belongs to the database and to snapshots of it is named by each of them.
 
 use crate::codec::{Fields, Seal, put_sized, put_varint};
 use crate::disk::Disk;
@@ -35,14 +36,14 @@ use crate::snapshot::Definition;
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 const MAGIC: [u8; 8] = *b"babuMAN\n";
-/// Without kept log: what a database that never asked for it is written as.
+/// Version of a manifest without kept log.
 const VERSION: u16 = 2;
-/// With it: an earlier program would remove what is kept.
+/// Version of a manifest with kept log. Earlier programs, which would remove that log, refuse it.
 const VERSION_KEEPING: u16 = 3;
 const FIXED_BYTES: u64 = 56;
-/// A manifest this long is not one of ours.
+/// Longest manifest in bytes. A longer file is refused as unreadable.
 const MAX_BYTES: u64 = 1 << 28;
-/// Room is kept for a manifest in pieces of this size.
+/// Room for a manifest is kept in pieces of this size.
 const ROOM_BYTES: u64 = 16 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,17 +53,18 @@ pub(crate) struct Manifest {
     pub(crate) checkpoint: Lsn,
     pub(crate) first_log: u64,
     pub(crate) next_index: u64,
-    /// By number.
+    /// Indices, by their number.
     pub(crate) indices: Vec<IndexRecord>,
     pub(crate) snapshots: Vec<SnapshotRecord>,
     pub(crate) sealed_logs: Vec<SealedLog>,
-    /// Log is kept from this group on, whatever checkpoints hold.
+    /// First group from which on log is kept, whatever checkpoints hold.
     pub(crate) kept_from: Option<Lsn>,
-    /// Logs that end before the checkpoint or with it and are there for that alone, oldest first.
+    /// Logs that end at the checkpoint or before it, and are there only because of `kept_from`.
+    /// Oldest first.
     pub(crate) kept_logs: Vec<SealedLog>,
 }
 
-/// Files of one index by level, from the newest to the bottom.
+/// Files of one index by level, from the newest level to the bottom.
 pub(crate) type LevelFacts = Vec<Vec<FileFacts>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +78,12 @@ pub(crate) struct SnapshotRecord {
     pub(crate) name: String,
     pub(crate) lsn: Lsn,
     pub(crate) definition: Definition,
-    /// By index.
+    /// Levels of each index, by the index's number.
     pub(crate) levels: Vec<LevelFacts>,
 }
 
 impl Manifest {
-    /// Of a database that has just been thought of.
+    /// The manifest of a database that does not exist yet.
     pub(crate) fn new(database_id: u64) -> Manifest {
         Manifest {
             database_id,
@@ -97,34 +99,36 @@ impl Manifest {
         }
     }
 
-    /// Makes this the manifest, durably, together with all directory changes before it.
+    /// Makes this the manifest, durably, together with all earlier changes of the directory.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         self.prepare(disk)?;
         Manifest::publish(disk)
     }
 
-    /// Bytes that it takes.
+    /// Length in bytes of this manifest.
     pub(crate) fn encoded_len(&self) -> u64 {
         self.encode().len() as u64
     }
 
-    /// Keeps room for one that names some files more, until that is prepared.
+    /// Takes disk room for a manifest that names some more files. The room lasts until the next
+    /// `prepare`.
     pub(crate) fn keep_room(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
         let bytes = (2 * self.encoded_len()).next_multiple_of(ROOM_BYTES);
         file.allocate(bytes).during("allocate", MANIFEST_NEW)
     }
 
-    /// Writes it beside the one there is. If that fails, the old one stands.
+    /// Writes this manifest beside the one in use. If that fails, the one in use stands.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), IoFailure> {
         let file = disk.create(MANIFEST_NEW).during("create", MANIFEST_NEW)?;
         file.write_at(0, &self.encode()).during("write", MANIFEST_NEW)?;
         file.sync().during("sync", MANIFEST_NEW)?;
-        // The names of the files it names must not be lost while the rename survives.
+        // A loss of power must not keep the rename and lose the names of the files that the
+        // manifest lists.
         disk.sync_dir().during("sync", ".")
     }
 
-    /// Puts the one prepared in the place of the old one. If that fails, either may stand.
+    /// Renames the prepared manifest over the one in use. If that fails, either may stand.
     pub(crate) fn publish(disk: &dyn Disk) -> Result<(), IoFailure> {
         disk.rename(MANIFEST_NEW, MANIFEST).during("rename", MANIFEST_NEW)?;
         disk.sync_dir().during("sync", ".")
@@ -150,7 +154,7 @@ impl Manifest {
         Ok(Some(decode(version, body).ok_or_else(unreadable)?))
     }
 
-    /// All index files, each as often as it is named.
+    /// All index files. A file appears as often as it is named.
     pub(crate) fn files(&self) -> impl Iterator<Item = &FileFacts> {
         let current = self.indices.iter().map(|index| &index.levels);
         let kept = self.snapshots.iter().flat_map(|snapshot| &snapshot.levels);
@@ -251,7 +255,7 @@ fn checksum(head: &[u8], body: &[u8]) -> u32 {
     Seal::of_file(MAGIC, 0, 0).over(head).over(body).value()
 }
 
-/// The version and what follows the checksum, if that is right.
+/// The version and the bytes after the checksum, if the checksum is right.
 fn check(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let (head, body) = bytes.split_at_checked(16)?;
     let mut fields = Fields(head);
@@ -300,7 +304,7 @@ fn decode(version: u16, body: &[u8]) -> Option<Manifest> {
     (fields.0.is_empty() && indices.contains(&manifest.indices.len())).then_some(manifest)
 }
 
-/// Accepts levels only with files whose spans are disjoint and ascend.
+/// Decodes levels. Accepts them only if the spans of the files in a level ascend without overlap.
 fn decode_levels(fields: &mut Fields<'_>) -> Option<LevelFacts> {
     let mut levels = LevelFacts::new();
     for _ in 0..fields.varint()? {

@@ -5,11 +5,13 @@
 //!    └──────► unsynced list ──sync──► durable bytes ──crash_power───► survives, with a random part of the list
 //! ```
 //!
-//! 1. Deterministic: no clock, no threads, no randomness but the caller's.
-//! 2. A crash ends the life of every handle made before it; the crash functions return a fresh one.
-//! 3. A failed or crashed write may have left part of its bytes, as real ones do.
-//! 4. What was not synced is lost or kept by the write, and torn by the sector: any of its sectors
-//!    may be there without the others.
+//! 1. The disk is deterministic: its only randomness comes from the caller, and it has no clock or
+//!    threads.
+//! 2. A crash ends the life of every handle made before it. The crash functions return a fresh
+//!    handle.
+//! 3. A failed or crashed write may leave a part of its bytes, as on a real disk.
+//! 4. A loss of power loses or keeps each unsynced write, and tears it by the sector: any of its
+//!    sectors may survive without the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,14 +23,14 @@ mod content;
 use crate::disk::{Appender, Disk, DiskFile};
 use content::{Content, ContentChange};
 
-/// A disk in memory. Clones share the same content.
+/// A disk in memory. Clones share one content.
 #[derive(Clone)]
 pub struct MemDisk {
     inner: Arc<Mutex<Inner>>,
     life: u64,
 }
 
-/// How many operations a [`MemDisk`] has seen.
+/// Numbers of operations that a [`MemDisk`] has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Calls of `write_at`.
@@ -37,14 +39,13 @@ pub struct Counters {
     pub appends: u64,
     /// Calls of `sync` and `sync_dir`.
     pub syncs: u64,
-    /// All calls that change something: the points at which [`MemDisk::crash_at`] and
-    /// [`MemDisk::fail_at`] can strike.
+    /// All calls that change something. [`MemDisk::crash_at`] and [`MemDisk::fail_at`] count these.
     pub changes: u64,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Incremented by every crash; handles of an earlier life only err.
+    /// Number of crashes so far. Handles made before the last crash return errors only.
     life: u64,
     crashed: bool,
     files: BTreeMap<u64, Content>,
@@ -66,10 +67,10 @@ enum NameChange {
     Rename { from: String, to: String, file: u64 },
 }
 
-/// What is to become of the operation at hand.
+/// What happens to the current operation.
 enum Verdict {
     Proceed,
-    /// Do half of it, then return the error.
+    /// The operation is done by half, then returns the error.
     Fail(io::Error),
 }
 
@@ -101,9 +102,8 @@ impl MemDisk {
         disk
     }
 
-    /// From now on its files have an [`Appender`], as those of some real disks have: what is
-    /// appended goes to pages that are made ready ahead, and each of them is lost or kept on its
-    /// own.
+    /// Gives the disk's files an [`Appender`], as those of some real disks have. Appended bytes go
+    /// to pages that are made ready ahead. A loss of power takes or keeps each page on its own.
     pub fn with_appender(self) -> MemDisk {
         self.lock().has_appender = true;
         self
@@ -116,70 +116,69 @@ impl MemDisk {
         inner.names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
     }
 
-    /// All files with the bytes that are there after a loss of power that takes all of what was not
-    /// synced.
+    /// All files with the bytes that survive if a loss of power takes all that is not synced.
     pub fn durable_files(&self) -> BTreeMap<String, Vec<u8>> {
         let inner = self.lock();
         let content = |file| inner.files[file].durable.clone();
         inner.durable_names.iter().map(|(name, file)| (name.clone(), content(file))).collect()
     }
 
-    /// Whether the machine has stopped, or this is a handle of an earlier life: all operations err.
+    /// True if the machine has stopped, or a crash has ended the life of this handle. All
+    /// operations then fail.
     pub fn has_stopped(&self) -> bool {
         self.alive().is_err()
     }
 
-    /// Operations seen so far.
+    /// Numbers of operations so far.
     pub fn counters(&self) -> Counters {
         self.lock().counters
     }
 
-    /// Lets the `n`-th change from now (1 is the next) fail with an I/O error. Later ones succeed
-    /// again.
+    /// Makes the `n`-th change from now (1 is the next) fail with an I/O error. Later changes
+    /// succeed again.
     pub fn fail_at(&self, n: u64) {
         let mut inner = self.lock();
         inner.fail_at = Some(inner.counters.changes + n);
     }
 
-    /// Lets the next sync of a file fail, as on Linux: what it was to make durable is forgotten,
-    /// stays to be read as long as the machine goes on, and is not made durable by later syncs
-    /// either.
+    /// Makes the next sync of a file fail as on Linux. The bytes that it should have made durable
+    /// can be read as long as the machine runs. Later syncs do not make them durable either.
     pub fn fail_sync(&self) {
         self.lock().fail_sync = true;
     }
 
-    /// Lets the machine stop in the middle of the `n`-th change from now: it and everything after
-    /// errs, until one of the crash functions is called.
+    /// Stops the machine in the middle of the `n`-th change from now. That change and all later
+    /// operations fail until one of the crash functions is called.
     pub fn crash_at(&self, n: u64) {
         let mut inner = self.lock();
         inner.crash_at = Some(inner.counters.changes + n);
     }
 
-    /// Lets the disk be full after `bytes` more.
+    /// Makes the disk full once it has taken `bytes` more.
     pub fn full_after(&self, bytes: u64) {
         let mut inner = self.lock();
         inner.capacity = Some(inner.used() + bytes);
     }
 
-    /// Takes back [`MemDisk::full_after`].
+    /// Removes the limit that [`MemDisk::full_after`] has set.
     pub fn unlimited(&self) {
         self.lock().capacity = None;
     }
 
-    /// The process dies, the machine goes on: everything written is kept.
+    /// The process dies, and the machine goes on: everything written is kept.
     pub fn crash_process(&self) -> MemDisk {
         self.next_life(&mut self.lock())
     }
 
-    /// Power is lost: of what was not synced, a random part survives, in any order, each write
-    /// perhaps in part: its beginning, or some of its sectors.
+    /// Power is lost. A random part of the unsynced changes survives, in any order. Of a write, its
+    /// beginning or some of its sectors may survive.
     pub fn crash_power(&self, random: &mut dyn FnMut() -> u64) -> MemDisk {
         let mut inner = self.lock();
         for content in inner.files.values_mut() {
             content.lose_power(random);
         }
         let changes = std::mem::take(&mut inner.unsynced_names);
-        // Half of the time everything up to some point survives, as on a journalling file system.
+        // Half of the time all changes up to some point survive, as on a journalling file system.
         let in_order = random().is_multiple_of(2);
         let kept = random() as usize % (changes.len() + 1);
         for (position, change) in changes.iter().enumerate() {
@@ -229,7 +228,7 @@ impl Inner {
         self.names.values().map(|file| self.files[file].visible.len() as u64).sum()
     }
 
-    /// Counts a change and says whether it comes about.
+    /// Counts a change, and decides whether it happens.
     fn change(&mut self) -> Verdict {
         self.counters.changes += 1;
         let now = self.counters.changes;
@@ -243,7 +242,7 @@ impl Inner {
         Verdict::Proceed
     }
 
-    /// For changes that happen entirely or not at all.
+    /// Counts a change that happens entirely or not at all.
     fn whole_change(&mut self) -> io::Result<()> {
         match self.change() {
             Verdict::Proceed => Ok(()),
@@ -274,7 +273,7 @@ impl Inner {
     }
 
     fn content(&mut self, file: u64) -> io::Result<&mut Content> {
-        // Only a crash takes files away from their handles, and then the handle is refused earlier.
+        // Only a crash takes files from their handles, and such a handle is refused earlier.
         self.files.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -307,7 +306,7 @@ impl Disk for MemDisk {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut inner = self.alive()?;
         inner.whole_change()?;
-        // As O_TRUNC does: the name keeps its file, which loses its bytes.
+        // As with O_TRUNC, the name keeps its file, and the file loses its bytes.
         let file = match inner.names.get(name) {
             Some(&file) => {
                 inner.content(file)?.change(ContentChange::SetLen(0));
@@ -491,12 +490,12 @@ mod tests {
             let (first, second) = (&bytes[100..1600], &bytes[2000..4000]);
             for written in [first, second] {
                 let kept = written.iter().position(|&byte| byte == 0).unwrap_or(written.len());
-                // Something behind a hole.
+                // Some bytes survived after a hole.
                 holes += usize::from(written[kept..].contains(&1));
                 tails += usize::from(kept == 0 && written.contains(&1));
             }
-            // Behind the first boundary in a write, all bytes of a sector have one fate, but where
-            // one write ends.
+            // Inside a write, after its first sector boundary, all bytes of a sector are kept or
+            // all are lost. The exception is the sector in which a write ends.
             for sector in bytes[2048..3584].chunks(512) {
                 let ones = sector.iter().take_while(|&&byte| byte == 1).count();
                 assert!(sector[ones..].iter().all(|&byte| byte == 0), "at most a prefix of one");

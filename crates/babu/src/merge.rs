@@ -1,22 +1,23 @@
 //! Merging layers into one ascending sequence.
 //!
-//! At each key the newest layer that has something to say wins; a range hidden by a newer layer is
-//! passed over in one step, however many entries an older layer has in it. The layer that has the
-//! next key goes on alone until it comes to the next key of another: only then all are compared.
-//! Keys and values are lent, where they lie.
+//! At each key the newest layer that has an entry wins. A range hidden by a newer layer is passed
+//! over in one step, however many entries an older layer has in it.
+//!
+//! The layer with the next key advances alone until it reaches the next key of another layer. Only
+//! then are all layers compared. Keys and values are lent in place, without copying.
 
 use crate::index::resident::{Access, TryReadError};
 use crate::key::{HEAD_BYTES, Key, head};
 use crate::layer::{Layer, LayerCursor, Reading};
 use crate::tree::{Found, TreeCursor};
 
-/// Entries of several layers as one layer would have them: tombstones included.
+/// Entries of several layers, as if they were one layer. Tombstones are included.
 pub(crate) struct Merge<'a> {
-    /// Newest first.
+    /// The layers with entries, newest first.
     sources: Vec<Source<'a>>,
     reading: Reading<'a>,
     to: Option<Key>,
-    /// All keys begin with the same so many bytes.
+    /// Number of leading bytes that all keys share.
     common_bytes: usize,
     lead: Option<Lead>,
     error: Option<TryReadError>,
@@ -24,29 +25,29 @@ pub(crate) struct Merge<'a> {
 
 struct Source<'a> {
     layer: Layer<'a>,
-    /// False: there is no need to ask what it hides.
+    /// False if the layer hides no keys in the merged range.
     hides: bool,
-    /// At an entry unless it is at the end.
+    /// Stands at an entry, unless the source is at its end.
     cursor: LayerCursor<'a>,
     is_at_end: bool,
-    /// The first bytes of its key that differ between keys, as a number.
+    /// The first bytes of the current key after those that all keys share, as a number.
     head: u64,
 }
 
-/// The source that stands at the entry shown last.
+/// The source of the entry shown last.
 #[derive(Clone, Copy)]
 struct Lead {
     source: usize,
-    /// The source that has the next key, and its head; `None`, and the greatest, if there is no
-    /// other.
+    /// The source with the next key, and the head of that key. Without another source these are
+    /// `None` and the greatest number.
     rival: Option<usize>,
     rival_head: u64,
-    /// A newer source may hide entries of it: they are looked at one by one.
+    /// True if a newer source may hide entries of this one. Each entry is then checked.
     is_watched: bool,
 }
 
 impl<'a> Merge<'a> {
-    /// `layers` from the newest to the oldest.
+    /// Merges the entries of `from..to`. `layers` are given from the newest to the oldest.
     pub(crate) fn new(
         layers: impl Iterator<Item = Layer<'a>>,
         reading: Reading<'a>,
@@ -65,8 +66,8 @@ impl<'a> Merge<'a> {
             if to <= from {
                 return merge;
             }
-            // Heads then begin where those of trees do, in memory that is written and read in the
-            // same pieces.
+            // Rounded, so that heads begin where those of trees do: in memory that is written and
+            // read in pieces of the same size.
             merge.common_bytes = common_bytes(from, to) / HEAD_BYTES * HEAD_BYTES;
         }
         for layer in layers.map(|layer| layer.within(from, to)) {
@@ -97,8 +98,8 @@ impl<'a> Merge<'a> {
         Ok(source)
     }
 
-    /// The cursor of a tree that alone has something to say, and what it says of the key it stands
-    /// at. The merge is then not to be used otherwise.
+    /// If only a tree has entries, its cursor, and what the tree holds for the current key. The
+    /// caller must not use the merge in other ways afterwards.
     pub(crate) fn only_tree(&mut self) -> Option<(&mut TreeCursor<'a>, Found<'a>)> {
         match &mut self.sources[..] {
             [Source { cursor: LayerCursor::Tree { cursor, found }, is_at_end: false, .. }]
@@ -110,7 +111,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Goes to the next entry. Ends after an error.
+    /// Goes to the next entry. The merge ends after an error.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<Option<&LayerCursor<'a>>, TryReadError> {
         match self.step() {
@@ -134,7 +135,7 @@ impl<'a> Merge<'a> {
                     return Ok(Some(lead.source));
                 }
                 if head > lead.rival_head && self.is_duel() {
-                    // What an election would come to: the two change places.
+                    // The result of an election among two sources: they change places.
                     let rival = Some(lead.source);
                     self.lead = lead.rival.map(|source| Lead {
                         source,
@@ -170,7 +171,7 @@ impl<'a> Merge<'a> {
         a.head < b.head || a.head == b.head && a.cursor.key() < b.cursor.key()
     }
 
-    /// The source that has the next key; the newest of several.
+    /// Finds the source with the next key. Of several the newest leads.
     fn elect(&mut self) -> Result<Option<Lead>, TryReadError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -192,7 +193,7 @@ impl<'a> Merge<'a> {
             if let Some(second) = second
                 && !self.is_before(first, second)
             {
-                // An older entry of the same key.
+                // An older entry of this key is passed over.
                 self.sources[second].advance(self.common_bytes)?;
                 continue;
             }
@@ -201,8 +202,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The sources with the next key, and with the one that follows or is the same. Of equal ones
-    /// the newest is first.
+    /// The source with the next key, and the one with the key after it. If two have equal keys, the
+    /// newer source is first.
     fn first_two(&self) -> (Option<usize>, Option<usize>) {
         let (mut first, mut second) = (None, None);
         for (position, source) in self.sources.iter().enumerate() {
@@ -233,12 +234,12 @@ impl Source<'_> {
     }
 }
 
-/// How many bytes all keys of `from..to` share, which is not empty.
+/// Number of leading bytes that all keys in `from..to` share. The range is not empty.
 fn common_bytes(from: &[u8], to: &[u8]) -> usize {
     let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     match (from.get(shared), &to[shared..]) {
-        // No key is at or behind the next byte but below `to`: all have this one, and what cannot
-        // be higher behind it.
+        // `to` ends with the byte after that of `from`. So all keys share this byte, and also the
+        // bytes of `from` after it that are 255 already.
         (Some(last), [next]) if last + 1 == *next => {
             let rest = &from[shared + 1..];
             shared + 1 + rest.iter().take_while(|&&byte| byte == u8::MAX).count()

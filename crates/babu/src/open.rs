@@ -1,16 +1,16 @@
-//! Opening: finding out what is there, and beginning a new epoch.
+//! Opening a database: finding out what is on disk, and beginning a new epoch.
 //!
-//! Nothing that a repeated attempt would need is changed before the manifest of the new epoch is
-//! durable:
+//! An opening follows these steps. Before step 4 is durable, it changes nothing that a repeated
+//! attempt would need.
 //!
-//! 1. read the manifest, open the index files, replay the logs (sealed ones to the byte, then the
-//!    tail);
-//! 2. sync the logs replayed, so that what was found is durable;
-//! 3. create a new log, sync it;
-//! 4. write the manifest: epoch + 1, the end of every log replayed, the number of the new log;
-//! 5. only then cut torn tails and remove what is no longer named, and make the ballast whole.
+//! 1. Read the manifest, open the index files, and replay the logs: sealed logs to the byte, then
+//!    the tail.
+//! 2. Sync the replayed logs, so that all groups found are durable.
+//! 3. Create a new log, and sync it.
+//! 4. Write the manifest: a higher epoch, the end of every replayed log, the number of the new log.
+//! 5. Only then cut torn tails, remove files that are no longer named, and make the ballast whole.
 //!
-//! Where the room for 3 and 4 comes from on a full disk: `cramped`.
+//! On a full disk, `cramped` finds the room for steps 3 and 4.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -38,20 +38,20 @@ use crate::options::Options;
 use crate::replay::{self, Replayed};
 use crate::stats::WriteCounters;
 
-/// What an opening found.
+/// What an opening found on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// False if the database has just been created.
     pub existed: bool,
     /// The epoch that begins with this opening.
     pub epoch: Epoch,
-    /// The last group there is. It is durable now.
+    /// The last group of the database. It is durable now.
     pub last_lsn: Lsn,
     /// The last group that the index files hold.
     pub checkpoint_lsn: Lsn,
     /// Groups replayed from the log.
     pub groups_replayed: u64,
-    /// What a crash had left unfinished at the end of the log, and is gone.
+    /// The unfinished end of the log that a crash had left. It is cut.
     pub torn: Option<TornTail>,
 }
 
@@ -62,7 +62,7 @@ impl Recovered {
     }
 }
 
-/// File numbers in a folder, ascending.
+/// Numbers of the log and index files in a folder, ascending.
 pub(crate) struct Listing {
     pub(crate) logs: Vec<u64>,
     pub(crate) indexes: Vec<u64>,
@@ -80,7 +80,7 @@ impl Listing {
 }
 
 impl Db {
-    /// Opens the database in a folder; creates it if nothing is there.
+    /// Opens the database in a folder. Creates it if the folder has none.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Db, Recovered), OpenError> {
         let mut listing = Listing::read(&*disk)?;
         let found = Manifest::read(&*disk)?;
@@ -128,7 +128,7 @@ impl Db {
         cramped.write(&manifest, &mut made)?;
         let named: BTreeSet<u64> = manifest.files().map(|facts| facts.number).collect();
         let is_named = |number| named.contains(&number) || ingested.contains(&number);
-        // The new log is not listed.
+        // The listing does not have the new log.
         clean_up(&*disk, &mut listing, &manifest, |_| false, is_named)?;
         let log_state = LogState::new(
             disk.clone(),
@@ -148,8 +148,8 @@ impl Db {
         let published = Published::new(manifest.clone());
         let mut active_logs = manifest.sealed_logs;
         let mut sealed = manifest.checkpoint;
-        // Layers were frozen in the middle of logs: with one more behind them, all logs end with a
-        // frozen layer.
+        // Replayed layers were frozen in the middle of logs. With one more layer after them, all
+        // logs end with a frozen layer.
         if !state.frozen.is_empty() {
             state.freeze_trees(last);
             sealed = last;
@@ -180,8 +180,9 @@ impl Db {
     }
 }
 
-/// The database was never created unless its files hold nothing: the first manifest is durable
-/// before anything is written to the log.
+/// Refuses a folder without a manifest whose files hold anything. The first manifest is durable
+/// before anything is written to the log. So empty files alone mean that the database was never
+/// created.
 pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result<(), ReadError> {
     let mut something = !listing.indexes.is_empty();
     for &number in &listing.logs {
@@ -197,7 +198,7 @@ pub(crate) fn refuse_lost_manifest(disk: &dyn Disk, listing: &Listing) -> Result
     Ok(())
 }
 
-/// Finds the end of the log, after checking that the sealed logs lead up to it.
+/// Finds the end of the log, after checking that the sealed logs lead up to it without gaps.
 pub(crate) fn read_tail(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -226,7 +227,8 @@ pub(crate) fn read_tail(
     )
 }
 
-/// Removes what nothing names, and cuts logs to their end. Who `is_kept` is looked at by nobody.
+/// Removes files that nothing names, and cuts logs to their end. Logs for which `is_kept` holds are
+/// left alone.
 pub(crate) fn clean_up(
     disk: &dyn Disk,
     listing: &mut Listing,

@@ -1,57 +1,63 @@
-//! What a caller may choose.
+//! The options of a database, which the caller chooses when it opens one.
 
 use crate::index::writer::IndexSizes;
 
-/// What a [`crate::Db::write`] that has returned promises.
+/// What a [`crate::Db::write`] that has returned guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The groups survive the death of the process. A loss of power may take those that nobody has
-    /// synced: all from some group on. Who needs more waits with [`crate::Syncer::sync_to`], on any
-    /// thread, one sync for many groups.
+    /// The groups survive the death of the process. A loss of power may take the unsynced groups:
+    /// all from some group on. A caller that needs more waits in [`crate::Syncer::sync_to`], on any
+    /// thread. One sync serves many groups.
     #[default]
     Process,
-    /// The groups survive a loss of power: each write syncs. Without threads, and slow. When
-    /// nothing more is to come for a while, [`crate::Syncer::sync`] leaves what tells damage of the
-    /// last group from a torn write.
+    /// The groups survive a loss of power, as each write syncs. This needs no threads, and is slow.
+    /// Call [`crate::Syncer::sync`] when no more writes follow for a while. It leaves the mark that
+    /// tells damage of the last group from a torn write.
     Power,
 }
 
 /// Sizes, what a write promises, and the identity of a new database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Log space is taken from the disk in pieces of this size.
+    /// Size in bytes of the pieces in which log space is taken from the disk.
     pub log_chunk_bytes: u64,
-    /// Log space that only [`crate::Priority::Reserve`] may use.
+    /// Log space in bytes that only [`crate::Priority::Reserve`] may use.
     pub reserve_bytes: u64,
-    /// Room on the disk, beyond what a checkpoint needs, that is kept so that a database on a full
-    /// disk can be opened, and given space by deletions and checkpoints: all that it takes then is
-    /// there. Costs as much disk as the log since the last checkpoint and the index files (of these
-    /// at most four times `file_bytes`) besides; until it is there, [`crate::Priority::Normal`] is
-    /// refused. Four times `reserve_bytes` and 64 KiB at least. 0: none, and on a full disk only
-    /// what happens to be free helps. For callers who [`crate::Db::reserve`], and make a checkpoint
-    /// when [`crate::Db::is_low`].
+    /// Room on the disk, in bytes beyond what a checkpoint needs, that is kept for a full disk.
+    /// With it the database can always be opened, takes deletions, and makes checkpoints. 0 keeps
+    /// none: on a full disk only space that happens to be free helps.
+    ///
+    /// The ballast also takes as much disk as the log since the last checkpoint and the index
+    /// files, of these at most four times `file_bytes`. Until it is whole,
+    /// [`crate::Priority::Normal`] is refused. Its minimum is four times `reserve_bytes` and 64
+    /// KiB.
+    ///
+    /// It is for callers that [`crate::Db::reserve`], and make a checkpoint when
+    /// [`crate::Db::is_low`].
     pub ballast_bytes: u64,
-    /// Size at which a block of an index file is closed, before compression. At most 16 MiB.
+    /// Size in bytes at which a block of an index file is closed, before compression. At most 16
+    /// MiB.
     pub block_bytes: usize,
-    /// Size at which an index file is closed and another begun. At most 1 GiB.
+    /// Size in bytes at which an index file is closed and the next begun. At most 1 GiB.
     pub file_bytes: u64,
-    /// Filters look at so many bytes of a key. Where longer keys are details of what their
-    /// beginning names, such a number lets filters answer whether there are any, see
-    /// [`crate::Db::prefix`].
+    /// Number of leading bytes of a key that filters look at. Choose the length of a record's main
+    /// key where longer keys are details of that record. Filters can then answer whether any key
+    /// begins so: see [`crate::Db::prefix`].
     pub filter_prefix_bytes: usize,
-    /// Memory for blocks of index files. Filters and block lists of open files come on top of it
-    /// and are never given up: with whole keys in filters 10 bits a key, and some 20 to 30 bytes a
-    /// block, together 1.5 to 2 bytes for each entry of about 100 bytes.
-    /// [`crate::Stats::resident_bytes`] tells them, and [`crate::Stats::memory_bytes`] all memory.
+    /// Memory in bytes for blocks of index files. Filters and block lists of open files come on
+    /// top, and are never given up. With whole keys in filters they take 10 bits a key, and 20 to
+    /// 30 bytes a block. Together that is 1.5 to 2 bytes for each entry of about 100 bytes.
+    /// [`crate::Stats::resident_bytes`] reports them, and [`crate::Stats::memory_bytes`] all
+    /// memory.
     pub cache_bytes: usize,
-    /// What a write promises.
+    /// What a write guarantees.
     pub durability: Durability,
     /// Identity of the database if this call creates it: any number that tells it from others. All
-    /// checksums depend on it, so that a file of another database is never mistaken for one of
-    /// this.
+    /// checksums depend on it. So a file of another database is never mistaken for one of this
+    /// database.
     pub database_id: u64,
-    /// The epoch that begins with this opening is at least this: a copy of another database goes on
-    /// where that one has ended.
+    /// The epoch that begins with this opening is at least this. A copy of a database continues the
+    /// epochs of the original.
     pub epoch_at_least: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Scans: what a merge of layers has, without tombstones.
+//! Scans: iterators over a merge of layers, without tombstones.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::snapshot::select::Selection;
 use crate::tree::Found;
 use crate::value::Value;
 
-/// Iterator over keys and values in ascending order. Ends after an error.
+/// Iterator over keys and values in ascending order. It ends after an error.
 pub struct Scan<'a> {
     merge: Merge<'a>,
     selection: Option<&'a Selection>,
@@ -21,8 +21,8 @@ impl<'a> Scan<'a> {
         Scan { merge, selection }
     }
 
-    /// Shows all entries to `visit`, key and value, until that breaks off. Copies no value and
-    /// allocates nothing for an entry; [`Scan`] as an iterator makes a key each.
+    /// Calls `visit` with the key and value of each entry, until it breaks. Copies no value, and
+    /// allocates nothing for an entry. [`Scan`] as an iterator allocates each key.
     pub fn visit(
         self,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -84,8 +84,8 @@ impl<'a> Iterator for Scan<'a> {
     }
 }
 
-/// A [`Scan`] that reads nothing from the disk. Ends after an error; if that was a missing block,
-/// fetch it and begin again behind the last key seen.
+/// A [`Scan`] that reads nothing from the disk. It ends after an error. If a block was missing,
+/// fetch it, and begin again after the last key seen.
 pub struct TryScan<'a>(Scan<'a>);
 
 impl<'a> TryScan<'a> {

@@ -14,81 +14,82 @@ use crate::version::Version;
 /// Figures about an open database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Memory of the active trees.
+    /// Memory of the active trees, in bytes.
     pub active_bytes: usize,
-    /// Memory of the frozen trees.
+    /// Memory of the frozen trees, in bytes.
     pub frozen_bytes: usize,
-    /// Frozen layers that no checkpoint has taken over yet.
+    /// Number of frozen layers that no checkpoint has taken over yet.
     pub frozen_count: usize,
     /// Entries in the current index files: values, tombstones, and versions not yet merged away.
     pub index_entries: u64,
     /// Bytes of the current index files.
     pub index_bytes: u64,
-    /// All index files: current ones, those only snapshots need, and ingested ones that wait for a
-    /// checkpoint.
+    /// Number of all index files: current ones, those that only snapshots need, and ingested files
+    /// that wait for a checkpoint.
     pub file_count: u64,
-    /// Their bytes.
+    /// Bytes of all index files that `file_count` counts.
     pub file_bytes: u64,
-    /// Levels of all indices together, from the bottom up.
+    /// Figures of each level, summed over all indices, from the bottom up.
     pub levels: Vec<LevelStats>,
-    /// Memory of filters and block lists, as long as the database is open.
+    /// Memory of filters and block lists, in bytes. It is held as long as the files are open.
     pub resident_bytes: usize,
-    /// Memory of cached blocks.
+    /// Memory of cached blocks, in bytes.
     pub cache_bytes: usize,
-    /// Persistent snapshots.
+    /// Number of persistent snapshots.
     pub snapshots: u64,
-    /// What has been written since the database was opened.
+    /// Bytes written since the database was opened.
     pub writes: WriteStats,
-    /// What has been read from index files since the database was opened.
+    /// Costs of reads of index files since the database was opened.
     pub reads: ReadStats,
 }
 
 /// Figures about one level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LevelStats {
-    /// Files in it.
+    /// Number of files in the level.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Entries in them, tombstones included.
+    /// Entries in these files, including tombstones.
     pub entries: u64,
-    /// Tombstones in them.
+    /// Tombstones in these files.
     pub tombstones: u64,
 }
 
-/// Bytes written: the sum of the last two by the first is the write amplification.
+/// Bytes written. Write amplification is `log_bytes` and `index_bytes` together, divided by
+/// `user_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteStats {
-    /// Keys and values that were applied.
+    /// Bytes of keys and values that were applied.
     pub user_bytes: u64,
-    /// To the log.
+    /// Bytes written to the log.
     pub log_bytes: u64,
-    /// To index files, by checkpoints and ingestions.
+    /// Bytes that checkpoints and ingestions wrote to index files.
     pub index_bytes: u64,
 }
 
-/// What reads have cost: block reads by lookups is the read amplification.
+/// Costs of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadStats {
     /// Lookups that memory could not answer.
     pub lookups: u64,
-    /// Index files they asked.
+    /// Index files that these lookups asked.
     pub files_asked: u64,
-    /// How often a filter answered for a file.
+    /// Times that a filter answered for a file.
     pub filter_refusals: u64,
     /// Blocks found in the cache, by lookups and scans.
     pub block_hits: u64,
     /// Blocks read from the disk, by lookups, scans and checkpoints.
     pub block_reads: u64,
-    /// Bytes of these.
+    /// Bytes of these blocks.
     pub block_read_bytes: u64,
 }
 
-/// Counts what is written.
+/// Counters of written bytes.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     user_bytes: u64,
-    /// Shared with jobs.
+    /// Bytes written to index files. Checkpoint jobs and ingestions share this counter.
     pub(crate) index_bytes: Arc<AtomicU64>,
 }
 
@@ -104,12 +105,12 @@ impl WriteCounters {
 }
 
 impl WriteStats {
-    /// Bytes written for each byte changed: write amplification. None if nothing has changed.
+    /// Write amplification: bytes written for each byte changed. `None` if nothing has changed.
     pub fn amplification(&self) -> Option<f64> {
         ratio(self.log_bytes + self.index_bytes, self.user_bytes)
     }
 
-    /// What has been written since an earlier moment.
+    /// Bytes written since `earlier`.
     pub fn since(&self, earlier: &WriteStats) -> WriteStats {
         WriteStats {
             user_bytes: self.user_bytes - earlier.user_bytes,
@@ -120,13 +121,13 @@ impl WriteStats {
 }
 
 impl ReadStats {
-    /// Blocks that a lookup looks into, if memory cannot answer it: with nothing in the cache, its
-    /// reads of the disk. None without such lookups.
+    /// Blocks looked into for each lookup that memory cannot answer. With an empty cache, these are
+    /// its reads of the disk. `None` without such lookups.
     pub fn blocks_per_lookup(&self) -> Option<f64> {
         ratio(self.files_asked - self.filter_refusals, self.lookups)
     }
 
-    /// What reads have cost since an earlier moment.
+    /// Costs of reads since `earlier`.
     pub fn since(&self, earlier: &ReadStats) -> ReadStats {
         ReadStats {
             lookups: self.lookups - earlier.lookups,
@@ -144,15 +145,15 @@ fn ratio(a: u64, b: u64) -> Option<f64> {
 }
 
 impl Stats {
-    /// Memory of the database, roughly: trees, filters and block lists, cached blocks. What callers
-    /// hold comes on top of it, see the README.
+    /// Approximate memory of the database in bytes: trees, filters, block lists, and cached blocks.
+    /// Memory that callers hold comes on top: see the README.
     pub fn memory_bytes(&self) -> usize {
         self.active_bytes + self.frozen_bytes + self.resident_bytes + self.cache_bytes
     }
 
-    /// Bytes of all index files for each byte of the bottom level, which has every key once: how
-    /// much space stale versions, tombstones and snapshots take at most. None if there is no bottom
-    /// level yet.
+    /// Bytes of all index files for each byte of the bottom level, which has every key once. This
+    /// bounds the space of stale versions, tombstones and snapshots. `None` if there is no bottom
+    /// level.
     pub fn space_amplification(&self) -> Option<f64> {
         ratio(self.file_bytes, self.levels.first()?.bytes)
     }
@@ -177,7 +178,7 @@ impl Stats {
         self.index_bytes = self.levels.iter().map(|level| level.bytes).sum();
     }
 
-    /// Counts each file once.
+    /// Counts the files and their bytes, each file once.
     pub(crate) fn count_files<'a>(&mut self, files: impl Iterator<Item = &'a Arc<IndexFile>>) {
         let files: BTreeMap<_, _> = files.map(|file| (file.number(), file)).collect();
         self.file_count = files.len() as u64;
@@ -187,7 +188,7 @@ impl Stats {
 }
 
 impl State {
-    /// Figures about the layers, and what reads have cost.
+    /// Figures about the layers, and the costs of reads.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats {
             active_bytes: self.active.bytes(),

@@ -1,4 +1,4 @@
-//! A value as a read returns it: borrowed from a tree or from a block, never copied.
+//! A value that a read returns. It is borrowed from a tree or from a block, and never copied.
 
 use std::fmt;
 use std::ops::{Deref, Range};

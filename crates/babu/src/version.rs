@@ -1,4 +1,4 @@
-//! The files of all indices at one moment, and the names of these.
+//! Numbers of indices, and the files and trees of all indices.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use crate::index::file::IndexFile;
 use crate::levels::Levels;
 use crate::tree::Tree;
 
-/// Which index of a database: its number. A database has a default index, number 0, and as many
-/// others as it was told to make, see [`crate::Db::index`].
+/// Number of an index. A database has a default index, number 0, and those that
+/// [`crate::Db::index`] has made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct IndexId(pub(crate) u16);
 
 impl IndexId {
-    /// The index that every database has.
+    /// The default index, which every database has.
     pub const DEFAULT: IndexId = IndexId(0);
 
     pub(crate) fn position(self) -> usize {
@@ -20,7 +20,8 @@ impl IndexId {
     }
 }
 
-/// Levels by index. An index that has never had a file may be missing.
+/// The levels of all indices at one moment, by index. An index that never had a file may be
+/// missing.
 #[derive(Clone, Default)]
 pub(crate) struct Version(Vec<Levels>);
 
@@ -42,7 +43,7 @@ impl Version {
         &mut self.0[index.position()]
     }
 
-    /// By index.
+    /// All indices with their levels.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (IndexId, &Levels)> {
         self.0.iter().enumerate().map(|(position, levels)| (IndexId(position as u16), levels))
     }
@@ -52,12 +53,12 @@ impl Version {
     }
 }
 
-/// Trees by index. An index without changes may be missing.
+/// The trees of all indices, by index. An index without changes may be missing.
 #[derive(Default)]
 pub(crate) struct Trees(Vec<Tree>);
 
 impl Trees {
-    /// These change no more. Returns empty ones for what comes after them.
+    /// Makes the trees immutable. Returns empty trees for later changes.
     pub(crate) fn freeze(&mut self) -> Trees {
         Trees(self.0.iter_mut().map(Tree::freeze).collect())
     }
@@ -77,7 +78,7 @@ impl Trees {
         self.0.iter().enumerate().map(|(position, tree)| (IndexId(position as u16), tree))
     }
 
-    /// Memory taken, roughly.
+    /// Approximate memory of the trees in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(Tree::bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! A consistent state of the database that does not change, for reading on any thread.
+//! Views: states of the database that do not change, for reading on any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::state::Frozen;
 use crate::value::Value;
 use crate::version::{IndexId, Version};
 
-/// A state of the database at one moment, see [`crate::Db::view`]. Cheap to clone; what it holds
-/// stays for as long as it lives, also when the database goes on, checkpoints, or is closed.
+/// A state of the database at one moment: see [`crate::Db::view`]. It is cheap to clone. What it
+/// needs stays as long as it exists, also when the database goes on, checkpoints, or is closed.
 #[derive(Clone)]
 pub struct View {
     pub(crate) lsn: Lsn,
-    /// Oldest first.
+    /// Frozen layers, oldest first.
     pub(crate) frozen: Vec<Arc<Frozen>>,
     pub(crate) version: Arc<Version>,
     pub(crate) pool: Arc<Pool>,
-    /// What can be seen of it.
+    /// The part of the state that can be read.
     pub(crate) scope: Scope,
 }
 
-/// The part of a state that a snapshot is about.
+/// The part of a state that a snapshot contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Scope {
     pub(crate) index: Option<IndexId>,
@@ -42,7 +42,7 @@ impl Scope {
 }
 
 impl View {
-    /// The last group in it.
+    /// The last group in the state.
     pub fn lsn(&self) -> Lsn {
         self.lsn
     }
@@ -57,7 +57,7 @@ impl View {
         waited(self.lookup(index, key, Access::Cached))
     }
 
-    /// The value of a key, if that can be said without a read.
+    /// The value of a key in an index, without waiting for the disk.
     pub fn try_get_in(
         &self,
         index: IndexId,
@@ -66,23 +66,23 @@ impl View {
         self.lookup(index, key, Access::Resident)
     }
 
-    /// Keys of the default index from `from` up to, not including, `to` (`None`: to the end),
-    /// ascending.
+    /// Keys and values of the default index from `from` up to, not including, `to`, ascending. With
+    /// `None`, up to the end.
     pub fn scan(&self, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.scan_in(IndexId::DEFAULT, from, to)
     }
 
-    /// The same in an index.
+    /// Keys and values of any index from `from` up to, not including, `to`, ascending.
     pub fn scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
         self.merge(index, from, to, Access::Cached)
     }
 
-    /// [`View::scan_in`] that does not wait for the disk.
+    /// [`View::scan_in`] without waiting for the disk.
     pub fn try_scan_in(&self, index: IndexId, from: &[u8], to: Option<&[u8]>) -> TryScan<'_> {
         TryScan::new(self.merge(index, from, to, Access::Resident))
     }
 
-    /// Keys of the default index that begin with `prefix`.
+    /// Keys of the default index that begin with `prefix`, with their values.
     pub fn prefix(&self, prefix: &[u8]) -> Scan<'_> {
         self.scan(prefix, prefix_end(prefix).as_deref())
     }
@@ -106,7 +106,7 @@ impl View {
         lookup(self.layers(index), Reading { pool: &self.pool, access }, key)
     }
 
-    /// Newest first.
+    /// Layers of an index, newest first.
     pub(crate) fn layers(&self, index: IndexId) -> impl Iterator<Item = Layer<'_>> + Clone {
         let frozen = self.frozen.iter().rev().filter_map(move |frozen| frozen.layer(index));
         frozen.chain(self.version.of(index).layers())

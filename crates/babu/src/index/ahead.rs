@@ -1,51 +1,51 @@
 //! Reading ahead: what a scan asks the kernel for before it gets there.
 //!
-//! Index files are opened for random reads, since a lookup has no use for what lies around its
-//! block and memory may be short. So who moves from block to block has to say so: from the second
-//! block on, with a stretch that grows.
+//! Index files are opened for random reads. A lookup does not need what lies around its block, and
+//! memory may be short. So a scan must ask for more: from its second block on, in stretches that
+//! grow.
 
 use std::ops::Range;
 
 use crate::index::Extent;
 use crate::index::resident::Access;
 
-/// Read ahead for each block moved over: a scan that ends soon must not have read much more than it
-/// needed.
+/// Bytes read ahead for each block passed. A scan that ends soon must not have read much more than
+/// it needed.
 const STEP_BYTES: u64 = 32 << 10;
-/// At most so much is read ahead.
+/// Most bytes that are read ahead.
 const MAX_BYTES: u64 = 512 << 10;
 
-/// Of one scan.
+/// The read-ahead of one scan.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     blocks_passed: u64,
-    /// In the present file all below is asked for.
+    /// Offset in the current file up to which all is asked for.
     until: u64,
 }
 
 impl ReadAhead {
-    /// The next block follows the one before.
+    /// Notes that the scan goes to the block after this one.
     pub(crate) fn pass(&mut self) {
         self.blocks_passed += 1;
     }
 
-    /// Another file follows.
+    /// Notes that the scan goes to another file.
     pub(crate) fn next_file(&mut self) {
         self.until = 0;
     }
 
-    /// How much behind the start of the next block is worth reading.
+    /// Bytes worth reading from the start of the next block on.
     pub(crate) fn bytes(&self, access: Access) -> u64 {
         match access {
             _ if self.blocks_passed == 0 => 0,
-            // They read on to the end.
+            // Direct reads go on to the end of the file.
             Access::Direct => MAX_BYTES,
             _ => (self.blocks_passed * STEP_BYTES).min(MAX_BYTES),
         }
     }
 
-    /// What to ask for when this block is about to be read. Often empty: then enough is asked for
-    /// already.
+    /// The part of the file to ask for before this block is read. It is often empty, as enough is
+    /// asked for already.
     pub(crate) fn take(&mut self, block: Extent, access: Access) -> Range<u64> {
         let bytes = self.bytes(access);
         let left = self.until.saturating_sub(block.offset);
@@ -64,7 +64,7 @@ mod tests {
 
     const LEN: u32 = 3000;
 
-    /// What a scan asks for at each block of two files.
+    /// What a scan asks for at each block of two files: the block's offset, and the part asked for.
     fn asked(access: Access) -> Vec<(u64, Range<u64>)> {
         let mut ahead = ReadAhead::default();
         let mut asked = Vec::new();

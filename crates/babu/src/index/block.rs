@@ -1,4 +1,4 @@
-//! A block: some consecutive entries of an index file, read and checked as one.
+//! A block: consecutive entries of an index file, read and checked as one.
 //!
 //! ```text
 //! as stored                                       raw
@@ -11,7 +11,8 @@
 //!                                                 kind:  0 tombstone, n + 1 a value of n bytes
 //! ```
 //!
-//! An entry at a restart shares nothing. A tombstone hides its key in the files below.
+//! An entry at a restart shares no bytes with the key before it. A tombstone hides its key in the
+//! files below.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -25,14 +26,14 @@ pub(crate) const BLOCK_HEADER_BYTES: usize = 12;
 const RESTART_INTERVAL: usize = 16;
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
-/// Entries beyond this begin another block, whatever the options say.
+/// Size in bytes beyond which entries begin another block, whatever the options say.
 pub(crate) const MAX_BLOCK_BYTES: usize = 16 << 20;
-/// Entries of usual sizes from a restart to the next.
+/// Bytes that are prefetched: usual entries from a restart to the next take this much.
 const PREFETCHED_BYTES: usize = 2 << 10;
-/// A block may end with one entry of the greatest length.
+/// Longest raw block in bytes. A block may end with one entry of the greatest length.
 const MAX_RAW_BYTES: usize = MAX_BLOCK_BYTES + MAX_VALUE_BYTES + (1 << 20);
 
-/// Collects entries in ascending order.
+/// Collects entries in ascending order of keys, and encodes them as a block.
 pub(crate) struct BlockBuilder {
     raw: Vec<u8>,
     restarts: Vec<u32>,
@@ -52,7 +53,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds a value, or a tombstone.
+    /// Adds a value, or a tombstone if `value` is `None`.
     pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
         let mut shared = 0;
         if self.count.is_multiple_of(RESTART_INTERVAL) {
@@ -74,7 +75,7 @@ impl BlockBuilder {
         self.count == 0
     }
 
-    /// Raw length so far.
+    /// Raw length so far, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.raw.len() + self.restarts.len() * 4
     }
@@ -83,7 +84,8 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Appends the block to `out` and begins another. Returns its stored length.
+    /// Appends the block to `out` and begins another. Returns the stored length of the block in
+    /// bytes.
     pub(crate) fn finish(&mut self, seal: Seal, offset: u64, out: &mut Vec<u8>) -> u32 {
         for restart in &self.restarts {
             self.raw.extend_from_slice(&restart.to_le_bytes());
@@ -91,7 +93,7 @@ impl BlockBuilder {
         self.raw.extend_from_slice(&(self.count as u32).to_le_bytes());
         let room = lz4_flex::block::get_maximum_output_size(self.raw.len());
         self.compressed.resize(room, 0);
-        // It cannot fail with so much room; if it did, the block would just be stored raw.
+        // Compression cannot fail with this much room. If it did, the block would be stored raw.
         let written = lz4_flex::block::compress_into(&self.raw, &mut self.compressed);
         let (codec, payload) = match written {
             Ok(bytes) if bytes < self.raw.len() - self.raw.len() / 8 => {
@@ -113,7 +115,7 @@ impl BlockBuilder {
     }
 }
 
-/// The three numbers at the head of an entry, and how many bytes they take.
+/// The three numbers at the head of an entry, and the number of bytes that they take.
 #[cold]
 fn long_header(body: &[u8]) -> Option<(usize, usize, usize, usize)> {
     let mut fields = Fields(body);
@@ -127,45 +129,46 @@ fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A block in memory, checked throughout: entries parse, and their keys ascend.
+/// A block in memory. It was checked as a whole: all entries parse, and keys ascend.
 #[derive(Debug)]
 pub(crate) struct Block {
     raw: Vec<u8>,
-    /// Where entries end and restarts begin.
+    /// Where entries end and the restart offsets begin.
     entries_end: usize,
     count: usize,
-    /// What all keys begin with, or a part of it.
+    /// Bytes with which all keys begin. There may be more.
     common: Key,
-    /// To search by: the restarts in the block are far from each other in memory.
+    /// Copies of the restarts, for searches: in the block they are far apart in memory.
     restarts: Box<[Restart]>,
 }
 
-/// Where an entry is that shares nothing with the one before.
+/// An entry that shares no bytes with the one before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Restart {
-    /// The first bytes of its key behind what is common to all, as a number.
+    /// The first bytes of its key after the common ones, as a number.
     head: u64,
     at: u32,
 }
 
-/// What a block says of a key.
+/// The block's entry for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlockFound {
     Value(Range<usize>),
     Tombstone,
 }
 
-/// The header of one entry, and where its parts lie.
+/// The decoded header of one entry, and the positions of its parts.
 struct Entry {
     shared: usize,
     suffix: Range<usize>,
-    /// `None`: a tombstone.
+    /// Position of the value. `None`: a tombstone.
     value: Option<Range<usize>>,
     end: usize,
 }
 
 impl Block {
-    /// Accepts the bytes read from `offset`, or says what is wrong with them.
+    /// Checks and decodes a block that was read from `offset`. An error says what is wrong with the
+    /// bytes.
     pub(crate) fn parse(stored: Vec<u8>, seal: Seal, offset: u64) -> Result<Block, &'static str> {
         const SHORT: &str = "the block is too short";
         let mut fields = Fields(&stored);
@@ -215,7 +218,7 @@ impl Block {
             let suffix = &block.raw[entry.suffix.clone()];
             let rest = key.get(entry.shared..)?;
             let ascends = position == 0 || rest < suffix;
-            // Lookups rely on it that what is shared is all that could be.
+            // Lookups rely on entries that share as many bytes as possible with the key before.
             let is_more_shared = !is_restart && !rest.is_empty() && rest.first() == suffix.first();
             if !ascends || is_more_shared || entry.shared + suffix.len() > MAX_KEY_BYTES {
                 return None;
@@ -231,7 +234,7 @@ impl Block {
         Some(block)
     }
 
-    /// Collects what searches need.
+    /// Fills in `common` and `restarts`, which searches need.
     fn learn_restarts(&mut self, last_key: &[u8]) -> Option<()> {
         let first = self.entry(0)?.suffix;
         let shared = shared_bytes(&self.raw[first.clone()], last_key);
@@ -246,12 +249,12 @@ impl Block {
         Some(())
     }
 
-    /// The entry at `at`; `None` if none fits there.
+    /// Decodes the entry at `at`. `None` if no entry fits there.
     #[inline]
     fn entry(&self, at: usize) -> Option<Entry> {
         let body = self.raw.get(at..self.entries_end)?;
         let (shared, suffix_bytes, kind, header_bytes) = match body.first_chunk() {
-            // Nearly always: three lengths of a byte each.
+            // The usual case: three lengths of one byte each.
             Some(&[shared, suffix, kind]) if (shared | suffix | kind) < 0x80 => {
                 (usize::from(shared), usize::from(suffix), usize::from(kind), 3)
             }
@@ -277,7 +280,7 @@ impl Block {
         self.count
     }
 
-    /// Memory taken, roughly.
+    /// Approximate memory of the block in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.raw.len() + size_of::<Block>() + self.restarts.len() * size_of::<Restart>()
     }
@@ -290,7 +293,7 @@ impl Block {
         self.restarts[position].at as usize
     }
 
-    /// The last restart whose key is not behind `key`, or the first.
+    /// Position of the last restart whose key is at most `key`, or of the first restart.
     fn restart_before(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(key.len().min(self.common.len()));
         match start.cmp(&self.common) {
@@ -300,7 +303,7 @@ impl Block {
         }
         let head = head(rest);
         let behind = self.restarts.partition_point(|restart| restart.head <= head);
-        // Of those with the same head the keys decide.
+        // Among restarts with this head, compare whole keys.
         let same = self.restarts[..behind].iter().rev().take_while(|other| other.head == head);
         let (mut low, mut high) = ((behind - same.count()).saturating_sub(1), behind);
         while high - low > 1 {
@@ -315,9 +318,8 @@ impl Block {
         low
     }
 
-    /// Asks for the memory of the entries from a restart up to the next: a search reads half of it,
-    /// entry after entry. (Measured with half of a million records in files: 9 % more lookups a
-    /// second.)
+    /// Prefetches the entries from a restart up to the next. A search reads about half of them in
+    /// order. (Measured with half a million records in files: 9 % more lookups a second.)
     fn prefetch(&self, restart: usize) {
         let end = self.restarts.get(restart + 1).map_or(self.entries_end, |next| next.at as usize);
         prefetch(
@@ -325,12 +327,12 @@ impl Block {
         );
     }
 
-    /// What the block says of `key`.
+    /// Finds the entry of `key`. `None` if the block has none.
     pub(crate) fn get(&self, key: &[u8]) -> Option<BlockFound> {
         let restart = self.restart_before(key);
         self.prefetch(restart);
         let mut at = self.restart(restart);
-        // The entry before is before `key` and shares so much with it.
+        // Number of bytes that `key` shares with the previous entry, which is less than `key`.
         let mut matched = 0;
         while at < self.entries_end {
             let entry = self.entry(at)?;
@@ -353,32 +355,32 @@ impl Block {
                 matched += more;
             }
             at = entry.end;
-            // A restart shares nothing with what is before it: none is met, since the next one is
-            // behind `key`.
+            // No restart is met here, whose entry shares nothing: the next restart's key is greater
+            // than `key`.
         }
         None
     }
 }
 
-/// Moves over the entries of a block. Knows the key it stands at.
+/// Moves over the entries of a block. Holds the key of the current entry.
 #[derive(Debug, Default)]
 pub(crate) struct BlockCursor {
     next: usize,
-    /// Where the entries wanted end.
+    /// End of the entries to visit.
     end: usize,
     key: KeyBuffer,
     value: Option<Range<usize>>,
 }
 
 impl BlockCursor {
-    /// Stands before the first entry: the next [`BlockCursor::advance`] reaches it.
+    /// Moves before the first entry. The next [`BlockCursor::advance`] reaches it.
     pub(crate) fn enter(&mut self, block: &Block) {
         self.next = 0;
         self.end = block.entries_end;
         self.key.len = 0;
     }
 
-    /// Stands before the first entry at or behind `key`.
+    /// Moves before the first entry whose key is at least `key`.
     pub(crate) fn seek(&mut self, block: &Block, key: &[u8]) {
         self.enter(block);
         self.next = block.restart(block.restart_before(key));
@@ -395,14 +397,14 @@ impl BlockCursor {
         }
     }
 
-    /// Wants only what is before `key`.
+    /// Ends the visit before the first entry whose key is at least `key`.
     pub(crate) fn stop_before(&mut self, block: &Block, key: &[u8]) {
         let mut stop = BlockCursor::default();
         stop.seek(block, key);
         self.end = stop.next;
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Goes to the next entry. Returns false at the end.
     #[inline]
     pub(crate) fn advance(&mut self, block: &Block) -> bool {
         if self.next >= self.end {
@@ -429,27 +431,27 @@ impl BlockCursor {
         self.key.bytes()
     }
 
-    /// Where the value lies in the block; `None`: a tombstone.
+    /// Position of the value in the block. `None`: a tombstone.
     #[inline]
     pub(crate) fn value(&self) -> Option<Range<usize>> {
         self.value.clone()
     }
 }
 
-/// A key that is put together from what it shares with the one before, and the rest.
+/// A key, put together from the bytes that it shares with the previous key, and the rest.
 #[derive(Debug, Default)]
 struct KeyBuffer {
-    /// As long as it once had to be.
+    /// Memory for keys. It never shrinks.
     bytes: Vec<u8>,
     len: usize,
 }
 
-/// Mostly a suffix is shorter, and copying so much of what is there costs less than to ask how much
-/// it is.
+/// Bytes copied for a suffix up to this long. Most suffixes are shorter. A copy of a fixed length
+/// costs less than one of the exact length.
 const COPIED_BYTES: usize = 32;
 
 impl KeyBuffer {
-    /// Keeps the first `shared` bytes; `suffix` of `raw` follows them.
+    /// Keeps the first `shared` bytes, and appends `suffix` of `raw`.
     #[inline]
     fn set(&mut self, shared: usize, raw: &[u8], suffix: Range<usize>) {
         self.len = shared + suffix.len();

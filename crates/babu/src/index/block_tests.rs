@@ -15,8 +15,8 @@ fn random(state: &mut u64) -> usize {
 
 type Entries = std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Keys of a tiny alphabet, so that prefixes are shared and one key is often the beginning of
-/// another.
+/// Entries whose keys have a tiny alphabet. So keys share prefixes, and often one key is the
+/// beginning of another.
 fn entries(seed: u64, count: usize) -> Entries {
     let mut state = seed | 1;
     let mut entries = Entries::new();
@@ -135,7 +135,7 @@ fn no_flipped_bit_or_cut_is_accepted() {
     assert!(Block::parse(bytes, seal(), OFFSET + 1).is_err(), "in another place");
 }
 
-/// Gives changed bytes a right checksum, so that what is behind it is tested.
+/// Gives changed bytes a right checksum, so that later checks are tested.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = seal().at(OFFSET).over(&bytes[4..]).value();
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
@@ -148,7 +148,7 @@ fn entries_that_make_no_sense_are_refused_even_with_a_right_checksum() {
     crate::fuzz::rounds(40_000, |round, random| {
         let mut bytes = stored(&entries(round % 50, 40));
         if round % 2 == 0 {
-            // Raw, so that the entries are hit and not the compressor's work.
+            // Make it raw, so that changes hit entries and not compressed bytes.
             let raw = Block::parse(bytes, seal(), OFFSET).unwrap().raw;
             bytes = vec![0; 8];
             bytes.extend_from_slice(&(raw.len() as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Blocks kept in memory within a budget of bytes.
+//! A cache of blocks in memory, within a budget of bytes.
 //!
 //! ```text
 //! read ──► newcomers ──used again───────────────► residents ──not used for long──► gone
@@ -6,12 +6,12 @@
 //!                             remembered
 //! ```
 //!
-//! 1. As long as everything fits, everything stays.
-//! 2. From then on a block must be used twice to stay: newcomers get a small part of the budget.
-//!    What lookups at random in much data bring is not worth memory here, where it takes twice what
-//!    it takes in the page cache.
-//! 3. For the same reason a resident that is not used goes, even if there is room.
-//! 4. Blocks in use (a reader holds them) stay.
+//! 1. As long as all blocks fit, all stay.
+//! 2. After that a block must be used twice to stay. Newcomers get a small part of the budget.
+//!    Random lookups in much data bring blocks that are not worth memory here. They take twice what
+//!    they take in the page cache.
+//! 3. For that reason an unused resident goes even if there is room.
+//! 4. Blocks that a reader holds stay.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -25,18 +25,18 @@ pub(crate) type BlockId = (u64, u32);
 
 const SHARDS: usize = 16;
 
-/// Newcomers get this part of the budget.
+/// Newcomers get the budget divided by this.
 const NEWCOMERS_PART: usize = 8;
-/// A resident goes if so many times as many blocks were read as the budget holds, and it was not
-/// used.
+/// A resident goes if it was not used while the shard read this many times the blocks that its
+/// budget holds.
 const IDLE_ROUNDS: u64 = 2;
-/// Blocks that one arrival may displace beyond what the budget demands, so that no reader waits for
-/// long.
+/// Most newcomers and residents that one arrival may displace beyond the demand of the budget. So
+/// no reader waits long.
 const MAX_STEPS: usize = 8;
 
 type Table<V> = HashMap<BlockId, V, BuildHasherDefault<Mixer>>;
 
-/// Shared by all index files of a database. Sharded, so that readers seldom meet.
+/// The block cache of a database. It is sharded so that readers seldom wait for a lock.
 pub(crate) struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     shard_budget_bytes: usize,
@@ -45,26 +45,26 @@ pub(crate) struct BlockCache {
 #[derive(Default)]
 struct Shard {
     blocks: Table<Cached>,
-    /// Both in order of arrival.
+    /// Newcomers, and below them residents, each in order of arrival.
     newcomers: VecDeque<BlockId>,
     residents: VecDeque<BlockId>,
     bytes: usize,
     newcomer_bytes: usize,
-    /// Newcomers let go not long ago; the queue has them in that order.
+    /// Newcomers dropped a short time ago. The queue has their order.
     remembered: Table<()>,
     remembered_queue: VecDeque<BlockId>,
-    /// Blocks read so far: the clock.
+    /// Blocks read so far. This is the shard's clock.
     reads: u64,
-    /// Not everything fits, as is known beforehand or has been seen.
+    /// True if not all blocks fit, as expected at the opening or seen since.
     is_tight: bool,
 }
 
 struct Cached {
     block: Arc<Block>,
     used: bool,
-    /// A newcomer has not become a resident yet.
+    /// True until the block becomes a resident.
     is_newcomer: bool,
-    /// Reads when it became a resident, or was last seen to be used.
+    /// Value of `reads` when the block became a resident, or was last seen to be used.
     since: u64,
 }
 
@@ -86,11 +86,11 @@ impl BlockCache {
         Some(cached.block.clone())
     }
 
-    /// Adds a block; returns the one that is there from now on.
+    /// Adds a block. Returns the cached block, which is another if two readers fetched it at once.
     pub(crate) fn insert(&self, id: BlockId, block: Arc<Block>) -> Arc<Block> {
         let mut shard = self.shard(id);
         if let Some(cached) = shard.blocks.get(&id) {
-            // Two readers fetched it at once.
+            // Two readers fetched the block at once.
             return cached.block.clone();
         }
         shard.add(id, block.clone());
@@ -98,7 +98,7 @@ impl BlockCache {
         block
     }
 
-    /// Forgets the blocks of some files.
+    /// Removes the blocks of some files.
     pub(crate) fn forget(&self, files: &[u64]) {
         if files.is_empty() {
             return;
@@ -121,8 +121,8 @@ impl BlockCache {
         }
     }
 
-    /// Tells how much there is to be read: if it is more than the budget, memory is not filled with
-    /// it first.
+    /// Notes how many bytes of blocks there are to read. If they exceed the budget, the cache is
+    /// strict from the beginning.
     pub(crate) fn expect(&self, stored_bytes: u64) {
         let is_tight = stored_bytes / SHARDS as u64 > self.shard_budget_bytes as u64;
         for shard in &self.shards {
@@ -130,7 +130,7 @@ impl BlockCache {
         }
     }
 
-    /// Memory of all blocks.
+    /// Memory of all cached blocks in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let bytes =
             |shard: &Mutex<Shard>| shard.lock().unwrap_or_else(PoisonError::into_inner).bytes;
@@ -153,7 +153,7 @@ impl Shard {
         self.blocks.insert(id, Cached { block, used: false, is_newcomer, since: self.reads });
     }
 
-    /// Makes room after a block of so many bytes has come.
+    /// Makes room after a block of `block_bytes` has arrived.
     fn settle(&mut self, budget_bytes: usize, block_bytes: usize) {
         self.is_tight |= self.bytes > budget_bytes;
         if !self.is_tight {
@@ -167,7 +167,7 @@ impl Shard {
             }
             self.drop_idle_resident(IDLE_ROUNDS * room as u64);
         }
-        // At most two rounds: then all that is left is in use.
+        // Two rounds suffice: all blocks that are left then are in use.
         for _ in 0..self.blocks.len() * 2 {
             if self.bytes <= budget_bytes {
                 break;
@@ -185,7 +185,8 @@ impl Shard {
         }
     }
 
-    /// The oldest newcomer stays as a resident, or goes and is remembered.
+    /// Makes the oldest newcomer a resident if it was used. Else drops and remembers it, unless it
+    /// is in use.
     fn judge_newcomer(&mut self) {
         let Some(id) = self.newcomers.pop_front() else {
             return;
@@ -212,7 +213,7 @@ impl Shard {
         }
     }
 
-    /// The oldest resident gets another round if it was used or is in use; else it goes.
+    /// Gives the oldest resident another round if it was used or is in use. Else drops it.
     fn judge_resident(&mut self) {
         let Some(id) = self.residents.pop_front() else {
             return;
@@ -287,8 +288,8 @@ mod tests {
         assert!(survived >= 15, "{survived}");
     }
 
-    /// Part of the budget that is filled after lookups at random among so many quarters of the
-    /// blocks that fit, and part of the lookups that found their block.
+    /// Runs random lookups among blocks that are `quarters` fourths of those that fit. Returns the
+    /// part of the budget that is filled, and the part of lookups that hit.
     fn at_random(quarters: usize) -> (f64, f64) {
         let room = SHARDS * 50;
         let budget = room * block().memory_bytes();
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_fits_stays_and_what_is_much_too_much_takes_little_memory() {
-        // All fits, but for shards that get more than others.
+        // All blocks fit, but for shards that get more than others.
         let (_, found) = at_random(3);
         assert!(found > 0.98, "{found}");
         let (filled, found) = at_random(6);

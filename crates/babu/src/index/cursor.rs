@@ -9,10 +9,10 @@ use crate::index::resident::{Access, Pool, TryReadError};
 use crate::key::Key;
 use crate::value::Value;
 
-/// Stands before an entry; [`FilesCursor::advance`] goes to it, and then its key and value are
-/// lent. A block is held for as long as the cursor is in it.
+/// A cursor over the entries of files. [`FilesCursor::advance`] goes to the next entry, and lends
+/// its key and value. The cursor holds the block that it is in.
 pub(crate) struct FilesCursor<'a> {
-    /// Files not finished yet, ascending.
+    /// Files that are not finished yet, ascending.
     files: &'a [Arc<IndexFile>],
     pool: &'a Arc<Pool>,
     access: Access,
@@ -24,7 +24,7 @@ pub(crate) struct FilesCursor<'a> {
 }
 
 impl<'a> FilesCursor<'a> {
-    /// Entries of `from..to`; `None` is the end of all keys.
+    /// A cursor before the first entry of `from..to`. `None` is the end of all keys.
     pub(crate) fn seek(
         files: &'a [Arc<IndexFile>],
         pool: &'a Arc<Pool>,
@@ -42,8 +42,8 @@ impl<'a> FilesCursor<'a> {
         Ok(cursor)
     }
 
-    /// Enters the block at the position, or the first behind it, from the key on; there is none at
-    /// the end.
+    /// Enters the block at the current position, or the first block of the next file. With `from`,
+    /// begins at that key. At the end there is no block.
     fn load(&mut self, from: Option<&[u8]>) -> Result<(), TryReadError> {
         if self.block.take().is_some() {
             self.ahead.pass();
@@ -73,7 +73,7 @@ impl<'a> FilesCursor<'a> {
         Ok(())
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Goes to the next entry. Returns false at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool, TryReadError> {
         match &self.block {
@@ -95,19 +95,19 @@ impl<'a> FilesCursor<'a> {
         Ok(false)
     }
 
-    /// The key of the entry it stands at.
+    /// The key of the current entry.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         self.cursor.key()
     }
 
-    /// The value of the entry it stands at; `None`: a tombstone.
+    /// The value of the current entry. `None`: a tombstone.
     #[inline]
     pub(crate) fn value(&self) -> Option<&[u8]> {
         Some(self.block.as_ref()?.bytes(self.cursor.value()?))
     }
 
-    /// The same, to keep.
+    /// The value of the current entry, independent of the cursor. `None`: a tombstone.
     pub(crate) fn owned_value(&self) -> Option<Value<'static>> {
         Some(Value::in_block(self.block.clone()?, self.cursor.value()?))
     }

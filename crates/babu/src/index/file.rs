@@ -1,4 +1,4 @@
-//! An index file open for reading.
+//! An index file that is open for reading.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::index::{
 use crate::ranges::RangeSet;
 use crate::value::Value;
 
-/// An index file whose header, footer and tail have been checked.
+/// An open index file. Header, footer and tail have been checked, or the file is dark.
 pub(crate) struct IndexFile {
     facts: FileFacts,
     name: Box<str>,
@@ -27,13 +27,13 @@ pub(crate) struct IndexFile {
     filter_prefix_bytes: usize,
     ranges: RangeSet,
     blocks: BlockList,
-    /// Why merges pass the file over.
+    /// The damage because of which merges pass the file over. Empty if they do not.
     damage: OnceLock<Box<Damage>>,
-    /// Nothing of the file can be told: its header, footer or tail cannot be read.
+    /// True if the header, footer or tail cannot be read, so that the content is unknown.
     is_dark: bool,
 }
 
-/// What a layer on disk says of a key it has something to say about.
+/// The entry of a layer on disk for a key.
 #[derive(Debug, Clone)]
 pub(crate) enum DiskFound {
     Value(Value<'static>),
@@ -54,7 +54,7 @@ struct Footer {
 }
 
 impl IndexFile {
-    /// Opens a file of which these facts must hold.
+    /// Opens a file and checks it against `facts`.
     pub(crate) fn open(
         disk: &dyn Disk,
         database_id: u64,
@@ -115,9 +115,10 @@ impl IndexFile {
         })
     }
 
-    /// Opens a file that a manifest names. If it is there, and its header, footer or tail cannot be
-    /// read, it is *dark*: it has one block, which holds all keys of its span and cannot be read.
-    /// What the file hides is unknown, and so nothing of its span is answered from the files below.
+    /// Opens a file that a manifest names. If the file exists with its length, and its header,
+    /// footer or tail cannot be read, it opens as *dark*. A dark file has one unreadable block,
+    /// which holds all keys of its span. What the file hides is unknown, so its span is not
+    /// answered from the files below.
     pub(crate) fn open_named(
         disk: &dyn Disk,
         database_id: u64,
@@ -174,27 +175,27 @@ impl IndexFile {
         self.blocks.len()
     }
 
-    /// Where a block is.
+    /// Offset and length of a block.
     pub(crate) fn extent(&self, position: usize) -> Extent {
         self.blocks.extent(position)
     }
 
-    /// What the file hides from the files below.
+    /// Ranges that the file hides in the files below.
     pub(crate) fn ranges(&self) -> &RangeSet {
         &self.ranges
     }
 
-    /// Why merges pass the file over, if they do.
+    /// The damage because of which merges pass the file over. `None` if they do not.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.damage.get().map(|damage| &**damage)
     }
 
-    /// From now on, until the next opening, merges pass the file over. False: they did already.
+    /// Makes merges pass the file over until the next opening. Returns false if they already did.
     pub(crate) fn pass_over(&self, damage: &Damage) -> bool {
         self.damage.set(Box::new(damage.clone())).is_ok()
     }
 
-    /// Memory that the file takes as long as it is open.
+    /// Memory in bytes that the file takes while it is open.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<IndexFile>()
             + self.filter.len()
@@ -202,13 +203,12 @@ impl IndexFile {
             + self.ranges.len() * 2 * size_of::<crate::key::Key>()
     }
 
-    /// Makes the file's bytes durable (its name is the caller's).
+    /// Makes the file's bytes durable. Syncing its name is up to the caller.
     pub(crate) fn sync(&self) -> Result<(), IoFailure> {
         self.file.sync().during("sync", &self.name)
     }
 
-    /// True if blocks behind this one may hold keys before `to`, as far as can be said without
-    /// them.
+    /// False only if no block after this one holds keys before `to`. Reads no block.
     pub(crate) fn goes_on_before(&self, position: usize, to: &[u8]) -> bool {
         match position + 1 < self.block_count() {
             true => self.blocks.separator(position + 1) < to,
@@ -216,7 +216,7 @@ impl IndexFile {
         }
     }
 
-    /// Position of the one block that can hold `key`; `None` if all keys are behind it.
+    /// Position of the one block that can hold `key`. `None` if `key` is before all blocks.
     pub(crate) fn block_for(&self, key: &[u8]) -> Option<usize> {
         self.blocks.find(key)
     }
@@ -227,18 +227,19 @@ impl IndexFile {
         self.filter.may_contain(hash) && !(is_planted!(FilterDenies) && hash.is_multiple_of(16))
     }
 
-    /// Asks for what [`IndexFile::may_contain`] will look at.
+    /// Prefetches the memory that [`IndexFile::may_contain`] reads.
     #[inline]
     pub(crate) fn prefetch_filter(&self, key: &[u8]) {
         self.filter.prefetch(filter::hash(key, self.filter_prefix_bytes));
     }
 
-    /// So many bytes of a key the filter looks at.
+    /// Number of leading bytes of a key that the filter looks at.
     pub(crate) fn filter_prefix_bytes(&self) -> usize {
         self.filter_prefix_bytes
     }
 
-    /// What the file says of a key within its span.
+    /// The file's entry for a key within its span. `None` if it has no entry and does not hide the
+    /// key.
     pub(crate) fn get(
         self: &Arc<Self>,
         key: &[u8],
@@ -262,7 +263,7 @@ impl IndexFile {
         })
     }
 
-    /// A block, from memory or from the disk.
+    /// A block, from the cache or from the disk, as `access` says.
     pub(crate) fn block(
         self: &Arc<Self>,
         position: usize,
@@ -292,7 +293,7 @@ impl IndexFile {
         })
     }
 
-    /// Has this part of the file, or what there is of it, read soon.
+    /// Asks the disk to read this part of the file soon, as far as the file reaches.
     pub(crate) fn prefetch(&self, part: Range<u64>) {
         let end = part.end.min(self.len());
         if part.start < end {
@@ -300,7 +301,7 @@ impl IndexFile {
         }
     }
 
-    /// A block from the disk.
+    /// Reads a block from the disk.
     pub(crate) fn read_block(&self, position: usize) -> Result<Block, ReadError> {
         if let (true, Some(damage)) = (self.is_dark, self.damage()) {
             return Err(damage.clone().into());
@@ -312,8 +313,8 @@ impl IndexFile {
             .map_err(|what| self.block_damage(position, what).into())
     }
 
-    /// Verifies every block, and that all agrees with the tail and the manifest. Calls `each` with
-    /// what is intact.
+    /// Verifies every block, and that the blocks agree with tail and manifest. Calls `each` with
+    /// intact blocks, and `report` with each fault.
     pub(crate) fn verify(&self, mut each: impl FnMut(&Block), mut report: impl FnMut(ReadError)) {
         let (mut entries, mut tombstones, mut is_whole) = (0, 0, true);
         let mut ahead = ReadAhead::default();
@@ -342,7 +343,7 @@ impl IndexFile {
         }
     }
 
-    /// Entries, tombstones, and what is wrong with their keys.
+    /// Counts the block's entries and tombstones, and finds a fault in its keys.
     fn inspect(&self, position: usize, block: &Block) -> (u64, u64, Option<&'static str>) {
         let mut cursor = crate::index::block::BlockCursor::default();
         let (mut entries, mut tombstones, mut fault) = (0, 0, None);
@@ -376,7 +377,7 @@ impl IndexFile {
     }
 }
 
-/// A key for an error message: keys may be long.
+/// A key for an error message, cut if it is long.
 fn shown(key: &[u8]) -> String {
     const SHOWN_BYTES: usize = 32;
     match key.len() > SHOWN_BYTES {

@@ -6,7 +6,7 @@ use crate::memdisk::MemDisk;
 const SIZES: IndexSizes =
     IndexSizes { block_bytes: 100, file_bytes: 1 << 20, filter_prefix_bytes: 4 };
 
-/// A file with values, tombstones and ranges.
+/// The bytes and facts of a file with values, tombstones and ranges.
 fn sample() -> (Vec<u8>, FileFacts) {
     let disk = MemDisk::new();
     let mut writer = IndexWriter::create(&disk, 1, 7, SIZES).unwrap();
@@ -78,7 +78,7 @@ fn a_tail_that_makes_no_sense_is_refused_even_with_a_right_checksum() {
     let blocks_end = footer.blocks_end as usize;
     let (mut accepted, mut refused) = (0, 0);
     crate::fuzz::mutations(&bytes[blocks_end..footer_at + 56], |changed| {
-        // The tail, and of the footer all that is not a checksum.
+        // `changed` is the tail, then all of the footer that is not a checksum.
         let Some(tail_bytes) = changed.len().checked_sub(56) else { return };
         let (tail, fields) = changed.split_at(tail_bytes);
         let mut file = bytes[..blocks_end].to_vec();

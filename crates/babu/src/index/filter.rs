@@ -1,11 +1,10 @@
-//! A filter: says "not there" of most keys that are not in a file, without a read.
+//! A filter: tells without a read that a file does not have a key, for most absent keys.
 //!
-//! A Bloom filter in lines of 64 bytes: all bits of a key are in one line, so that a question costs
-//! one access to memory. With 10 bits a key about 1 absent key in 80 is not recognized.
+//! It is a Bloom filter in lines of 64 bytes. All bits of a key are in one line, so a question
+//! costs one memory access. With 10 bits a key, about 1 absent key in 80 is not recognized.
 //!
-//! Only the first `prefix_bytes` of a key count. Where longer keys are details of what their
-//! beginning names, one question answers for all of them: "is there anything at all that begins
-//! so?"
+//! Only the first `prefix_bytes` of a key count. Longer keys may be details of what their beginning
+//! names. One question then answers for all of them: does any key begin so?
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,20 +15,20 @@ const PROBES: usize = 6;
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
 
-/// Hash of as much of a key as a filter looks at.
+/// Hash of the part of a key that a filter looks at.
 pub(crate) fn hash(key: &[u8], prefix_bytes: usize) -> u64 {
     xxh3_64(&key[..key.len().min(prefix_bytes)])
 }
 
-/// The bits. Each line is one of the processor's, too.
+/// The bits of a filter. Each line is aligned to a cache line of the processor.
 #[derive(Default)]
 pub(crate) struct Filter {
-    /// Longer by a line than what it holds, so that there is one to begin with.
+    /// One line longer than the bits, so that they can begin at an aligned address.
     memory: Box<[u8]>,
 }
 
 impl Filter {
-    /// Bits with room for so many keys.
+    /// A filter with room for this many keys.
     pub(crate) fn with_room(keys: usize) -> Filter {
         Filter::of_lines((keys * BITS_PER_KEY).div_ceil(LINE_BITS as usize))
     }
@@ -44,13 +43,13 @@ impl Filter {
         (self.memory.len() / LINE_BYTES).saturating_sub(1)
     }
 
-    /// Where the first line is.
+    /// Offset of the first line in `memory`.
     #[inline]
     fn start(&self) -> usize {
         self.memory.as_ptr().align_offset(LINE_BYTES)
     }
 
-    /// Bits from hashes; one that follows its like counts once.
+    /// A filter with these hashes, and room for as many.
     pub(crate) fn build(hashes: &[u64]) -> Filter {
         let mut filter = Filter::with_room(hashes.len());
         for &hash in hashes {
@@ -59,7 +58,7 @@ impl Filter {
         filter
     }
 
-    /// Bits as [`Filter::bytes`] had them.
+    /// A filter from bytes that [`Filter::bytes`] returned.
     pub(crate) fn read(bytes: &[u8]) -> Filter {
         let mut filter = Filter::of_lines(bytes.len() / LINE_BYTES);
         let (start, len) = (filter.start(), filter.len());
@@ -69,7 +68,7 @@ impl Filter {
         filter
     }
 
-    /// Bits that deny no key.
+    /// A filter that denies no key.
     pub(crate) fn of_all() -> Filter {
         Filter::read(&[0xFF; LINE_BYTES])
     }
@@ -78,17 +77,17 @@ impl Filter {
         self.memory.get(self.start()..self.start() + self.len()).unwrap_or_default()
     }
 
-    /// Length in bytes.
+    /// Length of the bits in bytes.
     pub(crate) fn len(&self) -> usize {
         self.lines() * LINE_BYTES
     }
 
-    /// For how many keys there is room.
+    /// Number of keys for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.len() * 8 / BITS_PER_KEY
     }
 
-    /// Adds a key, if there are bits.
+    /// Adds the hash of a key. Does nothing in a filter without bits.
     #[inline]
     pub(crate) fn add(&mut self, hash: u64) {
         let start = self.start() + line_of(hash, self.lines());
@@ -99,7 +98,7 @@ impl Filter {
         }
     }
 
-    /// Asks for the memory that a question for this hash will look at.
+    /// Prefetches the memory that a question for this hash reads.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(line) = self.line(hash) {
@@ -107,14 +106,14 @@ impl Filter {
         }
     }
 
-    /// Whether a key of this hash may be there. Without bits everything may.
+    /// False only if no key of this hash was added. A filter without bits answers true.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         self.line(hash)
             .is_none_or(|line| probes(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0))
     }
 
-    /// The line of a hash; `None` without bits.
+    /// The line of a hash. `None` in a filter without bits.
     #[inline]
     fn line(&self, hash: u64) -> Option<&[u8]> {
         let start = self.start() + line_of(hash, self.lines());
@@ -122,16 +121,16 @@ impl Filter {
     }
 }
 
-/// The high half of the hash picks the line.
+/// Offset of a hash's line. The high half of the hash picks it.
 fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize * LINE_BYTES
 }
 
-/// The low half picks the bits: a start and an odd distance.
+/// Bits of a hash in its line. The low half of the hash gives a start and an odd distance.
 fn probes(hash: u64) -> impl Iterator<Item = usize> {
     let start = hash & (LINE_BITS - 1);
     let distance = (hash >> 9) & (LINE_BITS - 1) | 1;
-    // A third part keeps keys apart that agree in both.
+    // Further bits of the hash tell keys apart that have equal start and distance.
     let bend = (hash >> 18) & 0x3fff;
     (0..PROBES as u64).map(move |n| {
         ((start + n * distance + (bend.wrapping_mul(n * n) >> 5)) & (LINE_BITS - 1)) as usize

@@ -1,17 +1,17 @@
-//! The block list: where each block of a file is, and from which key on. In memory while the file
-//! is open.
+//! The block list: where each block of a file is, and its first possible key. It is in memory while
+//! the file is open.
 //!
 //! ```text
 //! per block: varint stored length ‖ varint key length ‖ separator
 //! ```
 //!
-//! A separator is the shortest key that is behind all of the block before and not behind the
-//! block's own first. The blocks lie back to back, so that lengths give the offsets.
+//! A separator is the shortest key that is greater than all keys of the previous block, and not
+//! greater than the block's first key. Blocks lie back to back, so their lengths give the offsets.
 
 use crate::codec::{Fields, put_sized, put_varint};
 use crate::index::{Extent, INDEX_HEADER_BYTES};
 
-/// All separators in one piece of memory, and 12 bytes per block.
+/// A block list. All separators share one piece of memory. Each block takes 12 bytes besides.
 #[derive(Debug)]
 pub(crate) struct BlockList {
     keys: Box<[u8]>,
@@ -25,21 +25,21 @@ struct Place {
     len: u32,
 }
 
-/// Appends the entry of one block.
+/// Appends the entry of one block to an encoded list.
 pub(crate) fn put(out: &mut Vec<u8>, separator: &[u8], stored_bytes: u32) {
     put_varint(out, u64::from(stored_bytes));
     put_sized(out, separator);
 }
 
-/// The shortest key behind `last` and not behind `next`.
+/// The shortest key that is greater than `last` and at most `next`.
 pub(crate) fn separator<'a>(last: &[u8], next: &'a [u8]) -> &'a [u8] {
     let shared = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     &next[..next.len().min(shared + 1)]
 }
 
 impl BlockList {
-    /// Accepts only a list of `count` blocks that fill the file from the header to `end`, with
-    /// ascending separators.
+    /// Decodes a list. Accepts it only if separators ascend, and its `count` blocks fill the file
+    /// from the header to `end`.
     pub(crate) fn parse(bytes: &[u8], count: u64, end: u64) -> Option<BlockList> {
         let mut fields = Fields(bytes);
         let mut keys = Vec::new();
@@ -65,7 +65,7 @@ impl BlockList {
             .then(|| BlockList { keys: keys.into(), places: places.into() })
     }
 
-    /// The list of a file of which nothing can be told: one block for all keys from `from` on.
+    /// The list of a dark file: one block for all keys from `from` on.
     pub(crate) fn dark(from: &[u8]) -> BlockList {
         let place = Place { key_end: from.len() as u32, offset: 0, len: 0 };
         BlockList { keys: from.into(), places: [place].into() }
@@ -75,7 +75,7 @@ impl BlockList {
         self.places.len()
     }
 
-    /// Memory taken.
+    /// Memory of the list in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.keys.len() + self.places.len() * size_of::<Place>()
     }
@@ -93,7 +93,7 @@ impl BlockList {
         Extent { offset: u64::from(place.offset), len: place.len }
     }
 
-    /// Position of the one block that can hold `key`; `None` if all are behind it.
+    /// Position of the one block that can hold `key`. `None` if `key` is before all blocks.
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {

@@ -1,4 +1,4 @@
-//! Index files: sorted, immutable, written once by a checkpoint or an ingestion.
+//! Index files: sorted and immutable. A checkpoint or an ingestion writes each of them once.
 //!
 //! ```text
 //! idx-0000000000000003
@@ -24,10 +24,12 @@
 //!                                          92 u32 checksum of bytes 0..92
 //! ```
 //!
-//! All checksums are seeded with the place of what they cover, see [`crate::codec::Seal`]. The
-//! manifest knows the length of each file, and its *span*: every key that it holds or hides. The
-//! tail is in memory while the file is open; a cold lookup reads one block, and mostly none if the
-//! key is not there.
+//! All checksums are seeded with the place of what they cover: see [`crate::codec::Seal`]. The
+//! manifest has the length of each file, and its *span*: the range of all keys that it holds or
+//! hides.
+//!
+//! The tail is in memory while the file is open. A cold lookup reads one block, and mostly none if
+//! the key is absent.
 
 pub(crate) mod ahead;
 pub(crate) mod block;
@@ -75,24 +77,24 @@ pub(crate) fn encode_header(seal: Seal, number: u64) -> [u8; INDEX_HEADER_BYTES]
     out
 }
 
-/// Where a block is.
+/// Offset and length of a block in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) offset: u64,
     pub(crate) len: u32,
 }
 
-/// What the manifest says of an index file.
+/// Facts about an index file that the manifest records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileFacts {
     pub(crate) number: u64,
     /// Length in bytes.
     pub(crate) len: u64,
-    /// First key held or hidden.
+    /// First key that the file holds or hides.
     pub(crate) from: Key,
-    /// First key behind all that are held or hidden.
+    /// First key after all that the file holds or hides.
     pub(crate) to: Key,
-    /// Tombstones included.
+    /// Number of entries, including tombstones.
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
 }

@@ -1,4 +1,4 @@
-//! Reads that must not wait: what they answer instead, and how to fetch what they miss.
+//! Reads that must not wait: their answers if a block is missing, and how to fetch that block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::index::block::Block;
 use crate::index::cache::BlockCache;
 use crate::index::file::IndexFile;
 
-/// How a read gets at blocks.
+/// How a read gets its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// From the cache, else from the disk into the cache.
+    /// From the cache; if that misses, from the disk, and then into the cache.
     Cached,
     /// From the cache only.
     Resident,
-    /// From the disk, past the cache: for those who read everything once.
+    /// From the disk, past the cache. For merges, which read everything once.
     Direct,
 }
 
-/// What all readers of a database share.
+/// Cache and counters that all readers of a database share.
 pub(crate) struct Pool {
     pub(crate) cache: BlockCache,
     pub(crate) counters: ReadCounters,
@@ -33,7 +33,7 @@ impl Pool {
     }
 }
 
-/// What reads of index files have cost.
+/// Counters of what reads of index files cost.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounters {
     pub(crate) lookups: AtomicU64,
@@ -55,20 +55,20 @@ impl ReadCounters {
 pub struct BlockRef {
     pub(crate) file: Arc<IndexFile>,
     pub(crate) position: usize,
-    /// Behind the start of the block, so much is of use too: a scan goes on there.
+    /// Bytes from the start of the block on that are of use, as a scan goes on there.
     pub(crate) ahead_bytes: u64,
     pub(crate) pool: Arc<Pool>,
 }
 
-/// Keeps a fetched block in memory for as long as it lives, whatever the cache's budget. Who runs
-/// an input again until nothing is missing holds on to these, and gets there.
+/// Keeps a fetched block in memory for as long as this exists, whatever the cache's budget. A
+/// caller that repeats a request until no block is missing holds these, and so comes to an end.
 #[must_use = "without it the block may be gone again before it is read"]
 pub struct Resident {
     _block: Arc<Block>,
 }
 
 impl BlockRef {
-    /// Reads the block into the cache. Blocks.
+    /// Reads the block into the cache. Blocks until it is there.
     pub fn fetch(&self) -> Result<Resident, ReadError> {
         let start = self.file.extent(self.position).offset;
         self.file.prefetch(start..start + self.ahead_bytes);
@@ -81,8 +81,8 @@ impl BlockRef {
         Ok(Resident { _block: block })
     }
 
-    /// A number for it, of use as a key in a table of blocks under way: equal for the same block,
-    /// and mostly different for others.
+    /// A number for the block, to be used as a key in a table of blocks that are being fetched. It
+    /// is equal for equal blocks, and mostly different for others.
     pub fn id(&self) -> u64 {
         self.file.number() << 24 ^ self.position as u64
     }
@@ -102,18 +102,18 @@ impl fmt::Debug for BlockRef {
     }
 }
 
-/// A read that must not wait could not be answered.
+/// A read that must not wait has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TryReadError {
-    /// Fetch this, then ask again.
+    /// This block is not in memory. Fetch it, then ask again.
     #[error("not in memory: {0:?}")]
     NotResident(BlockRef),
-    /// It cannot be answered at all.
+    /// The read failed.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// For reads that wait: these never miss anything.
+/// Converts the result of a read that waits. Such a read never misses a block.
 pub(crate) fn waited<T>(result: Result<T, TryReadError>) -> Result<T, ReadError> {
     result.map_err(|error| match error {
         TryReadError::Read(error) => error,

@@ -1,4 +1,4 @@
-//! Writing a sorted run as several files, cut by key range.
+//! Writing a sorted run as several index files, cut by key range.
 //!
 //! ```text
 //! entries   ──a──b──────c──d──┬──e───f─────g──┬──h────
@@ -6,8 +6,8 @@
 //! files     │      file 1     │    file 2     │ file 3
 //! ```
 //!
-//! Files are cut between two entries; a range that reaches over a cut goes into both files. Spans
-//! are disjoint and ascend.
+//! Files are cut between two entries. A range that crosses a cut goes into both files. Spans are
+//! disjoint and ascend.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +19,12 @@ use crate::index::writer::{IndexSizes, IndexWriter, Written};
 use crate::key::Key;
 use crate::ranges::RangeSet;
 
-/// Makes index files, and remembers which, so that they can be removed if nothing comes of them.
+/// Makes index files. Records their numbers, so that unused files can be removed.
 pub(crate) struct FileMaker<'a> {
     pub(crate) disk: &'a dyn Disk,
     pub(crate) database_id: u64,
     pub(crate) sizes: IndexSizes,
-    /// Number of the next index file, shared by all who make some.
+    /// Number of the next index file. All makers of a database share it.
     pub(crate) numbers: &'a AtomicU64,
     /// Numbers of the files begun.
     pub(crate) made: Vec<u64>,
@@ -38,12 +38,13 @@ impl FileMaker<'_> {
         IndexWriter::create(self.disk, self.database_id, number, self.sizes)
     }
 
-    /// Removes the files begun after the first `count`, which nothing names.
+    /// Removes all files begun after the first `count`. Nothing names them.
     pub(crate) fn discard(&mut self, count: usize) {
         self.discard_all_but(count, &BTreeSet::new());
     }
 
-    /// The same, but for those `kept`. What cannot be removed now is by the next opening.
+    /// Removes files begun after the first `count`, but for those `kept`. A file that cannot be
+    /// removed stays until the next opening.
     pub(crate) fn discard_all_but(&mut self, count: usize, kept: &BTreeSet<u64>) {
         for number in self.made.split_off(count) {
             match kept.contains(&number) {
@@ -56,9 +57,9 @@ impl FileMaker<'_> {
 
 pub(crate) struct RunWriter<'m, 'a> {
     maker: &'m mut FileMaker<'a>,
-    /// What the run hides from what is below.
+    /// Ranges that the run hides in the levels below.
     ranges: RangeSet,
-    /// Where the file under construction may begin.
+    /// First key that the file under construction may hold or hide.
     start: Key,
     current: Option<IndexWriter>,
     written: Vec<Written>,
@@ -69,7 +70,7 @@ impl<'m, 'a> RunWriter<'m, 'a> {
         RunWriter { maker, ranges, start: Key::from(&[][..]), current: None, written: Vec::new() }
     }
 
-    /// Adds a value or a tombstone; keys must ascend.
+    /// Adds a value, or a tombstone. Keys must ascend.
     pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IoFailure> {
         let is_full = self
             .current
@@ -85,7 +86,7 @@ impl<'m, 'a> RunWriter<'m, 'a> {
         writer.push(key, value)
     }
 
-    /// Completes the last file. Syncing is the caller's.
+    /// Completes the last file. Syncing is up to the caller.
     pub(crate) fn finish(mut self) -> Result<Vec<Written>, IoFailure> {
         self.finish_file(None)?;
         Ok(self.written)

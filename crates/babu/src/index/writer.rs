@@ -1,4 +1,4 @@
-//! Writing one index file, front to back.
+//! Writing one index file from front to back.
 
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -14,7 +14,7 @@ use crate::ranges::RangeSet;
 /// Bytes collected before they go to the disk.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Sizes of what is written.
+/// Sizes that the options choose for index files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IndexSizes {
     pub(crate) block_bytes: usize,
@@ -31,7 +31,7 @@ pub(crate) struct IndexWriter {
     block: BlockBuilder,
     /// Separator of the block under construction.
     separator: Vec<u8>,
-    /// Of the block before.
+    /// Last key of the previous block.
     last_key: Vec<u8>,
     first_key: Option<Key>,
     list: Vec<u8>,
@@ -44,11 +44,11 @@ pub(crate) struct IndexWriter {
     digest: Xxh3Default,
 }
 
-/// A file that is complete, and not yet durable.
+/// A file that is complete and not yet durable.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) facts: FileFacts,
-    /// XXH3-128 of all its bytes.
+    /// XXH3-128 of all bytes of the file.
     pub(crate) digest: u128,
 }
 
@@ -83,7 +83,7 @@ impl IndexWriter {
         })
     }
 
-    /// Adds a value or a tombstone; keys must ascend.
+    /// Adds a value, or a tombstone. Keys must ascend.
     pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IoFailure> {
         let entry_bytes = key.len() + value.map_or(0, <[u8]>::len);
         if !self.block.is_empty() && self.block.len() + entry_bytes > MAX_BLOCK_BYTES {
@@ -111,12 +111,12 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Bytes so far, roughly: what is not compressed yet counts in full.
+    /// Approximate length so far in bytes. Bytes that are not compressed yet count in full.
     pub(crate) fn bytes(&self) -> u64 {
         self.buffer_offset + (self.buffer.len() + self.block.len()) as u64
     }
 
-    /// Completes the file with the ranges that it hides. Syncing is the caller's.
+    /// Completes the file with the ranges that it hides. Syncing is up to the caller.
     ///
     /// # Panics
     /// If there are neither entries nor ranges: such a file has no span.

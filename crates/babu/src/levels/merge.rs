@@ -1,7 +1,6 @@
-//! Bringing news into levels: the work that [`super::plan`] and [`super::shape`] decide about.
+//! Merging news into levels. [`super::plan`] and [`super::shape`] decide what is done.
 //!
-//! Old files are never changed, so that whoever reads a former version of the levels goes on doing
-//! so.
+//! Old files are never changed. So readers of a former version of the levels can go on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use crate::levels::{Level, Levels, shape};
 use crate::merge::Merge;
 use crate::ranges::RangeSet;
 
-/// A full disk makes files so many times smaller for news.
+/// On a full disk, files for news are smaller by this factor.
 const THRIFTY_FILES: u64 = 16;
 
 pub(crate) struct Merger<'a> {
     pub(crate) maker: FileMaker<'a>,
     pub(crate) pool: &'a Arc<Pool>,
-    /// The disk is full: no more than the news is written for certain. Levels are added for them,
-    /// and files go down as far as there is room.
+    /// The disk is full. Only news are certain to be written. Levels are added for them, and files
+    /// go down only as far as there is room.
     pub(crate) is_thrifty: bool,
 }
 
@@ -48,7 +47,7 @@ impl<'a> Merger<'a> {
         let sizes = self.maker.sizes;
         if self.is_thrifty {
             shape::add_level(levels);
-            // So that little is to be written again to bring one of them down.
+            // Smaller files mean that less is rewritten when one of them goes down.
             self.maker.sizes.file_bytes /= THRIFTY_FILES;
         }
         let merged = self.lay_on_top(levels, news);
@@ -57,7 +56,8 @@ impl<'a> Merger<'a> {
         self.settle(levels)
     }
 
-    /// Merges layers into the top, or into a new one above it where a file there is passed over.
+    /// Merges layers into the top level. If news meet a file there that is passed over, they go
+    /// into a new level above it.
     fn lay_on_top(&mut self, levels: &mut Levels, news: &[Layer<'_>]) -> Result<(), ReadError> {
         let reading = self.reading();
         let lay = |merger: &mut Self, levels: &mut Levels| {
@@ -75,7 +75,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// Takes over files that hold values only: each as deep as nothing older is met on the way.
+    /// Takes over files that hold only values. Each goes as deep as it can without meeting an older
+    /// file.
     pub(crate) fn adopt(&mut self, levels: &mut Levels, run: &Level) -> Result<(), ReadError> {
         shape::deepen(levels, levels.bytes(), self.file_bytes());
         for file in run {
@@ -103,8 +104,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// Takes a step. If it meets a file that cannot be read, nothing has changed, but for that
-    /// merges pass that file over from now on: false.
+    /// Takes a step. If the step meets an unreadable file, the levels stay unchanged, merges pass
+    /// that file over from now on, and the answer is false.
     fn attempt(
         &mut self,
         levels: &mut Levels,
@@ -117,7 +118,8 @@ impl<'a> Merger<'a> {
             Err(error) => error,
         };
         let ReadError::Damaged(damage) = &error else { return Err(error) };
-        // What this checkpoint has made itself still stands in the layers that it is made of.
+        // A file that this checkpoint has made cannot be passed over: its content is still in the
+        // layers, and a new checkpoint can write it again.
         let is_old = |file: &&Arc<IndexFile>| {
             file.name() == damage.file && !self.maker.made.contains(&file.number())
         };
@@ -146,7 +148,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// From below, where most is that gives room when it meets what is above it.
+    /// Moves files down while there is room. Begins with the lowest level, where merging frees the
+    /// most space.
     fn settle_as_far_as_there_is_room(
         &mut self,
         levels: &mut Levels,
@@ -167,7 +170,7 @@ impl<'a> Merger<'a> {
                     lowered => lowered?,
                 }
                 drop(before);
-                // What this has made and written again itself.
+                // Removes files that this function has made and already replaced.
                 let kept: BTreeSet<u64> = levels.files().map(|file| file.number()).collect();
                 self.maker.discard_all_but(first, &kept);
             }
@@ -176,8 +179,8 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    /// Brings a file into the level below, unless it is found that one of those concerned is to be
-    /// passed over.
+    /// Moves a file into the level below. Does nothing if a file concerned turns out to be
+    /// unreadable and is passed over.
     fn lower(
         &mut self,
         levels: &mut Levels,
@@ -208,7 +211,8 @@ impl<'a> Merger<'a> {
         self.merge_into(levels, target, &[Layer::Files(&[file])])
     }
 
-    /// Merges layers into the level `target`; what they hide below it goes if it is whole files.
+    /// Merges layers into the level `target`. Files in it and below whose whole span the layers
+    /// hide are dropped.
     fn merge_into(
         &mut self,
         levels: &mut Levels,
@@ -284,7 +288,7 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// Opens files just written.
+/// Opens files that were just written.
 pub(crate) fn open_all(maker: &FileMaker<'_>, written: Vec<Written>) -> Result<Level, ReadError> {
     let open = |written: Written| {
         IndexFile::open(maker.disk, maker.database_id, written.facts).map(Arc::new)
@@ -297,7 +301,7 @@ fn insert(level: &mut Level, file: Arc<IndexFile>) {
     level.insert(position, file);
 }
 
-/// Where the gap before file `position` begins; it ends with [`gap_end`].
+/// Where the gap before file `position` begins. It ends with [`gap_end`].
 fn gap_start(level: &Level, position: usize) -> &[u8] {
     position.checked_sub(1).map_or(&[], |before| &level[before].facts().to)
 }
@@ -306,7 +310,7 @@ fn gap_end(level: &Level, position: usize) -> Option<&[u8]> {
     level.get(position).map(|file| &*file.facts().from)
 }
 
-/// True if a layer has an entry in `from..to` or hides a part of it.
+/// True if one of the layers has an entry in `from..to` or hides a part of it.
 fn has_news(
     layers: &[Layer<'_>],
     reading: Reading<'_>,

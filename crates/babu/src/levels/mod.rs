@@ -6,11 +6,11 @@
 //! level 2, bottom │▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒│▒▒▒▒│▒▒▒▒▒│▒▒▒▒▒ …
 //! ```
 //!
-//! 1. The spans of a level's files are disjoint and ascend: a lookup asks at most one file a level,
-//!    at most [`MAX_LEVELS`] in all, and their filters answer for most of them.
-//! 2. A level's say on a key is newer than that of the levels below it.
-//! 3. A tombstone or hidden range is kept only where a level below holds something that it hides.
-//! 4. An index that fits into a few files has one level. How deep it is follows from its size, see
+//! 1. The spans of a level's files are disjoint and ascend. So a lookup asks at most one file a
+//!    level, at most [`MAX_LEVELS`] in all. Filters answer for most of these files.
+//! 2. An entry of a level is newer than those of the same key in the levels below.
+//! 3. A tombstone or hidden range stays only while a level below holds something that it hides.
+//! 4. An index that fits into a few files has one level. Its size decides how many it has: see
 //!    [`shape`].
 
 pub(crate) mod merge;
@@ -22,15 +22,15 @@ use std::sync::Arc;
 use crate::index::file::IndexFile;
 use crate::layer::{Layer, overlapping};
 
-/// The most levels an index has, but for up to three that checkpoints on a full disk add, and those
-/// above files that cannot be read. A lookup asks at most one file of each, and one more for each
-/// ingested run that waits for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
+/// The most levels that an index normally has. Checkpoints on a full disk may add up to three, and
+/// each file that cannot be read may add one. A lookup asks at most one file of each level, and one
+/// of each ingested run that waits for a checkpoint ([`crate::MAX_PENDING_RUNS`]).
 pub const MAX_LEVELS: usize = 5;
 
 /// Files with disjoint, ascending spans.
 pub(crate) type Level = Vec<Arc<IndexFile>>;
 
-/// From the newest to the bottom.
+/// The levels of an index, from the newest to the bottom.
 #[derive(Clone, Default)]
 pub(crate) struct Levels(pub(crate) Vec<Level>);
 
@@ -43,12 +43,12 @@ impl Levels {
         self.0.iter().flatten()
     }
 
-    /// Newest first.
+    /// Levels that have files, as layers, newest first.
     pub(crate) fn layers(&self) -> impl Iterator<Item = Layer<'_>> + Clone {
         self.0.iter().filter(|level| !level.is_empty()).map(|level| Layer::Files(level))
     }
 
-    /// Bytes of all files.
+    /// Bytes of the files in all levels.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|level| bytes(level)).sum()
     }

@@ -1,4 +1,4 @@
-//! Which parts of a level are written again when news come to it. Decides only.
+//! Which parts of a level are written again when news come to it. This module only decides.
 //!
 //! ```text
 //! level     ──gap──│file 0│──gap──│file 1│──gap──│file 2│──gap──│file 3│──gap──
@@ -6,26 +6,27 @@
 //! groups           └────────────────────┘                             └───────┘
 //! ```
 //!
-//! News in a file's span mean that it is written again; news in a gap make a new file, or join the
-//! file beside it if that is written anyway or small. A group is such a stretch without a break;
-//! what is outside of all groups is not touched.
+//! If news fall into a file's span, the file is written again. News in a gap make a new file. They
+//! join a file beside the gap if that is rewritten anyway, or is small. A group is a stretch of
+//! such files and gaps without a break. Nothing outside of groups is touched.
 
 use std::ops::Range;
 
 /// A stretch of a level that is written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Positions of the old files in it.
+    /// Positions of the old files in the stretch.
     pub(crate) files: Range<usize>,
-    /// True: it reaches to the file before, or to the first of all keys; false: it begins with its
-    /// first file.
+    /// True if the stretch begins at the end of the file before, or at the first of all keys. False
+    /// if it begins with its first file.
     pub(crate) has_gap_before: bool,
-    /// The same for its end.
+    /// True if the stretch ends at the beginning of the next file, or after the last of all keys.
+    /// False if it ends with its last file.
     pub(crate) has_gap_after: bool,
 }
 
-/// Groups in a level of `count` files. `gap_news(n)` tells of the gap before file n, and of that
-/// behind all for n = count.
+/// Groups in a level of `count` files. `gap_news(n)` tells whether there are news in the gap before
+/// file n; n = `count` is the gap after all files.
 pub(crate) fn groups<E>(
     count: usize,
     mut gap_news: impl FnMut(usize) -> Result<bool, E>,
@@ -39,7 +40,8 @@ pub(crate) fn groups<E>(
         files.push(file_news(position)?);
     }
     gaps.push(gap_news(count)?);
-    // Small files join whatever is written beside them, and so do small ones beside those.
+    // A small file joins a gap or file beside it that is written, and then small files beside that
+    // join.
     for position in 0..count {
         let is_beside = gaps[position] || (position > 0 && files[position - 1]);
         files[position] |= is_beside && is_small(position);
@@ -51,7 +53,7 @@ pub(crate) fn groups<E>(
     let mut groups = Vec::new();
     let mut open: Option<Group> = None;
     for position in 0..=count {
-        // A gap without news between two files that are written is written along with them.
+        // A gap without news between two files that are written is written with them.
         let before = position > 0 && files[position - 1];
         let after = files.get(position) == Some(&true);
         if gaps[position] || (before && after) {
@@ -88,8 +90,8 @@ pub(crate) fn groups<E>(
 mod tests {
     use super::*;
 
-    /// A line of gaps and files: `.` a gap, `o` a file, `s` a small one; in capitals, or `!`, what
-    /// has news.
+    /// Plans a line of gaps and files: `.` is a gap, `o` a file, `s` a small file. A capital letter
+    /// or `!` has news.
     fn plan(line: &str) -> String {
         let line: Vec<char> = line.chars().collect();
         let count = line.len() / 2;

@@ -1,13 +1,13 @@
-//! How many levels an index has, how large each may be, and which file goes down when one is too
-//! large. Decides only; the work is in [`super::merge`].
+//! How many levels an index has, how large each may be, and which file goes down from a level that
+//! is too large. This module only decides; [`super::merge`] does the work.
 //!
-//! A file with a block that cannot be read stays where it is, and what is above it stays above it.
-//! So nothing that it hides comes back, and nothing that hides a part of it is lost. All other
-//! files go their way.
+//! The bottom holds most of the data. Each level above may hold a tenth of the level below it. So
+//! moving data down by a level costs about ten times its size, and stale versions take at most a
+//! ninth of the space. The top may hold a few files in any case.
 //!
-//! The bottom holds most of the data. Above it each level may hold a tenth of what is below it, so
-//! that moving data down by a level costs about ten times its size, and stale versions take a ninth
-//! of the space at most. The top has room for a few files in any case.
+//! A file with an unreadable block stays where it is, and files above it stay above it. So nothing
+//! that it hides comes back, and nothing that hides a part of it is lost. All other files move as
+//! usual.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::layer::overlapping;
 use crate::levels::{Level, Levels, MAX_LEVELS};
 
 const RATIO: u64 = 10;
-/// An index of so many files needs no second level.
+/// Number of files up to which an index needs only one level.
 pub(crate) const FLAT_FILES: u64 = 4;
-/// Levels that a full disk may add.
+/// Most levels that a full disk may add.
 const ADDED_LEVELS: usize = 3;
 
-/// Levels that an index of this size should have.
+/// Number of levels that an index of this size should have.
 pub(crate) fn depth(total_bytes: u64, file_bytes: u64) -> usize {
     let mut reach = file_bytes.saturating_mul(FLAT_FILES);
     let mut depth = 1;
@@ -32,20 +32,21 @@ pub(crate) fn depth(total_bytes: u64, file_bytes: u64) -> usize {
     depth
 }
 
-/// What each level may hold, from the top; the bottom may hold anything.
+/// Bytes that each level may hold, from the top. The bottom has no limit.
 pub(crate) fn budgets(levels: usize, total_bytes: u64, file_bytes: u64) -> Vec<u64> {
     let wanted = depth(total_bytes, file_bytes);
     let mut budgets = vec![u64::MAX; levels];
     let mut share = total_bytes;
     for (above, budget) in budgets.iter_mut().rev().enumerate().skip(1) {
         share /= RATIO;
-        // Levels of a time when there was more are emptied.
+        // Levels that the index no longer needs are emptied.
         *budget = if above < wanted { share.max(file_bytes) } else { 0 };
     }
     budgets
 }
 
-/// The position in level `level` of the file that should go down next; `None`: all is well.
+/// Position in level `level` of the file that should go down next. `None`: the level is within
+/// budget.
 pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64) -> Option<usize> {
     let files = &levels.0[level];
     let below = levels.0.get(level + 1)?;
@@ -56,12 +57,12 @@ pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64
     if let Some(heavy) = files.iter().position(|file| is_heavy(&file)) {
         return Some(heavy);
     }
-    // What cannot go down says nothing of what should.
+    // Files that cannot go down do not count.
     if files.iter().filter(is_free).map(|file| file.len()).sum::<u64>() <= budget {
         return None;
     }
-    // The file that costs least for what it brings; of equals the oldest, so that all get their
-    // turn.
+    // Choose the file that is cheapest to merge for its size. Of equals choose the oldest, so that
+    // each file gets its turn.
     let cost = |file: &IndexFile| {
         let facts = file.facts();
         let met: u64 =
@@ -72,24 +73,25 @@ pub(crate) fn choose(levels: &Levels, level: usize, budget: u64, file_bytes: u64
     free.min_by_key(|&position| cost(&files[position]))
 }
 
-/// True if the level below has a file in the span of this one that merges pass over.
+/// True if the level below has a file in this file's span that merges pass over.
 pub(crate) fn rests_on_damage(below: &[Arc<IndexFile>], file: &IndexFile) -> bool {
     let facts = file.facts();
     overlapping(below, &facts.from, Some(&facts.to)).iter().any(|file| file.damage().is_some())
 }
 
-/// Such a file is worth more below: it gives space back.
+/// True if at least half of what the file holds hides other entries. Such a file frees space when
+/// it goes down.
 fn is_mostly_tombstones(file: &IndexFile) -> bool {
     let hidden = file.facts().tombstones + file.ranges().len() as u64;
     hidden * 2 > file.facts().entries
 }
 
-/// Files that are so small are merged with their neighbours when these are written again.
+/// True if a file is so small that it is merged with neighbours that are rewritten.
 pub(crate) fn is_small(file: &IndexFile, file_bytes: u64) -> bool {
     file.damage().is_none() && file.len() < file_bytes / 4
 }
 
-/// An empty level on top for each that is wanted.
+/// Adds empty levels on top until the index has as many as its size needs.
 pub(crate) fn deepen(levels: &mut Levels, total_bytes: u64, file_bytes: u64) {
     let wanted = depth(total_bytes, file_bytes);
     while levels.0.len() < wanted {
@@ -97,7 +99,7 @@ pub(crate) fn deepen(levels: &mut Levels, total_bytes: u64, file_bytes: u64) {
     }
 }
 
-/// A level on top for news alone, unless there is an empty one, or there are too many.
+/// Adds an empty level on top for news, unless the top is empty or there are too many levels.
 pub(crate) fn add_level(levels: &mut Levels) {
     let is_free = levels.0.first().is_some_and(Vec::is_empty);
     if !is_free && levels.0.len() < MAX_LEVELS + ADDED_LEVELS {
@@ -105,7 +107,7 @@ pub(crate) fn add_level(levels: &mut Levels) {
     }
 }
 
-/// Takes away empty levels on top that are not wanted, and those of an index that has become empty.
+/// Removes empty levels on top that the index does not need.
 pub(crate) fn flatten(levels: &mut Levels, file_bytes: u64) {
     let wanted = depth(levels.bytes(), file_bytes);
     while levels.0.first().is_some_and(Vec::is_empty) && levels.0.len() > wanted {

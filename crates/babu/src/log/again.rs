@@ -1,12 +1,13 @@
-//! Writing the end of the log again before it is believed.
+//! Writing the end of the log again, before an opening believes it.
 //!
-//! After a failed fsync the system takes pages for written that are not on disk, and a later fsync
-//! of them succeeds. A process that opens the log after one that ended so reads them from memory,
-//! and nothing tells it. So what no earlier sync is known to have covered is written once more,
-//! over itself, and synced: that fsync vouches for this write. It needs no space. What a clean end
-//! leaves is covered as a whole.
+//! After a failed fsync the kernel takes pages for written that are not on disk, and a later fsync
+//! of them succeeds. A process that opens the log afterwards reads these pages from memory, and
+//! cannot tell. So the part that no earlier sync is known to have covered is written again, over
+//! itself, and synced. That fsync vouches for this write. It needs no space. After a clean end all
+//! is covered, and nothing is written again.
 //!
-//! Pages that the system had dropped in between were read from disk: they end the log as a torn
+//! The kernel may have dropped such pages before the opening. Then it reads old bytes from disk,
+//! and the log ends there as after a torn write.
 //! write does.
 
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use crate::log::reader::LogReader;
 use crate::log::recover::Tail;
 use crate::lsn::Lsn;
 
-/// Bytes that are copied at once.
+/// Bytes that are copied in one step.
 const STEP: u64 = 1 << 20;
 
 impl Tail {
-    /// Makes these logs durable, whatever became of earlier syncs.
+    /// Makes these logs durable, whatever the results of earlier syncs.
     pub(crate) fn make_durable(&self, disk: &dyn Disk, database_id: u64) -> Result<(), ReadError> {
         for log in &self.logs {
             let name = log_name(log.number);
@@ -42,7 +43,8 @@ impl Tail {
     }
 }
 
-/// Where group `lsn` of a log ends; where the first one begins, if it is in an earlier log.
+/// Offset at which group `lsn` of a log ends. If the group is in an earlier log, the offset of the
+/// first group.
 fn end_of(disk: &dyn Disk, database_id: u64, log: &SealedLog, lsn: Lsn) -> Result<u64, ReadError> {
     let (mut at, mut reached) = (LOG_DATA_OFFSET, log.base);
     let mut reader = LogReader::open(disk, database_id, log.number)?;

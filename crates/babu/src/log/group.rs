@@ -1,4 +1,4 @@
-//! An insert group as it stands in the log.
+//! An insert group as it is encoded in the log.
 //!
 //! ```text
 //!  0  u32  magic "bGRP"
@@ -23,7 +23,7 @@ pub(crate) const GROUP_ALIGNMENT: u64 = 8;
 pub(crate) const GROUP_MAGIC: [u8; 4] = *b"bGRP";
 pub(crate) const GROUP_VERSION: u16 = 1;
 
-/// Rounds up to where the next group begins.
+/// Rounds a length up to where the next group begins.
 pub(crate) fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(GROUP_ALIGNMENT)
 }
@@ -45,13 +45,13 @@ pub(crate) struct Group<'a> {
 pub(crate) enum Fault {
     /// The bytes were never written whole, or have changed since.
     Broken(&'static str),
-    /// The bytes are as they were written, but by a later version.
+    /// A later version wrote the bytes, and they are unchanged.
     Version(u16),
-    /// The bytes are as they were written, but make no sense.
+    /// The bytes are as they were written, but do not decode.
     Nonsense,
 }
 
-/// Appends a group's encoding to `out`. `offset` is where the group will stand in its file.
+/// Appends a group's encoding to `out`. `offset` is the group's position in its file.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     seal: Seal,
@@ -82,7 +82,7 @@ pub(crate) fn encode(
     out[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The length in the file of the group that begins with `header`; `None` if no group does.
+/// Length in the file of the group that begins with `header`. `None` if it is no group header.
 pub(crate) fn encoded_bytes(header: &[u8]) -> Option<u64> {
     let mut fields = Fields(header);
     if fields.bytes(4)? != GROUP_MAGIC {
@@ -93,7 +93,7 @@ pub(crate) fn encoded_bytes(header: &[u8]) -> Option<u64> {
     (payload_bytes <= MAX_GROUP_BYTES).then(|| padded((GROUP_HEADER_BYTES + payload_bytes) as u64))
 }
 
-/// Reads the group that is exactly `bytes` and stands at `offset`.
+/// Decodes the group that takes exactly `bytes` and stands at `offset`.
 pub(crate) fn decode(bytes: &[u8], seal: Seal, offset: u64) -> Result<Group<'_>, Fault> {
     const SHORT: Fault = Fault::Broken("is cut short");
     if encoded_bytes(bytes) != Some(bytes.len() as u64) {

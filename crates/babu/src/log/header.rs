@@ -1,4 +1,4 @@
-//! The head of a log file: who it is, and marks of what is durable.
+//! The header of a log file, which identifies it, and the marks of what is durable.
 //!
 //! ```text
 //!  0  [u8; 8]  magic "babuLOG\n"            mark slot (at 512 and 1024):
@@ -19,9 +19,9 @@ use crate::lsn::{Epoch, Lsn};
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"babuLOG\n";
 pub(crate) const LOG_VERSION: u16 = 1;
 pub(crate) const LOG_HEADER_BYTES: usize = 64;
-/// Where the first group stands.
+/// Offset of the first group.
 pub(crate) const LOG_DATA_OFFSET: u64 = 4096;
-/// Where the marks stand.
+/// Offsets of the two mark slots.
 pub(crate) const MARK_OFFSETS: [u64; 2] = [512, 1024];
 pub(crate) const MARK_BYTES: usize = 32;
 
@@ -33,7 +33,7 @@ pub(crate) struct LogHeader {
     pub(crate) base: Lsn,
 }
 
-/// Why bytes are not the header that was expected.
+/// Why bytes are not the expected header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
     Broken,
@@ -89,12 +89,12 @@ impl LogHeader {
     }
 }
 
-/// What is known durable.
+/// A claim of what is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Claim {
-    /// All groups up to this one.
+    /// All groups up to this one are durable.
     pub(crate) lsn: Lsn,
-    /// Name, length and header of all logs up to this one.
+    /// Name, length and header of all logs up to this number are durable.
     pub(crate) log: u64,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn encode_mark(file: Seal, slot: u64, epoch: Epoch, claim: Claim) -> 
     out
 }
 
-/// What a mark claims; `None` if the slot is empty, torn, or of another epoch.
+/// The claim of a mark. `None` if the slot is empty, torn, or of another epoch.
 pub(crate) fn decode_mark(bytes: &[u8], file: Seal, slot: u64, epoch: Epoch) -> Option<Claim> {
     let body = bytes.get(..28)?;
     let checksum = Fields(bytes.get(28..)?).u32()?;
@@ -171,7 +171,7 @@ mod tests {
         crate::fuzz::mutations(&mark[..28], |changed| {
             let checksum = seal(5, 6).at(512).over(changed).value().to_le_bytes();
             let found = decode_mark(&[changed, &checksum].concat(), seal(5, 6), 512, Epoch(7));
-            // Of another epoch it says nothing, and what it says is what stands there.
+            // A mark of another epoch claims nothing. An accepted mark claims what its bytes say.
             match found {
                 None => refused += 1,
                 Some(claim) => {

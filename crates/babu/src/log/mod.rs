@@ -1,7 +1,8 @@
-//! The log: every insert group, in order, before anything else on disk knows of it.
+//! The log: every insert group, in order. A group is in the log before any other file has its
+//! changes.
 //!
-//! A database has a sequence of log files with consecutive numbers. A new one begins at every
-//! opening and every freeze; one is deleted when a checkpoint holds all its groups.
+//! A database has a sequence of log files with consecutive numbers. Every opening and every freeze
+//! begins a new one. A log is deleted once a checkpoint holds all its groups.
 //!
 //! ```text
 //! log-0000000000000007
@@ -14,31 +15,34 @@
 //!
 //! # Torn tail or damage?
 //!
-//! A group that cannot be read was either cut off by a crash, which is legal and must be forgotten,
-//! or damaged later, which must be reported. "It is the last" does not tell them apart: writes that
-//! were not synced may survive a loss of power in any order, so a whole group may legally follow a
-//! hole; and a file's last group may be one that somebody was promised. What does tell is *whether
-//! the group had been durable*:
+//! A group that cannot be read was cut off by a crash, or damaged later. The first is legal and
+//! must be forgotten. The second must be reported.
 //!
-//! 1. Each group carries the highest LSN that was durable when it was made, and each sync leaves a
-//!    mark with the LSN it made durable, unless more was written meanwhile, which the next sync
-//!    makes durable and marks. Both are written after that sync, so neither ever claims too much.
-//! 2. Let D be the highest such claim in any intact group or mark of the logs of the last opening,
-//!    wherever it stands, also behind a hole.
-//! 3. If the first group missing or unreadable is ≤ D, it is damage: the opening is refused. Marks
-//!    also name the newest log that is durable: if that or an earlier one is missing, cut off below
-//!    4096, or has an unreadable header, it is damage too.
-//! 4. Otherwise the log was torn there. That group and everything after it are cut, and reported as
-//!    a fact.
-//! 5. Logs of earlier openings have their end, to the byte, in the manifest: every fault in them is
-//!    damage.
+//! The position of the group does not tell them apart. Unsynced writes may survive a loss of power
+//! in any order, so a whole group may legally follow a hole. And the last group of a file may have
+//! been promised to a caller. The test is *whether the group had been durable*:
 //!
-//! Nothing is appended behind a cut: an opening begins a new file, so what was cut can never come
-//! back to life. What the tail holds beyond D is written again, over itself, before it is believed
-//! (`again`): a sync that failed before this opening may have left it in memory only, and taken for
-//! written. (What the rule cannot see: damage to a group that was synced while, in addition, power
-//! was lost before the next sync and the mark with it; or, where writing went on during the sync,
-//! while no sync and no group came after it.)
+//! 1. Each group carries the highest LSN that was durable when the group was made. Each sync leaves
+//!    a mark with the LSN that it made durable, unless more was written meanwhile. The next sync
+//!    then covers and marks that. Both are written after the sync they claim, so neither claims too
+//!    much.
+//! 2. Let D be the highest claim in any intact group or mark of the last opening's logs, wherever
+//!    it stands, even after a hole.
+//! 3. If the first group that is missing or unreadable is ≤ D, it is damage, and the opening is
+//!    refused. Marks also name the newest durable log. If that log or an earlier one is missing,
+//!    cut off below 4096, or has an unreadable header, that is damage too.
+//! 4. Otherwise the log was torn there. That group and everything after it are cut and reported.
+//! 5. The manifest has the end of each log of an earlier opening, to the byte. Every fault in such
+//!    a log is damage.
+//!
+//! Nothing is appended after a cut: an opening begins a new file. So a cut group never comes back.
+//!
+//! Before the tail beyond D is believed, it is written again over itself (`again`). A sync that
+//! failed before this opening may have left it in memory only, and marked as written.
+//!
+//! The rule misses two cases of damage to a synced group. In the first, a loss of power also takes
+//! the mark, before the next sync. In the second, more was written during the sync, and no later
+//! sync or group left its claim.
 
 mod again;
 pub(crate) mod group;
@@ -51,16 +55,16 @@ pub(crate) mod writer;
 
 use crate::lsn::{Epoch, Lsn};
 
-/// A log file that will not grow any more, and where it ends.
+/// A log file that no longer grows, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SealedLog {
     pub(crate) number: u64,
     pub(crate) epoch: Epoch,
     /// The last group before this file.
     pub(crate) base: Lsn,
-    /// The last group in it.
+    /// The last group in this file.
     pub(crate) last: Lsn,
-    /// Where that group ends.
+    /// Offset at which that group ends.
     pub(crate) end_offset: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading groups one after another.
+//! Reading the groups of logs in order.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::log::window::Window;
 use crate::log::{SealedLog, log_name};
 use crate::lsn::{Epoch, Lsn};
 
-/// One log file, read from the first group on.
+/// A reader of one log file. It begins at the first group.
 pub(crate) struct LogReader {
     pub(crate) window: Window,
     seal: Seal,
@@ -30,7 +30,7 @@ impl LogReader {
         })
     }
 
-    /// Opens a log that must be there.
+    /// Opens a log that must exist. A missing file is damage.
     fn open_sealed(disk: &dyn Disk, database_id: u64, log: &SealedLog) -> Result<Self, ReadError> {
         Self::open(disk, database_id, log.number).map_err(|failure| match failure.source.kind() {
             std::io::ErrorKind::NotFound => {
@@ -41,7 +41,7 @@ impl LogReader {
         })
     }
 
-    /// The group at `offset` and where it ends, without moving on.
+    /// The group at `offset` and the offset of its end. Does not move the reader.
     pub(crate) fn group_at(
         &mut self,
         offset: u64,
@@ -60,7 +60,7 @@ impl LogReader {
         })
     }
 
-    /// The error for a fault that may not be cut away.
+    /// The error for a fault that is not a legal cut.
     pub(crate) fn refuse(&self, fault: Fault, offset: u64, lsn: Lsn, why: &str) -> ReadError {
         let what = match fault {
             Fault::Broken(how) => format!("group {lsn} {how}{why}"),
@@ -77,8 +77,8 @@ impl LogReader {
     }
 }
 
-/// Calls `each` with every group of a log whose end is known, and the group's offset. Every fault
-/// is damage.
+/// Calls `each` with every group of a log whose end is known, and with the group's offset. Every
+/// fault is damage.
 pub(crate) fn read_sealed(
     disk: &dyn Disk,
     database_id: u64,
@@ -99,7 +99,8 @@ pub(crate) fn read_sealed(
     Ok(())
 }
 
-/// Reads the group at the reader's offset, which must be this one; returns where it ends.
+/// Reads the group at the reader's offset, which must be group `lsn`. Returns the offset of its
+/// end.
 fn read_expected(
     reader: &mut LogReader,
     log: &SealedLog,
@@ -118,8 +119,8 @@ fn read_expected(
     Err(reader.refuse(fault, offset, lsn, &lost(lsn, log.last)))
 }
 
-/// Which groups a damaged log takes along, for an error message: what follows a group that cannot
-/// be read is not used.
+/// Names the groups that are lost, for an error message. A damaged log loses the unreadable group
+/// and all later ones.
 pub(crate) fn lost(from: Lsn, to: Lsn) -> String {
     match from < to {
         true => format!("; affected are the groups from {from} to {to}"),
@@ -127,16 +128,16 @@ pub(crate) fn lost(from: Lsn, to: Lsn) -> String {
     }
 }
 
-/// An insert group as the log holds it.
+/// An insert group as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogGroup {
-    /// The opening that made it.
+    /// The epoch of the opening that made the group.
     pub epoch: Epoch,
-    /// Its number.
+    /// Number of the group.
     pub lsn: Lsn,
-    /// What the caller gave along with the changes.
+    /// The meta data that the caller gave with the changes.
     pub meta: Vec<u8>,
-    /// Its changes.
+    /// The changes of the group.
     pub batch: Batch,
 }
 
@@ -155,7 +156,7 @@ impl LogGroup {
 pub struct LogGroups<'a> {
     disk: &'a dyn Disk,
     database_id: u64,
-    /// Logs still to be read, the next one last.
+    /// Logs that are not read yet, newest first.
     logs: Vec<SealedLog>,
     current: Option<(LogReader, SealedLog)>,
     next: Lsn,
@@ -163,7 +164,7 @@ pub struct LogGroups<'a> {
 }
 
 impl<'a> LogGroups<'a> {
-    /// `logs` is everything retained, oldest first.
+    /// Groups from `from` on. `logs` are all logs that are there, oldest first.
     pub(crate) fn new(
         disk: &'a dyn Disk,
         database_id: u64,

@@ -1,5 +1,5 @@
-//! Reading the logs of the last opening, whose end nobody wrote down. Applies the rule in the head
-//! of [`crate::log`].
+//! Reading the logs of the last opening. No manifest has their end, so the rule in the head of
+//! [`crate::log`] finds it.
 
 use crate::disk::Disk;
 use crate::error::{Damage, ReadError};
@@ -12,16 +12,16 @@ use crate::log::reader::{LogReader, lost};
 use crate::log::{SealedLog, log_name};
 use crate::lsn::{Epoch, Lsn};
 
-/// What was cut off the end of the log.
+/// The end of the log that an opening cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// The file that was cut.
     pub file: String,
-    /// Where.
+    /// Offset at which it was cut.
     pub offset: u64,
     /// Bytes cut, in this file and later ones, without trailing zeros.
     pub bytes: u64,
-    /// Whole groups among them, which followed a hole.
+    /// Number of whole groups among the cut bytes. They followed a hole.
     pub whole_groups: u64,
 }
 
@@ -30,42 +30,42 @@ pub struct TornTail {
 pub(crate) struct Tail {
     pub(crate) logs: Vec<SealedLog>,
     pub(crate) torn: Option<TornTail>,
-    /// What an earlier sync is known to have covered.
+    /// What earlier syncs are known to have made durable.
     pub(crate) claim: Claim,
-    /// Numbers of logs in which no group was ever durable, as openings leave them that got no
-    /// further.
+    /// Numbers of logs in which no group was ever durable. Openings and freezes that did not
+    /// complete leave such logs.
     pub(crate) unused: Vec<u64>,
-    /// Logs of this epoch, with where what was written to them ends.
+    /// Numbers of the logs of this epoch, each with the end of what was written to it.
     pub(crate) ends: Vec<(u64, u64)>,
 }
 
-/// A log read on its own, before it is known what to make of its faults.
+/// What one log holds, read before the rule judges its faults.
 struct Survey {
     number: u64,
     len: u64,
     header: Result<LogHeader, Fault>,
-    /// Of the unbroken run of groups at the beginning.
+    /// First group of the unbroken run at the beginning. `last` and `end_offset` are the run's end.
     first: Option<Lsn>,
     last: Option<Lsn>,
     end_offset: u64,
-    /// What stopped the run, if not the end of what was written.
+    /// The fault that ended the run. `None` if nothing is written after the run.
     fault: Option<Fault>,
     /// End of the last byte that is not zero.
     nonzero_end: u64,
     groups_after_fault: u64,
-    /// What marks and groups here claim durable.
+    /// What marks and groups in this log claim to be durable.
     claim: Claim,
 }
 
 impl Survey {
-    /// Whether there is nothing behind the header.
+    /// True if the log holds no groups, whole or torn.
     fn is_empty(&self) -> bool {
         self.first.is_none() && self.nonzero_end <= LOG_DATA_OFFSET
     }
 }
 
-/// Finds the end of the log. `numbers` are all log files from `first` on, ascending; `base` is the
-/// group before them.
+/// Finds the end of the log. `numbers` are the numbers of all log files from `first` on, ascending.
+/// `base` is the last group before them.
 pub(crate) fn find_tail(
     disk: &dyn Disk,
     database_id: u64,
@@ -78,7 +78,7 @@ pub(crate) fn find_tail(
     let mut unused = Vec::new();
     for &number in numbers {
         let survey = survey(disk, database_id, epoch, number)?;
-        // An opening that never got as far as its manifest left an empty log of a later epoch.
+        // An opening that did not reach its manifest left an empty log of a later epoch.
         match matches!(survey.header, Ok(header) if header.epoch > epoch) {
             true => unused.push(number),
             false => surveys.push(survey),
@@ -132,7 +132,7 @@ pub(crate) fn find_tail(
             return Err(Damage::new(&log, survey.len, what).into());
         }
         if header.base > last {
-            // The end of the log before was lost without a trace.
+            // The end of the previous log was lost, and no torn group shows it.
             tail.tear(last, claim, &surveys[position..], None)?;
             return Ok(tail);
         }
@@ -163,8 +163,8 @@ pub(crate) fn find_tail(
     Ok(tail)
 }
 
-/// Which groups are lost with a log, for an error message, where `last` is the last one before it:
-/// all that were durable, and whatever was written after them.
+/// Names the groups that are lost with a log, for an error message. `last` is the last group before
+/// the log. Lost are all durable groups after it, and all that were written later.
 fn durable_lost(last: Lsn, claim: Claim) -> String {
     match last < claim.lsn {
         true => lost(last.next(), claim.lsn) + ", and all later ones",
@@ -182,8 +182,8 @@ fn version_error(file: String, found: u16) -> ReadError {
 }
 
 impl Tail {
-    /// Decides about a log that stops after group `last`: damage if more was durable, a legal cut
-    /// otherwise. `rest` begins with the file that is cut.
+    /// Judges a log that stops after group `last`. It is damage if a later group was durable, and a
+    /// legal cut otherwise. `rest` begins with the file that is cut.
     fn tear(
         &mut self,
         last: Lsn,
@@ -191,7 +191,7 @@ impl Tail {
         rest: &[Survey],
         fault: Option<Fault>,
     ) -> Result<(), ReadError> {
-        // Where the missing group should stand: behind the last one found.
+        // Where the missing group should stand: after the last group found.
         let (file, offset) = match self.logs.last() {
             Some(log) => (log_name(log.number), log.end_offset),
             None => (rest.first().map_or_else(String::new, |s| log_name(s.number)), 0),
@@ -293,7 +293,7 @@ fn survey(
     Ok(survey)
 }
 
-/// Looks behind a fault for groups that are whole, for the sake of what they claim.
+/// Looks after a fault for whole groups, and adds what they claim to be durable.
 fn claims_behind(
     reader: &mut LogReader,
     epoch: Epoch,

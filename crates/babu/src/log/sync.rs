@@ -1,18 +1,18 @@
 //! Making the log durable, from any thread.
 //!
-//! One sync covers every write before it: callers that arrive while one is under way wait for it,
-//! and the first of them then syncs for all. That is the whole of group commit.
+//! One sync covers every write before it. Callers that arrive during a sync wait for it. The first
+//! of them then syncs for all. This is group commit.
 //!
 //! 1. `durable ≤ written`, and both only grow.
-//! 2. A file leaves the list of unsynced ones only after a sync that began when it was already
-//!    sealed.
+//! 2. A file leaves the list of unsynced files only after a sync that began when the file was
+//!    already sealed.
 //! 3. After the first failure nothing is written or synced any more.
-//! 4. Whoever syncs: `durable` rises to a group only after an [`Around::before`] that began when
-//!    that group was written.
+//! 4. Whichever caller syncs: `durable` rises to a group only after an [`Around::before`] that
+//!    began after the group was written.
 //!
-//! A sync leaves a mark of how far it came, in a page of its own, which the next sync has to write.
-//! Who syncs after every few groups ([`Syncer::sync_to`]) leaves none: the next group says the
-//! same. [`Syncer::sync`] does, also if all is durable already.
+//! [`Syncer::sync`] leaves a mark of how far it came, even if all is durable already. The mark has
+//! a page of its own, which the next sync must write. [`Syncer::sync_to`] is for callers that sync
+//! after every few groups. It mostly leaves no mark, as the next group carries that claim.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,23 +24,23 @@ use crate::log::header::{self, Claim, MARK_OFFSETS};
 use crate::log::log_name;
 use crate::lsn::{Epoch, Lsn};
 
-/// Makes what was written durable. Clones do the same; any thread may hold one.
+/// A handle that makes written groups durable. Any thread may hold one. All clones are equal.
 #[derive(Clone)]
 pub struct Syncer(pub(crate) Arc<LogState>);
 
-/// What is done around every sync of the log, whoever asks for it: callers of [`Syncer`],
-/// checkpoints, or writes with [`crate::Durability::Power`]. It is called on the thread that syncs,
-/// one sync at a time, and must not use the database.
+/// Actions around every sync of the log: those of [`Syncer`], of checkpoints, and of writes with
+/// [`crate::Durability::Power`]. Both methods run on the thread that syncs, one sync at a time.
+/// They must not use the database.
 pub trait Around: Send + Sync {
-    /// Makes durable what the groups written so far rely on: they become durable only after it has
-    /// returned. An error fails the store, as that of the sync itself would.
+    /// Makes durable what the groups written so far rely on. These groups become durable only after
+    /// it has returned. An error fails the store, as an error of the sync itself does.
     fn before(&self) -> io::Result<()>;
 
-    /// The sync is over, whatever became of it.
+    /// Runs when the sync is over, also if it failed.
     fn after(&self);
 }
 
-/// What the writer and the syncers share.
+/// State that the writer and all syncers share.
 pub(crate) struct LogState {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) database_id: u64,
@@ -49,12 +49,12 @@ pub(crate) struct LogState {
     durable: AtomicU64,
     fatal: OnceLock<Fatal>,
     files: Mutex<Files>,
-    /// Held during a sync.
+    /// Locked during a sync.
     syncing: Mutex<Marks>,
     around: OnceLock<Arc<dyn Around>>,
 }
 
-/// Tells that a sync is over.
+/// Calls [`Around::after`] when it is dropped, at the end of a sync.
 struct Ending<'a>(&'a dyn Around);
 
 impl Drop for Ending<'_> {
@@ -63,15 +63,15 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What marks say in the active log.
+/// The marks in the active log.
 struct Marks {
-    /// How many were written, which picks the slot.
+    /// Number of marks written so far. It picks the slot of the next one.
     count: usize,
-    /// What the last of them claims.
+    /// The highest LSN that a mark claims.
     lsn: Lsn,
 }
 
-/// Whether a sync is to leave a mark. One that is the last of its log does.
+/// Whether a sync leaves a mark. A sync that covers the end of a log always does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leave {
     Mark,
@@ -85,7 +85,8 @@ struct Files {
 }
 
 impl LogState {
-    /// `active` and its name are durable already, as is everything up to `durable`.
+    /// A state with this active log. The log, its name, and everything up to `durable` are durable
+    /// already.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         database_id: u64,
@@ -114,13 +115,13 @@ impl LogState {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// To be called after the bytes of all groups up to `lsn` are with the disk.
+    /// Notes that the disk has the bytes of all groups up to `lsn`. Call it only after that is so.
     pub(crate) fn set_written(&self, lsn: Lsn) {
         self.written.store(lsn.0, Ordering::Release);
     }
 
-    /// To be called after everything of the log before is written, and before anything is written
-    /// to this one.
+    /// Notes that a log begins. Call it after all of the previous log is written, and before
+    /// anything is written to the new one.
     pub(crate) fn begin_log(&self, number: u64, file: Arc<dyn DiskFile>) {
         let mut files = self.files();
         files.unsynced.push((number, file));
@@ -131,7 +132,7 @@ impl LogState {
         self.fatal.get().map_or(Ok(()), |fatal| Err(fatal.clone()))
     }
 
-    /// Records the first failure; returns it, whichever it was.
+    /// Records the failure if it is the first. Returns the first failure.
     pub(crate) fn fail(&self, failure: IoFailure) -> Fatal {
         self.fatal.get_or_init(|| failure.into()).clone()
     }
@@ -140,7 +141,7 @@ impl LogState {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes all groups written so far durable, and the logs that have begun, with their names.
+    /// Makes all groups written so far durable, and all logs that have begun, with their names.
     fn sync(&self) -> Result<Lsn, Fatal> {
         let wanted = self.written();
         let mut marks = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,14 +151,14 @@ impl LogState {
         self.sync_unless(is_done, Leave::Mark, &mut marks)
     }
 
-    /// Makes all groups up to `lsn` durable.
+    /// Makes all groups up to `lsn` durable. Returns the last durable group.
     pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<Lsn, Fatal> {
         let durable = self.durable();
         if durable >= lsn {
             return Ok(durable);
         }
         if self.written() < lsn {
-            // Whose write has failed asks for what will never be there.
+            // If its write has failed, the caller asks for a group that will never be written.
             self.check()?;
             panic!("group {lsn} was not written");
         }
@@ -165,7 +166,8 @@ impl LogState {
         self.sync_unless(|_| self.durable() >= lsn, Leave::Nothing, &mut marks)
     }
 
-    /// One sync, if what its caller waits for has not come about while it waited for its turn.
+    /// Runs one sync, unless another sync has done what the caller needs while it waited for the
+    /// lock.
     fn sync_unless(
         &self,
         is_done: impl FnOnce(&Files) -> bool,
@@ -175,7 +177,8 @@ impl LogState {
         self.check()?;
         let (is_done, files, names_unsynced, target) = {
             let files = self.files();
-            // Under the lock, so that no log begins between reading the LSN and the list.
+            // Both are read under the lock, so that no log begins between reading the LSN and the
+            // list.
             (is_done(&files), files.unsynced.clone(), files.names_unsynced, self.written())
         };
         if is_done {
@@ -185,18 +188,18 @@ impl LogState {
             }
             return Ok(durable);
         }
-        // After the target was read: for what is written from here on, this may come too early.
+        // Called after the target is read. It may not cover what is written from here on.
         let _around = self.begin_around(files.len() > 1).map_err(|failure| self.fail(failure))?;
         self.sync_files(&files, names_unsynced).map_err(|failure| self.fail(failure))?;
         {
             let mut now = self.files();
             now.unsynced.drain(..files.len() - 1);
-            // A log that began meanwhile has set it again.
+            // The name of a log that began meanwhile is not synced.
             now.names_unsynced = now.unsynced.len() > 1;
         }
         self.durable.store(target.0, Ordering::Release);
-        // Groups that are written already need a sync of their own. A log that ends here gets no
-        // other mark.
+        // No mark if more groups are written already: these need a sync of their own. But a log
+        // that ends here gets no other mark.
         if leave == Leave::Mark && self.written() == target || files.len() > 1 {
             self.mark(&files, target, marks).map_err(|failure| self.fail(failure))?;
         }
@@ -213,7 +216,7 @@ impl LogState {
         Ok(Some(ending))
     }
 
-    /// Leaves a mark of a sync in the files it covered.
+    /// Writes a mark of a sync into the files that it covered.
     fn mark(
         &self,
         files: &[(u64, Arc<dyn DiskFile>)],
@@ -247,34 +250,35 @@ impl LogState {
 }
 
 impl Syncer {
-    /// Makes durable what was written before the call; returns how far that reaches. Blocks. Leaves
-    /// a mark by which an opening tells damage of the log's end from a torn write.
+    /// Makes all groups durable that were written before the call. Blocks. Returns the last durable
+    /// group. Leaves a mark by which an opening tells damage of the log's end from a torn write.
     pub fn sync(&self) -> Result<Lsn, Fatal> {
         self.0.sync()
     }
 
-    /// Makes durable all groups up to this one; returns how far that reaches. Returns at once if
-    /// they are durable already, whatever was written since; callers that have to wait share one
-    /// sync. Leaves no mark, which would cost the next sync a page: the next group stands for one,
-    /// and [`Syncer::sync`] leaves it when nothing more is to come for a while.
+    /// Makes all groups up to `lsn` durable, and returns the last durable group. Returns at once if
+    /// they are durable already, whatever was written since. Callers that must wait share one sync.
+    ///
+    /// It mostly leaves no mark, which would cost the next sync a page: the next group carries that
+    /// claim. Call [`Syncer::sync`] when no more writes follow for a while.
     ///
     /// # Panics
-    /// If the group was not written before, see [`crate::Db::write`], and no write has failed.
+    /// If no [`crate::Db::write`] has written the group, unless the store has failed.
     pub fn sync_to(&self, lsn: Lsn) -> Result<Lsn, Fatal> {
         self.0.sync_to(lsn)
     }
 
-    /// Sets what is done around each sync from now on. Only the first call counts.
+    /// Sets the actions around each later sync. Only the first call has an effect.
     pub fn set_around(&self, around: Arc<dyn Around>) {
         let _ = self.0.around.set(around);
     }
 
-    /// Everything up to here survives a loss of power.
+    /// The last group that survives a loss of power.
     pub fn durable_lsn(&self) -> Lsn {
         self.0.durable()
     }
 
-    /// Everything up to here survives the death of this process.
+    /// The last group that survives the death of this process.
     pub fn written_lsn(&self) -> Lsn {
         self.0.written()
     }

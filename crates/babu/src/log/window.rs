@@ -1,5 +1,5 @@
-//! A file seen through a buffer that moves forward: sequential reading without a call per
-//! structure.
+//! A file read through a buffer that moves forward. Sequential reads of small structures so need
+//! few calls of the disk.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Window {
         self.len
     }
 
-    /// The bytes at `offset`; `None` if the file ends before they do.
+    /// The `count` bytes at `offset`. `None` if the file ends before they do.
     pub(crate) fn get(&mut self, offset: u64, count: u64) -> Result<Option<&[u8]>, IoFailure> {
         let Some(end) = offset.checked_add(count).filter(|&end| end <= self.len) else {
             return Ok(None);
@@ -49,7 +49,7 @@ impl Window {
         Ok(self.buffer.get(from..from + count as usize))
     }
 
-    /// The end of the last byte from `offset` on that is not zero; `offset` if there is none.
+    /// End of the last byte from `offset` on that is not zero. `offset` if all are zero.
     pub(crate) fn nonzero_end(&mut self, offset: u64) -> Result<u64, IoFailure> {
         let mut end = offset;
         let mut at = offset;

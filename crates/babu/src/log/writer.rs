@@ -1,4 +1,4 @@
-//! Appending groups to the active log.
+//! The writer of the active log.
 //!
 //! ```text
 //! │ written          │ pending (in memory) │ preallocated                 │ reserve │
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Groups collect in memory and go to the disk in one write. Space is taken in chunks ahead of
-//! need, so that a full disk is noticed by `reserve`, before anything is applied.
+//! need. So `reserve` notices a full disk before anything is applied.
 
 use std::io;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::log::{SealedLog, log_name};
 use crate::lsn::Lsn;
 use crate::options::Options;
 
-/// Writes after a sync that go the ordinary way, not through the [`Appender`]. Who syncs after
-/// every few groups would pay for the pages that each sync leaves protected; who syncs seldom does
-/// not notice these few (docs/BENCHMARKS-HISTORY.md, "fsync").
+/// Number of writes after a sync that bypass the [`Appender`]. A caller that syncs after every few
+/// groups would pay for the pages that each sync leaves protected. A caller that syncs seldom does
+/// not notice these few writes (docs/BENCHMARKS-HISTORY.md, "fsync").
 const ORDINARY_WRITES: u32 = 16;
 
-/// Who may use the last of the log space.
+/// Which changes may use the last of the log space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
     /// Changes that take space.
@@ -41,9 +41,9 @@ pub(crate) struct LogWriter {
     state: Arc<LogState>,
     file: Arc<dyn DiskFile>,
     appender: Option<Box<dyn Appender>>,
-    /// What was durable at the last write.
+    /// The last durable group, as of the last write.
     durable: Lsn,
-    /// Writes since that last changed, as far as it matters.
+    /// Writes since `durable` last changed, counted up to [`ORDINARY_WRITES`].
     writes_since_sync: u32,
     number: u64,
     name: String,
@@ -56,26 +56,27 @@ pub(crate) struct LogWriter {
     chunk_bytes: u64,
     reserve_bytes: u64,
     ballast: Arc<Ballast>,
-    /// What the next checkpoint has to do besides this log.
+    /// What the next checkpoint has to write besides this log.
     ahead: Ahead,
-    /// What even deletions may not use, see [`Ballast::held_back`].
+    /// Bytes of log that even deletions may not use: see [`Ballast::held_back`].
     held_back: u64,
-    /// Deletions have come into the reserve, and the disk has no more.
+    /// Deletions have used up half of the reserve, and the disk has no more.
     is_low: bool,
-    /// Groups written to all logs.
+    /// Bytes of groups written to all logs since the database was opened.
     bytes_written: u64,
 }
 
-/// What a checkpoint has before it.
+/// Amounts of data that the next checkpoint has to write at most.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ahead {
-    /// Of logs that have ended.
+    /// Bytes of logs that have ended.
     pub(crate) log_bytes: u64,
-    /// Of index files.
+    /// Bytes of index files.
     pub(crate) index_bytes: u64,
 }
 
-/// Creates a log file and writes its header. Returns the file and up to where it is preallocated.
+/// Creates a log file and writes its header. Returns the file and the offset up to which it is
+/// preallocated.
 pub(crate) fn create_log(
     disk: &dyn Disk,
     header: &LogHeader,
@@ -91,7 +92,7 @@ pub(crate) fn create_log(
 }
 
 impl LogWriter {
-    /// Continues after `base` in a log made by [`create_log`].
+    /// A writer that continues after group `base` in a log made by [`create_log`].
     pub(crate) fn new(
         state: Arc<LogState>,
         ballast: Arc<Ballast>,
@@ -142,7 +143,7 @@ impl LogWriter {
         self.end_offset - LOG_DATA_OFFSET + self.pending.len() as u64
     }
 
-    /// The active log as far as it is written.
+    /// The active log up to its last written group.
     pub(crate) fn as_sealed(&self) -> SealedLog {
         SealedLog {
             number: self.number,
@@ -153,7 +154,7 @@ impl LogWriter {
         }
     }
 
-    /// Adds a group to what the next `write` writes.
+    /// Adds a group to those that the next `write` writes.
     pub(crate) fn append(&mut self, lsn: Lsn, meta: &[u8], batch: &Batch) {
         let offset = self.end_offset + self.pending.len() as u64;
         let position = (self.state.epoch, lsn, self.state.durable());
@@ -161,7 +162,7 @@ impl LogWriter {
         self.pending_last = lsn;
     }
 
-    /// Hands all pending groups to the disk.
+    /// Hands all pending groups to the disk. Returns the last LSN written.
     pub(crate) fn write(&mut self) -> Result<Lsn, Fatal> {
         self.state.check()?;
         if !self.pending.is_empty() {
@@ -179,7 +180,7 @@ impl LogWriter {
     fn write_pending(&mut self) -> io::Result<()> {
         let end = self.end_offset + self.pending.len() as u64;
         if end > self.allocated_end {
-            // The caller reserves nothing. If there is no space, the write will say so.
+            // The caller has not reserved enough. If there is no space, the write reports it.
             self.allocated_end = end.next_multiple_of(self.chunk_bytes);
             let _ = self.file.allocate(self.allocated_end);
             self.ballast.expect_log(self.ahead.log_bytes + (self.allocated_end - LOG_DATA_OFFSET));
@@ -200,7 +201,7 @@ impl LogWriter {
         appender.append(self.end_offset, &self.pending)
     }
 
-    /// Sees to it that `wanted_bytes` more of log fit.
+    /// Makes sure that `wanted_bytes` more of log fit.
     pub(crate) fn reserve(
         &mut self,
         wanted_bytes: u64,
@@ -212,13 +213,15 @@ impl LogWriter {
         let used_end = self.end_offset + self.pending.len() as u64;
         let needed_end = used_end.saturating_add(wanted_bytes).saturating_add(kept_bytes);
         if needed_end <= self.allocated_end {
-            // While a checkpoint has the ballast's room, what the log has anyway may be used.
+            // While a running checkpoint has the room of the ballast, space that the log already
+            // has may be used.
             let is_short = is_normal && !self.ballast.is_whole() && !self.ballast.is_lent();
             if is_short && !self.try_fill(self.allocated_end)? {
                 return Err(Full { wanted_bytes, spare_bytes: 0 }.into());
             }
             if !is_normal && !self.is_low && self.is_in_reserve(needed_end) {
-                // In time, so that whoever asks for a checkpoint then still has the rest of it.
+                // This is set early: the caller then still has the rest of the reserve until its
+                // checkpoint.
                 self.is_low = !self.extend(needed_end + self.chunk_bytes)?;
             }
             return Ok(());
@@ -229,7 +232,7 @@ impl LogWriter {
         };
         if !has_room {
             self.is_low |= !is_normal;
-            // Nothing has been applied that would need the space: the store is as good as before.
+            // Nothing that needs this space has been applied, so the store is intact.
             let kept_end = used_end.saturating_add(kept_bytes);
             let spare_bytes = self.allocated_end.saturating_sub(kept_end);
             return Err(Full { wanted_bytes, spare_bytes }.into());
@@ -237,8 +240,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes space up to `end` and to the end of its chunk; the ballast may be too small then.
-    /// False: there is none.
+    /// Takes log space up to `end`, rounded up to a chunk. The ballast may then be too small.
+    /// Returns false if the disk has no room.
     fn extend(&mut self, end: u64) -> Result<bool, Fatal> {
         let end = end.next_multiple_of(self.chunk_bytes);
         match self.file.allocate(end).during("allocate", &self.name) {
@@ -257,8 +260,7 @@ impl LogWriter {
         self.allocated_end - needed_end < self.reserve_bytes / 2
     }
 
-    /// Whether deletions have used up much of what is reserved for them, and a checkpoint would
-    /// make room.
+    /// True if deletions have used up much of their reserve, and a checkpoint would make room.
     pub(crate) fn is_low(&self) -> bool {
         self.is_low
     }
@@ -267,8 +269,8 @@ impl LogWriter {
         self.fill_ballast(end).map_err(|failure| self.state.fail(failure))
     }
 
-    /// Makes the ballast fit a log that is preallocated up to `end`. False: there is no room for
-    /// it.
+    /// Makes the ballast large enough for a log that is preallocated up to `end`. Returns false if
+    /// there is no room for it.
     fn fill_ballast(&mut self, end: u64) -> Result<bool, IoFailure> {
         let log_bytes = self.ahead.log_bytes + (end - LOG_DATA_OFFSET);
         let filled = self.ballast.fill(log_bytes, self.ahead.index_bytes);
@@ -277,14 +279,14 @@ impl LogWriter {
         filled
     }
 
-    /// What the next checkpoint has before it has changed.
+    /// Notes that the next checkpoint has other amounts to write, and adapts the ballast.
     pub(crate) fn expect(&mut self, ahead: Ahead) -> Result<(), IoFailure> {
         self.ahead = ahead;
         self.fill_ballast(self.allocated_end).map(drop)
     }
 
-    /// Begins the next log and returns the one that ends here. If there is no space for it, nothing
-    /// changes.
+    /// Begins the next log and returns the one that ends here. If there is no space for the next
+    /// log, nothing changes.
     pub(crate) fn rotate(&mut self, options: &Options) -> Result<SealedLog, ReserveError> {
         let last = self.write()?;
         let header = LogHeader {
@@ -304,14 +306,15 @@ impl LogWriter {
         self.state.begin_log(header.number, made.0.clone());
         let (state, ballast) = (self.state.clone(), self.ballast.clone());
         let next = LogWriter::new(state, ballast, made, header.number, last, options);
-        // The buffer's memory is worth keeping; it is empty.
+        // Keeps the memory of the buffer, which is empty.
         let pending = std::mem::take(&mut self.pending);
         let bytes_written = self.bytes_written;
         let writes_since_sync = self.writes_since_sync;
         let next = LogWriter { pending, bytes_written, writes_since_sync, ..next };
         let ended = std::mem::replace(self, next);
         if !self.ballast.is_whole() {
-            // The rest of it makes a ballast. Nothing appends to it any more, whatever way.
+            // The unused end of the log gives room to the ballast. Nothing may append to this file
+            // any more, so the appender is dropped first.
             let LogWriter { file, name, appender, .. } = ended;
             drop(appender);
             let cut = file.set_len(sealed.end_offset).during("cut", &name);
@@ -320,7 +323,7 @@ impl LogWriter {
         Ok(sealed)
     }
 
-    /// `None`: there is no room for one.
+    /// Makes the file of the next log. `None`: there is no room for one.
     fn next_log(&self, header: &LogHeader, options: &Options) -> Result<Option<Made>, IoFailure> {
         let disk = &*self.state.disk;
         match create_log(disk, header, options) {
@@ -329,7 +332,8 @@ impl LogWriter {
         }
         let made = self.ballast.take_log(header)?;
         if made.is_none() {
-            // If it stays, it is an empty log without a header, which the next attempt replaces.
+            // If the file stays, it is an empty log without a header, which the next attempt
+            // replaces.
             let _ = disk.remove(&log_name(header.number));
         }
         Ok(made)

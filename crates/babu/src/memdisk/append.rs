@@ -1,8 +1,8 @@
-//! Appending through pages, as `mapped` does it, with everything that can go wrong on the way.
+//! Appending through pages in memory, as `mapped` does it on a real disk, with all its failures.
 //!
-//! Zeros are written ahead by the step; that may fail, as making pages ready may, and then the
-//! bytes go the ordinary way. What is appended changes pages one by one: a loss of power takes any
-//! of them.
+//! The appender writes zeros ahead, in steps. If that fails, or making pages ready fails, the bytes
+//! go through ordinary writes. Appended bytes change pages one by one, and a loss of power takes
+//! any of them.
 
 use std::io;
 
@@ -11,20 +11,21 @@ use super::{Inner, MemDisk, Verdict};
 use crate::disk::Appender;
 
 const PAGE_BYTES: u64 = 4096;
-/// Made ready at a time: less than in life, so that little data meets many steps.
+/// Bytes made ready at a time. This is less than on a real disk, so that little data meets many
+/// steps.
 const STEP_BYTES: u64 = 2 * PAGE_BYTES;
 
 struct MemAppender {
     disk: MemDisk,
     file: u64,
-    /// What can be written without being made ready.
+    /// Bytes of the file that can be written without making pages ready.
     ready: std::ops::Range<u64>,
     zeroed_until: u64,
-    /// Up to here nothing is made ready, since that has failed.
+    /// Below this offset nothing is made ready, as an attempt has failed.
     ordinary_until: u64,
 }
 
-/// The appender of a file, on a disk that has any.
+/// The appender of a file; `None` if the disk has none.
 pub(super) fn appender(disk: &MemDisk, file: u64) -> Option<Box<dyn Appender>> {
     let inner = disk.alive().ok()?;
     inner.has_appender.then(|| -> Box<dyn Appender> {
@@ -39,8 +40,7 @@ pub(super) fn appender(disk: &MemDisk, file: u64) -> Option<Box<dyn Appender>> {
 }
 
 impl MemAppender {
-    /// Whether `from..to` is ready for writing in the end. An error only if the machine has
-    /// stopped.
+    /// Makes `from..to` ready, and returns whether it is. Fails only if the machine has stopped.
     fn make_ready(&mut self, inner: &mut Inner, from: u64, to: u64) -> io::Result<bool> {
         if from < self.ordinary_until {
             return Ok(false);
@@ -48,7 +48,7 @@ impl MemAppender {
         if self.ready.start <= from && to <= self.ready.end {
             return Ok(true);
         }
-        // Whole pages below the end, as a mapping has them.
+        // Only whole pages below the file's end can be ready, as in a mapping.
         let file_end = inner.content(self.file)?.visible.len() as u64 / PAGE_BYTES * PAGE_BYTES;
         let until = to.next_multiple_of(STEP_BYTES).min(file_end);
         if until < to {
@@ -83,7 +83,7 @@ impl Appender for MemAppender {
         inner.counters.appends += 1;
         let (mut rest, result) = match inner.change() {
             Verdict::Proceed => (bytes, Ok(())),
-            // A copy does not fail; the machine may stop in the middle of it.
+            // A copy cannot fail, but the machine may stop in the middle of it.
             Verdict::Fail(error) if inner.crashed => (&bytes[..bytes.len() / 2], Err(error)),
             Verdict::Fail(_) => (bytes, Ok(())),
         };

@@ -1,9 +1,9 @@
-//! The bytes of one file: what reads see, what a loss of power cannot take, and the changes between
+//! The bytes of one file: what reads see, what survives a loss of power, and the changes between
 //! the two.
 
 use crate::mix::mix;
 
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 const SECTOR_BYTES: u64 = 512;
 
 #[derive(Default, Clone)]
@@ -11,7 +11,7 @@ pub(super) struct Content {
     pub(super) visible: Vec<u8>,
     pub(super) durable: Vec<u8>,
     unsynced: Vec<ContentChange>,
-    /// Open handles: without any, and without a name, the content is gone.
+    /// Open handles. Without handles and without a name the content is removed.
     pub(super) handle_count: usize,
 }
 
@@ -22,15 +22,16 @@ pub(super) enum ContentChange {
     Extend(u64),
 }
 
-/// Which sectors of the writes that are lost survive nevertheless.
+/// Decides which sectors of lost writes survive nevertheless.
 struct Sectors {
     seed: u64,
     drawn: u64,
 }
 
 impl Sectors {
-    /// From a number that was drawn for something else: who replays a history by its draws needs no
-    /// more of them. Of 0 nothing survives, and of half of the others neither.
+    /// Makes the decisions from a number that was drawn for another purpose, so that a history
+    /// replayed by its draws needs no more of them. With 0 no sector survives, and neither with
+    /// half of all other numbers.
     fn new(drawn: u64) -> Option<Sectors> {
         let mut sectors = Sectors { seed: drawn, drawn: 0 };
         (drawn != 0 && sectors.toss()).then_some(sectors)
@@ -93,7 +94,8 @@ impl ContentChange {
         }
     }
 
-    /// Applies the first `limit` bytes of a write; of a change of length, all or (at 0) nothing.
+    /// Applies the first `limit` bytes of a write. A change of length is applied whole, or not at
+    /// all if `limit` is 0.
     fn apply(&self, to: &mut Vec<u8>, limit: usize) {
         match self {
             _ if limit == 0 => {}
@@ -109,7 +111,7 @@ impl ContentChange {
         }
     }
 
-    /// Applies some sectors of a write.
+    /// Applies some sectors of a write, and nothing of a change of length.
     fn apply_some(&self, to: &mut Vec<u8>, sectors: &mut Sectors) {
         let ContentChange::Write { offset, bytes } = self else { return };
         let (mut offset, mut rest) = (*offset, &bytes[..]);
